@@ -43,12 +43,10 @@ from videopro.cli import CommandLine, exit_status, setting
 from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.architecture import FRAME_SIZE, mixed_precision
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
-from videopro.train.pocket.copying import copying_rows, with_copying
 from videopro.train.pocket.frames import HELD_OUT
-from videopro.train.pocket.qa_pairs import PocketExample, Rng, pick_row, text_row
+from videopro.train.pocket.qa_pairs import PocketExample, Rng, copying_rows, pick_row, text_row, with_copying
 from videopro.train.pocket.tasks import VisionTasks
-from videopro.train.pocket.vision import encode_sized_pictures
-from videopro.train.pocket.vision_targets import CodeTable, translate
+from videopro.train.pocket.vision import CodeTable, encode_sized_pictures, translate
 from videopro.train.retrieval.training import append_log, resume, save_state
 
 
