@@ -16,7 +16,7 @@ from datasets import Dataset
 
 from videopro.backbones.qwen import EncodedPrompt, QwenInputs
 from videopro.train.finetune.data import SFTRow
-from videopro.train.runtime import ROW_IDS, FrameCache
+from videopro.train.runtime import FrameCache
 
 IGNORE_INDEX = -100
 """The label of tokens without a loss."""
@@ -70,7 +70,7 @@ class VideoCollator:
     """Makes batches, padded on the right. Runs in the data loader's workers.
 
     A batch has `input_ids`, `attention_mask`, `mm_token_type_ids` and `labels`, all (rows, tokens) int64, the
-    ids of its rows under ROW_IDS, the videos of those with one under VIDEOS, and, concatenated over these,
+    videos of its rows with one under VIDEOS, and, concatenated over these,
     `pixel_values_videos` (patches, values per patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL,
     `second_per_grid_ts`, a number for each. A one-frame video is passed as an image, as in inference.
     """
@@ -102,7 +102,6 @@ class VideoCollator:
             "attention_mask": _pad_right([[1] * len(row.ids) for row in encoded], 0),
             "mm_token_type_ids": _pad_right([row.types for row in encoded], 0),
             "labels": _pad_right([example.labels for example in examples], IGNORE_INDEX),
-            ROW_IDS: [row["id"] for row in rows],
             VIDEOS: [row["video"] for row in rows if row["video"]],
         }
         for name in VISUAL:

@@ -1,4 +1,4 @@
-"""Rows to fine-tune on: a chat with a reply, and a video, as JSON lines (`videopro.train.runtime.chat_rows`).
+"""Rows to fine-tune on: a chat with a reply, and a video, as JSON lines (`videopro.train.runtime.rows`).
 
 Both our own `sft.jsonl` and the VideoPro release's `train_sft.jsonl` have this format. Other fields are
 ignored, and a row without a video is text only.

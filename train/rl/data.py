@@ -3,7 +3,7 @@
 A row is one prompt about one question: "plan" (choose a mode, write a program), "bug_fix" (a program and the
 log of its failure), "native_refinement" and "program_refinement" (a program with a low-confidence answer).
 `grpo.jsonl` of data_synthesis has a column for all of that. The release's `train_grpo.jsonl` has chats
-(`videopro.train.runtime.chat_rows`); what its rows leave unsaid is read from their prompts
+(`videopro.train.runtime.rows`); what its rows leave unsaid is read from their prompts
 (`videopro.train.rl.untagged_rows`). Rows are checked here, once, and passed on as `GRPORow`.
 """
 

@@ -38,7 +38,6 @@ from videopro.train.rl.samplers import Draw, LocalSampler, Sampler
 from videopro.train.rl.sampling_weights import SamplingWeights, gathered_tower
 from videopro.train.rl.seeds import mix_seed
 from videopro.train.rl.vllm_weights import send_copies
-from videopro.train.runtime import ROW_IDS
 
 MakeSampler = Callable[[Any, Sequence[int]], Sampler]
 """Called with the policy, a PEFT model, and the token ids that end its replies."""
@@ -143,7 +142,6 @@ class VideoGRPOTrainer(LossTrainer):
         scored: dict[str, Any] = {**super()._generate_and_score_completions(inputs)}
         advantages = scored["advantages"]
         scored["advantages"] = advantages.masked_fill(advantages.abs() < _ROUNDING, 0.0).float()
-        scored[ROW_IDS] = [row.id for row in self._rows]
         if self._round is not None:
             self._log_sampling("policy_version", float(self._round.version))
             if self._ahead is not None:
@@ -318,8 +316,7 @@ class VideoGRPOTrainer(LossTrainer):
         try:
             return self._sampler.write(draws, sampling, functools.partial(self._submit, draws), version)
         except NonFiniteLogits as error:
-            ids = [draws[number].row.id for number in error.rows]
-            raise self.stopped("the policy's output is NaN or infinite", ids) from error
+            raise self.stopped("the policy's output is NaN or infinite") from error
 
     def _submit(self, draws: Sequence[Draw], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:

@@ -1,6 +1,6 @@
 """What a GRPO row of the release's form leaves unsaid, read from its prompt and its gold answer.
 
-The release's `train_grpo.jsonl` has chats and videos (`videopro.train.runtime.chat_rows`). Its prompts are
+The release's `train_grpo.jsonl` has chats and videos (`videopro.train.runtime.rows`). Its prompts are
 those of the paper's Figs. 9 and 11 to 13, which show the question, its lettered choices, and the program to
 refine. A row's own columns (`kind`, `question`, `choices`) take precedence over what is read here.
 """
