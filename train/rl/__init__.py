@@ -12,4 +12,3 @@ from videopro.train.rl.episodes import RefinementTurns as RefinementTurns
 from videopro.train.rl.prompt_encoder import PromptEncoder as PromptEncoder
 from videopro.train.rl.samplers import EngineSampler as EngineSampler
 from videopro.train.rl.trainer import VideoGRPOTrainer as VideoGRPOTrainer
-from videopro.train.rl.vllm_weights import check_vllm as check_vllm

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import torch
 
 from videopro.backbones.qwen import SampledReply
-from videopro.train.rl.data import chat
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 
 
@@ -97,15 +96,6 @@ class Turns:
             ids[row, start : start + len(tokens)] = tokens
             mask[row, start : start + len(tokens)] = 1
         return ids.to(device), mask.to(device), width
-
-
-def conversation(reply: str, prompt: str, refined: str) -> list[dict[str, str]]:
-    """A two-turn rollout as messages: the first reply, the refinement prompt, the second reply."""
-    return [
-        {"role": "assistant", "content": reply},
-        *chat(prompt),
-        {"role": "assistant", "content": refined},
-    ]
 
 
 def reply_ids(reply: SampledReply) -> list[int]:

@@ -7,18 +7,30 @@ little, as all of another implementation do, so the update corrects for them (`i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+import torch
 from cachetools import LRUCache
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from trl.models.utils import add_hooks, remove_hooks
 
 from videopro.backbones import Sampling
-from videopro.backbones.qwen import NonFiniteLogits, QwenRunner, SampledReply, check_language_only
+from videopro.backbones.qwen import (
+    MergedCopy,
+    NonFiniteLogits,
+    QwenRunner,
+    SampledReply,
+    can_copy,
+    check_language_only,
+)
 from videopro.backbones.server import (
     DrawnTokens,
     EncodedFrames,
@@ -32,12 +44,63 @@ from videopro.backbones.server import (
 from videopro.engine.serving import AdapterVersions, Engine, adapter_name
 from videopro.errors import BackboneError, Cancellation, VideoProError, cancellable, when_cancelled
 from videopro.train.rl.adapter_files import Weights, adapter_weights, random_weights, write_adapter
-from videopro.train.rl.data import GRPORow
+from videopro.train.rl.data import GRPORow, mix_seed
 from videopro.train.rl.engine import TrainingEngines
 from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
-from videopro.train.rl.sampling_weights import SamplingWeights
-from videopro.train.rl.seeds import mix_seed
 from videopro.train.runtime import FrameCache, raise_everywhere
+
+_SHARE = 0.25
+"""The copy may take this share of the device's memory: beside it are the model itself and what an update
+needs."""
+
+
+class SamplingWeights:
+    """The policy's adapted layers while replies are sampled. `is_unsharded`: this process has all weights, at
+    addresses that stay, as it has without ZeRO-3 and FSDP."""
+
+    def __init__(self, model: Any, device: torch.device, *, is_unsharded: bool) -> None:
+        self.copy: MergedCopy | None = None
+        if is_unsharded and can_copy(model):
+            copy = MergedCopy(model)
+            if copy.nbytes <= _SHARE * _memory(device):
+                self.copy = copy
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Within, the policy computes with its weights of this moment, without gradients."""
+        if self.copy is None:
+            yield
+            return
+        self.copy.update()
+        with self.copy.in_use():
+            yield
+
+
+@contextlib.contextmanager
+def gathered_tower(model: Any, wrapped: Any) -> Iterator[None]:
+    """Within, the weights that encode videos are gathered in this process. `wrapped`: the policy,
+    which is trained, as DeepSpeed has it; `model`: the same without its adapter and DeepSpeed."""
+    if not is_deepspeed_zero3_enabled():
+        yield
+        return
+    import deepspeed
+
+    with deepspeed.zero.GatheredParameters(list(model.model.visual.parameters())):
+        # They would give its weights back after each video and gather them for the next, in which all
+        # processes take part; but each has videos of its own, and not as many as the others.
+        remove_hooks(wrapped)
+        try:
+            yield
+        finally:
+            add_hooks(wrapped)
+
+
+def _memory(device: torch.device) -> int:
+    """The device's memory in bytes."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    total: int = psutil.virtual_memory().total
+    return total
 
 
 @dataclass(frozen=True, eq=False)

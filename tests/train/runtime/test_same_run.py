@@ -55,7 +55,7 @@ def resumed(output: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
         ("grpo", {"use_bias_correction_kl": "false"}),
         ("grpo", {"sapo_temperature_neg": 2.0}),
         ("grpo", {"off_policy_mask_threshold": 0.5}),
-        ("grpo", {"top_k": 7, "prompt_video": "false"}),
+        ("grpo", {"top_p": 0.9}),
         ("grpo", {"load_best_model_at_end": "true", "save_strategy": "steps", "save_steps": 1}),
     ],
 )
