@@ -3,8 +3,9 @@
 A row is one prompt about one question: "plan" (choose a mode, write a program), "bug_fix" (a program and the
 log of its failure), "native_refinement" and "program_refinement" (a program with a low-confidence answer).
 `grpo.jsonl` of data_synthesis has a column for all of that. The release's `train_grpo.jsonl` has chats
-(`videopro.train.runtime.rows`); what its rows leave unsaid is read from their prompts
-(`videopro.train.rl.data`). Rows are checked here, once, and passed on as `GRPORow`.
+(`videopro.train.runtime.rows`); what its rows leave unsaid is read from their prompts, those of the paper's
+Figs. 9 and 11 to 13, and their gold answers. A row's own columns (`kind`, `question`, `choices`) take
+precedence over that. Rows are checked here, once, and passed on as `GRPORow`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from videopro.backbones.qwen import SampledReply
 from videopro.engine.serving import ServedModel
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.train.rl import EngineSampler, GRPORow, TrainingEngines, VideoGRPOTrainer
-from videopro.train.rl.adapter_files import adapter_weights, random_weights, write_adapter
 from videopro.train.rl.data import mix_seed
+from videopro.train.rl.engine import adapter_weights, random_weights, write_adapter
 from videopro.train.rl.loss_trainer import importance_ratio
 from videopro.train.rl.samplers import Draw, LocalSampler
 
