@@ -64,8 +64,7 @@ def run_training(
         if state.is_main_process:
             videos = with_stage(start.trained_videos(), training.STAGE, rows.train)
             write_record(output, run, rows=rows.train, dropped=rows.dropped, videos=videos)
-            trainer.tracked = TrackedRun(output, run, resumes=last is not None)
-            track(trainer, trainer.tracked)
+            track(trainer, TrackedRun(output, run, resumes=last is not None))
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     with writing("the trained weights", output, then=RESUME_HINT):
         aside = output / UNFINISHED

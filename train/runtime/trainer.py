@@ -25,7 +25,6 @@ from videopro.errors import RunError
 from videopro.storage import non_finite
 from videopro.train.runtime.checkpoints import CompleteCheckpoints
 from videopro.train.runtime.layer_passes import leave_casts_to_autocast, set_layer_passes
-from videopro.train.runtime.trackers import TrackedRun
 
 ProgramMetrics = Callable[[Trainer], dict[str, float]]
 
@@ -62,8 +61,6 @@ class RunTrainer(Trainer):
         """Goes into every checkpoint, which is then a model or an adapter of its own."""
         self.base_folder: Path | None = None
         """Has the tensors beyond the model, which go into every checkpoint of a whole model."""
-        self.tracked: TrackedRun | None = None
-        """What trackers were sent; None in a process that sends them nothing."""
         self.losses: list[torch.Tensor] = []
         """Of the micro-batches of the current step."""
         self._programs = programs
