@@ -16,7 +16,7 @@ from videopro.train.finetune import VideoSFTTrainer
 from videopro.train.rl import VideoGRPOTrainer
 
 # By our class and the private method that it overrides: the digests of the method's source in the supported
-# versions (TRL 1.15 and 1.16, transformers 5.17 to 5.24, PEFT 0.21); those with the same source have one.
+# versions (TRL 1.15 and 1.16, transformers 5.18 to 5.24, PEFT 0.21); those with the same source have one.
 OVERRIDDEN: dict[tuple[type, str], set[str]] = {
     (VideoGRPOTrainer, "_generate_and_score_completions"): {"1fa48922792d"},
     (VideoGRPOTrainer, "_get_per_token_logps_and_entropies"): {"ea73c3909275"},
