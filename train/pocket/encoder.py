@@ -268,7 +268,6 @@ class EncoderSettings:
     seed: int = field(
         default=RetrieverRecipe.seed, metadata=setting("random seed of the weights and the batches")
     )
-    threads: int = field(default=2, metadata=setting("torch's threads"))
     splits: tuple[str, ...] = field(
         default=("val", "test"), metadata=setting("splits to measure recall on; none: do not measure")
     )
@@ -378,7 +377,7 @@ def write(
 
 def train_encoder(settings: EncoderSettings) -> None:
     """Train, measure and write the encoder."""
-    torch.set_num_threads(settings.threads)
+    torch.set_num_threads(2)
     settings.output.mkdir(parents=True, exist_ok=True)
     recipe = RetrieverRecipe(steps=settings.steps, batch=settings.batch, seed=settings.seed)
 

@@ -150,11 +150,9 @@ class VisionSettings:
     frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
     output: Path = field(metadata=setting("folder for the checkpoints, the log and table.pt"))
     steps: int = field(default=6000, metadata=setting("steps of training"))
-    size: int = field(default=48, metadata=setting("pictures in a step"))
-    lr: float = field(default=1e-3, metadata=setting("the highest learning rate"))
-    seed: int = field(default=0, metadata=setting("random seed of the weights and the pictures"))
-    threads: int = field(default=1, metadata=setting("torch's threads"))
 
+
+SIZE, RATE, SEED = 48, 1e-3, 0  # pictures in a step, the highest learning rate, and the random seed
 
 COMMAND = CommandLine(
     "videopro.train.pocket.vision",
@@ -399,11 +397,12 @@ def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> di
 
 def train_vision(settings: VisionSettings) -> None:
     """Train, and write the state and the targets."""
-    torch.set_num_threads(settings.threads)
+    # Beside it a process of the loader draws the pictures.
+    torch.set_num_threads(1)
     settings.output.mkdir(parents=True, exist_ok=True)
 
     tokenizer = checkpoint.build_tokenizer()
-    model = checkpoint.build_model(tokenizer, settings.seed)
+    model = checkpoint.build_model(tokenizer, SEED)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
     table = CodeTable(embeddings.shape[1], tokenizer).of(embeddings)
     assert table.shape[0] == CODES
@@ -422,19 +421,19 @@ def train_vision(settings: VisionSettings) -> None:
             "share": 1.0,
         },
     ]
-    optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
-    some = [pixels for _, pixels, _ in PictureDataset(settings.frames, 0, 8, 48, settings.seed + 1, False)]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
+    some = [pixels for _, pixels, _ in PictureDataset(settings.frames, 0, 8, 48, SEED + 1, False)]
     whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
     start, spent = resume(settings.output, visual, optimizer)
     batches = DataLoader(
-        PictureDataset(settings.frames, start, settings.steps, settings.size, settings.seed, False),
+        PictureDataset(settings.frames, start, settings.steps, SIZE, SEED, False),
         batch_size=None, num_workers=1, prefetch_factor=3,
     )  # fmt: skip
     begun, recent = time.time() - spent, []
     for step, pixels, codes in batches:
         fall = min(1.0, (settings.steps - step) / (0.25 * settings.steps))
         for group in optimizer.param_groups:
-            group["lr"] = settings.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
+            group["lr"] = RATE * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
         with mixed_precision():
             out, _ = encode_pictures(visual, pixels.float() / 127.5 - 1)
         loss = loss_of(out, codes.flatten(0, 2), table)

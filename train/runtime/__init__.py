@@ -6,9 +6,7 @@ from videopro.train.runtime.frame_cache import FrameCache as FrameCache
 from videopro.train.runtime.loop import raise_everywhere as raise_everywhere
 from videopro.train.runtime.loop import run_training as run_training
 from videopro.train.runtime.loop import sole_training as sole_training
-from videopro.train.runtime.record import RECORD as RECORD
 from videopro.train.runtime.record import overlap_warning as overlap_warning
-from videopro.train.runtime.record import recorded_videos as recorded_videos
 from videopro.train.runtime.rows import PLACEHOLDER as PLACEHOLDER
 from videopro.train.runtime.rows import ChatRow as ChatRow
 from videopro.train.runtime.rows import RowsOfFile as RowsOfFile
@@ -17,8 +15,10 @@ from videopro.train.runtime.rows import read_chat as read_chat
 from videopro.train.runtime.rows import read_reference as read_reference
 from videopro.train.runtime.rows import read_rows_of_file as read_rows_of_file
 from videopro.train.runtime.rows import reference_of as reference_of
+from videopro.train.runtime.setup import RECORD as RECORD
 from videopro.train.runtime.setup import TrainingRows as TrainingRows
 from videopro.train.runtime.setup import TrainingSetup as TrainingSetup
+from videopro.train.runtime.setup import recorded_videos as recorded_videos
 from videopro.train.runtime.trainable import Part as Part
 from videopro.train.runtime.trainable import coverage_line as coverage_line
 from videopro.train.runtime.trainable import load_trainable as load_trainable

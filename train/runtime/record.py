@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from accelerate import PartialState
 from trl import ModelConfig
@@ -19,12 +19,8 @@ from videopro.backbones import folder_fingerprint, library_versions
 from videopro.errors import RunError, VideoError
 from videopro.storage import parse_json, write_atomically
 from videopro.train.runtime.rows import HasVideo, digest
+from videopro.train.runtime.setup import RECORD, TrainingSetup
 from videopro.video.decoding import content_id
-
-if TYPE_CHECKING:
-    from videopro.train.runtime.setup import TrainingSetup
-
-RECORD = "training_record.json"
 
 Stage = Literal["sft", "grpo"]
 VideosByStage = Mapping[str, list[str]]
@@ -41,15 +37,6 @@ def contents(rows: Iterable[HasVideo]) -> dict[str, Path]:
         except (VideoError, OSError):
             continue
     return paths
-
-
-def recorded_videos(record: Path) -> dict[str, list[str]]:
-    """The videos that a planner's training_record.json names; none if there is none, or of another origin."""
-    try:
-        videos = parse_json(record.read_text(encoding="utf-8"), infinite=True).get("videos", {})
-    except (OSError, ValueError, AttributeError):
-        return {}
-    return {stage: list(ids) for stage, ids in videos.items()} if isinstance(videos, dict) else {}
 
 
 def with_stage(before: VideosByStage, stage: Stage, rows: Iterable[HasVideo]) -> dict[str, list[str]]:

@@ -38,10 +38,10 @@ from videopro.errors import BackboneError, ConfigError, DatasetError
 from videopro.methods.planners import PromptFile, prompt_notes, read_prompts
 from videopro.methods.program import program_needs
 from videopro.modules import ModuleSettings, json_flag
+from videopro.storage import parse_json
 from videopro.traces import ReferenceForm
 from videopro.train.runtime.evaluation import ProgramEvaluation, load_eval_questions
 from videopro.train.runtime.frame_cache import FrameCache
-from videopro.train.runtime.record import RECORD, recorded_videos
 from videopro.train.runtime.rows import (
     NAMED,
     HasVideo,
@@ -79,6 +79,18 @@ class PlannerRow(HasVideo, ShowsModules, Protocol):
 
 
 R = TypeVar("R", bound=PlannerRow)
+
+
+RECORD = "training_record.json"
+
+
+def recorded_videos(record: Path) -> dict[str, list[str]]:
+    """The videos that a planner's training_record.json names; none if there is none, or of another origin."""
+    try:
+        videos = parse_json(record.read_text(encoding="utf-8"), infinite=True).get("videos", {})
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {stage: list(ids) for stage, ids in videos.items()} if isinstance(videos, dict) else {}
 
 
 @dataclass(frozen=True)

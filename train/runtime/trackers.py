@@ -42,7 +42,7 @@ def track(trainer: Trainer, run: TrackedRun) -> None:
     os.environ.setdefault("WANDB_RUN_ID", run.id)
     os.environ.setdefault("WANDB_RESUME", "allow")
     os.environ.setdefault("WANDB_DIR", str(run.folder))
-    board = trainer.pop_callback(TensorBoardCallback)
+    board: Any = trainer.pop_callback(TensorBoardCallback)
     if board is not None:
         board.logging_dir = board.logging_dir or str(run.folder / "tensorboard" / run.id)
         trainer.add_callback(board)

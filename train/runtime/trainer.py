@@ -55,7 +55,7 @@ class RunTrainer(Trainer):
     ) -> None:
         # Before other callbacks: those may rely on what is saved.
         own = [_FiniteSteps(self), CompleteCheckpoints(args, logs)]
-        super().__init__(*arguments, args=args, callbacks=[*own, *callbacks], **settings)
+        super().__init__(*arguments, **{**settings, "args": args, "callbacks": [*own, *callbacks]})
         self.logs = tuple(logs)
         self.model_record: ModelRecord | None = None
         """Goes into every checkpoint, which is then a model or an adapter of its own."""

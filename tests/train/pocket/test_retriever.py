@@ -150,7 +150,7 @@ def test_a_few_steps_learn_resume_and_ship(
 
     def run(status: int = 0) -> list[dict]:
         given = ["--frames", str(pool), "--output", str(tmp_path), "--steps", "50", "--batch", "48"]
-        assert retriever.main([*given, "--threads", "1", "--splits"]) == status
+        assert retriever.main([*given, "--splits"]) == status
         return [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
 
     def killed(*state: Any) -> None:
