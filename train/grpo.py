@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from videopro.backbones import Backbone, folder_fingerprint, load_backbone, own_model, read_spec
-from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
+from videopro.backbones.qwen import LoadedModel, QwenBackbone
 from videopro.cli import build_settings, needs_extra
 from videopro.errors import ConfigError
 from videopro.modules import ModuleModels, ModuleSettings, json_flag
@@ -48,7 +48,6 @@ with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo"))
         VideoGRPOTrainer,
         answering_engine,
         as_dataset,
-        check_vllm,
         read_grpo_rows,
         training_engines,
     )
@@ -73,27 +72,19 @@ def train(
 ) -> VideoGRPOTrainer:
     """One run, from files to a trained adapter; `callbacks`: transformers callbacks. Raises VideoProError for
     errors the user can fix."""
-    check_vllm(training, model_settings)
     start = TrainingSetup.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
 
     # The rows; their videos are decoded once
-    rows = TrainingRows.read(training, functools.partial(read_grpo_rows, kinds=training.kinds))
+    read = functools.partial(read_grpo_rows, kinds=training.kinds, prompt_video=training.prompt_video)
+    rows = TrainingRows.read(training, read)
     rows = rows.tokenized(lambda row: len(start.inputs.text(row.text, system=row.system).ids))
     if state.is_main_process:
         _warn_of_overlap(start, rows.train)
-    make_prompts = None
+    frames = start.frame_cache(training)
     if training.prompt_video:
-        training.check_sampling()
-        cache = start.frame_cache(training)
-        rows = rows.decoded(cache, training.decode_workers)
-
-        def make_prompts(run: Any, frozen: bool) -> PromptEncoder:
-            kept_bytes = int(training.kept_features_gb * 1e9)
-            return PromptEncoder(start.inputs, cache, run, frozen=frozen, kept_bytes=kept_bytes)
-    else:
-        _keep_visual_tokens_out(training, start.inputs)
+        rows = rows.decoded(frames, training.decode_workers)
 
     with ExitStack() as opened:
         opened.enter_context(sole_training(output))
@@ -105,8 +96,7 @@ def train(
             model_settings,
             start,
             rows,
-            make_prompts=make_prompts,
-            frames=cache if training.prompt_video else None,
+            frames,
             engines=engines,
             callbacks=callbacks,
             opened=opened,
@@ -125,9 +115,8 @@ def _trainer(
     model_settings: ModelConfig,
     start: TrainingSetup,
     rows: TrainingRows[GRPORow],
+    frames: FrameCache,
     *,
-    make_prompts: Callable[[Any, bool], PromptEncoder] | None,
-    frames: FrameCache | None,
     engines: TrainingEngines | None,
     callbacks: Sequence[TrainerCallback],
     opened: ExitStack,
@@ -169,9 +158,12 @@ def _trainer(
     training.reward_weights = list(rewards.weights)
     banned = start.inputs.visual_tokens()
 
+    def make_prompts(run: Any, frozen: bool) -> PromptEncoder:
+        kept_bytes = int(training.kept_features_gb * 1e9)
+        return PromptEncoder(start.inputs, frames, run, frozen=frozen, kept_bytes=kept_bytes)
+
     def make_sampler(policy: Any, ends: Sequence[int]) -> EngineSampler:
         assert engines is not None
-        assert frames is not None
         sampler = EngineSampler(
             engines,
             policy,
@@ -220,20 +212,6 @@ def _warn_of_overlap(start: TrainingSetup, rows: Sequence[GRPORow]) -> None:
     warning = overlap_warning(start.trained_videos(), rows, who)
     if warning is not None:
         print(warning, file=sys.stderr)
-
-
-def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> None:
-    """Ban all visual tokens where TRL samples; by default it bans only one of them."""
-    generation = training.generation_kwargs
-    if isinstance(generation, str):
-        raise ConfigError(f"generation_kwargs is {generation!r}; it must be a mapping")
-    banned = inputs.visual_tokens()
-    if training.use_vllm:
-        # vLLM takes no list of banned tokens, and no bias below this one.
-        ban: dict[str, Any] = {"logit_bias": dict.fromkeys(banned, -100.0)}
-    else:
-        ban = {"suppress_tokens": banned}
-    training.generation_kwargs = {**(generation or {}), **ban}
 
 
 def _answerer(

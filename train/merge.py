@@ -26,7 +26,7 @@ from videopro.storage import non_finite, sole_writer
 from videopro.train.settings import MERGE, MergeConfig
 
 with needs_extra("train", "videopro merge", __name__, MERGE.print_help):
-    from videopro.train.runtime import RECORD, publish_checkpoint, recorded_videos
+    from videopro.train.runtime import RECORD, publish, recorded_videos
 
 
 def merge(config: MergeConfig) -> None:
@@ -72,7 +72,7 @@ def _merge(config: MergeConfig, part: Path) -> None:
         if videos:
             # GRPO of the merged planner compares its own with them.
             (part / RECORD).write_text(json.dumps({"videos": videos}) + "\n", encoding="utf-8")
-        publish_checkpoint(part, output)
+        publish(part, output)
 
 
 COMMAND = MERGE

@@ -24,7 +24,7 @@ from videopro.data_synthesis.questions import select_questions
 from videopro.errors import BenchmarkError, ConfigError, DatasetError
 from videopro.runs import summarize, summary_table
 from videopro.traces import Trace, read_traces
-from videopro.train.runtime.held_out import load_eval_questions
+from videopro.train.runtime.evaluation import load_eval_questions
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from videopro.data_synthesis.run import main
 from videopro.errors import ConfigError, RunError
 from videopro.pocket import world
 from videopro.traces import VideoRef, read_traces
-from videopro.train.runtime.held_out import load_eval_questions
+from videopro.train.runtime.evaluation import load_eval_questions
 from videopro.video import Video
 
 

@@ -157,11 +157,10 @@ def _grpo(folder: Path) -> list[str]:
 
 
 def _counters_of_training(folder: Path) -> Mapping[str, ProgressCounter]:
-    aside = f"run/{UNFINISHED}"
     return {
-        "saving": sizes(folder, f"{aside}/checkpoint-*/*", "run/checkpoint-*"),
+        "saving": sizes(folder, "run/checkpoint-*/*"),
         "writing": sizes(folder, "run/programs.jsonl", "run/completions/*", "run/*.json", "run/.*.new"),
-        "end": sizes(folder, f"{aside}/*.*", "run/*.safetensors", "run/*.bin", "run/tokenizer*"),
+        "end": sizes(folder, f"run/{UNFINISHED}/*.*", "run/*.safetensors", "run/*.bin", "run/tokenizer*"),
     }
 
 

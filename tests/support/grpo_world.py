@@ -137,13 +137,12 @@ def trainer(
 def ask(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> None:
     """Have a trainer make the prompts of these rows."""
     of._rows = chosen
-    of._round = of._begin_round(chosen, of._seed())
-    of._rollouts = [Rollout((prompt,)) for prompt in of._round.prompts]
+    of._rollouts = [Rollout((prompt,)) for prompt in of._begin_round(chosen, of._seed()).prompts]
 
 
 def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
     """Replies to the prompts in hand."""
-    asked = replace(of._round, seed=seed, first=of._eval_rows)
+    asked = replace(of._begin_round(of._rows, seed), first=of._eval_rows)
     return of._write(asked.draws(), seed, asked.version)
 
 

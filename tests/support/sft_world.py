@@ -25,7 +25,7 @@ from videopro.train.finetune import (
     read_rows,
 )
 from videopro.train.finetune.collator import VIDEOS
-from videopro.train.runtime import ROW_IDS, FrameCache, trained_parts
+from videopro.train.runtime import FrameCache, trained_parts
 from videopro.train.runtime.trainable import choose_trained
 
 FRAMES = 4
@@ -116,7 +116,7 @@ def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
     """A batch of the rows with these numbers."""
     dataset = as_dataset(rows())
     made = collator(family)([dataset[number] for number in numbers])
-    del made[ROW_IDS], made[VIDEOS]
+    del made[VIDEOS]
     return made
 
 

@@ -22,8 +22,7 @@ from videopro.backbones import load_backbone
 from videopro.errors import ConfigError
 from videopro.question import Answer
 from videopro.train import grpo, merge, sft
-from videopro.train.runtime.coverage import weights_by_kind
-from videopro.train.runtime.trainable import choose_trained
+from videopro.train.runtime.trainable import choose_trained, weights_by_kind
 
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 

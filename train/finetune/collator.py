@@ -1,13 +1,15 @@
-"""Collates rows into training batches: the planner's own prompt, the reply, and labels on the reply only.
+"""Rows to fine-tune on, and their batches: the planner's own prompt, the reply, and labels on the reply only.
 
-A row's tokens, grids and timestamps come from the code that builds the prompt in inference
+A row is a chat with a reply, and a video, as JSON lines (`videopro.train.runtime.rows`): both our own
+`sft.jsonl` and the release's `train_sft.jsonl`. Other fields are ignored, and a row without a video is text
+only. A row's tokens, grids and timestamps come from the code that builds the prompt in inference
 (`videopro.backbones.qwen.inputs`), so that the two cannot drift apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,59 @@ import torch
 from datasets import Dataset
 
 from videopro.backbones.qwen import EncodedPrompt, QwenInputs
-from videopro.train.finetune.data import SFTRow
-from videopro.train.runtime import ROW_IDS, FrameCache
+from videopro.errors import DatasetError
+from videopro.traces import ReferenceForm
+from videopro.train.runtime import FrameCache, RowsOfFile, read_chat, read_reference, read_rows_of_file
+
+
+@dataclass(frozen=True)
+class SFTRow:
+    """One example: what the model is shown, and the reply that it should write."""
+
+    id: str
+    """The row's own id, or else "line N"."""
+    prompt: str
+    """The text that follows the video."""
+    reply: str
+    video: Path | None = None
+    kind: str = ""
+    system: str | None = None
+    """The system turn; None: the chat template's own, if it has one."""
+    before: str = ""
+    """The text before the video."""
+    reference: ReferenceForm = "none"
+    """What the prompt says of the modules."""
+    where: str = field(default="", compare=False)
+    """Its file and line, for messages."""
+
+
+def read_rows(path: Path) -> RowsOfFile[SFTRow]:
+    """Read the rows of a file; those that cannot be trained on are left out. Video paths are relative to its
+    folder, or absolute. Raises DatasetError for a file that cannot be read or has no row to train on."""
+
+    def read(record: Mapping[str, Any], where: str, number: int) -> SFTRow:
+        return _row(record, path.parent, where, number)
+
+    return read_rows_of_file(path, "a file of JSON lines, such as sft.jsonl", read)
+
+
+def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> SFTRow:
+    chat = read_chat(record, where)
+    if chat.reply is None or not chat.reply.strip():
+        raise DatasetError(f"{where}: the assistant's turn is empty; there is nothing to learn from it")
+    return SFTRow(
+        # Rows of the release have no id; a line's number stays the same.
+        id=str(record["id"]) if record.get("id") is not None else f"line {number}",
+        prompt=chat.prompt,
+        reply=chat.reply,
+        video=folder / chat.video if chat.video else None,
+        kind=str(record.get("kind") or ""),
+        system=chat.system,
+        before=chat.before,
+        reference=read_reference(record, where).reference,
+        where=where,
+    )
+
 
 IGNORE_INDEX = -100
 """The label of tokens without a loss."""
@@ -70,7 +123,7 @@ class VideoCollator:
     """Makes batches, padded on the right. Runs in the data loader's workers.
 
     A batch has `input_ids`, `attention_mask`, `mm_token_type_ids` and `labels`, all (rows, tokens) int64, the
-    ids of its rows under ROW_IDS, the videos of those with one under VIDEOS, and, concatenated over these,
+    videos of its rows with one under VIDEOS, and, concatenated over these,
     `pixel_values_videos` (patches, values per patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL,
     `second_per_grid_ts`, a number for each. A one-frame video is passed as an image, as in inference.
     """
@@ -102,7 +155,6 @@ class VideoCollator:
             "attention_mask": _pad_right([[1] * len(row.ids) for row in encoded], 0),
             "mm_token_type_ids": _pad_right([row.types for row in encoded], 0),
             "labels": _pad_right([example.labels for example in examples], IGNORE_INDEX),
-            ROW_IDS: [row["id"] for row in rows],
             VIDEOS: [row["video"] for row in rows if row["video"]],
         }
         for name in VISUAL:

@@ -6,22 +6,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from accelerate.utils import is_peft_model
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Partial
 from torch.utils.data import Sampler
+from transformers import PreTrainedModel
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTTrainer
 
 from videopro.train.finetune.collator import IGNORE_INDEX, VIDEOS
 from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.kept_features import KeptFeatures
-from videopro.train.finetune.layout import check_joinable, joined, widened
-from videopro.train.finetune.sharded_head import gather_head
+from videopro.train.finetune.layout import KeptFeatures, check_joinable, joined, widened
 from videopro.train.packing import RowShape
 from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups, part_of
+
+
+@contextmanager
+def gather_head(model: PreTrainedModel) -> Iterator[None]:
+    """Within, the weights of `model.get_output_embeddings()` are gathered from all ranks, and their gradients
+    averaged over the ranks, as FSDP does. TRL's losses use the head's weights without calling it, and gather
+    sharded ones too, but each rank's shard then gets the gradients of its own rows only."""
+    find: Any = model.get_output_embeddings
+
+    def gathered() -> SimpleNamespace:
+        head = find()
+        return SimpleNamespace(weight=_full_tensor(head.weight), bias=_full_tensor(head.bias))
+
+    model.get_output_embeddings = gathered  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del model.get_output_embeddings
+
+
+def _full_tensor(weight: Tensor | None) -> Tensor | None:
+    if not isinstance(weight, DTensor):
+        return weight
+    return weight.full_tensor(grad_placements=[Partial("avg")] * weight.device_mesh.ndim)
 
 
 class VideoSFTTrainer(RunTrainer, SFTTrainer):
@@ -52,6 +78,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         self._eval_tokens: list[float] = []
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        # Private, since a sampler is no argument of the trainer.
         sampler = super()._get_train_sampler(train_dataset)
         if isinstance(sampler, LengthGroupedSampler):
             return _EpochOrder(sampler, lambda: self.args.seed + int(self.state.epoch or 0))

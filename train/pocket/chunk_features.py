@@ -129,7 +129,6 @@ class ChunkFeatureSettings:
     """What is computed."""
 
     output: Path = field(metadata=setting("folder for SPLIT.npz"))
-    videos: int = field(default=VIDEOS, metadata=setting("number of training videos"))
     splits: tuple[str, ...] = field(default=("train", "val", "test"), metadata=setting("splits to compute"))
 
 
@@ -223,7 +222,7 @@ def write_features(settings: ChunkFeatureSettings) -> None:
     torch.set_num_threads(1)
     settings.output.mkdir(parents=True, exist_ok=True)
     for split in settings.splits:
-        features = of_training(settings.videos) if split == "train" else of_split(split)
+        features = of_training(VIDEOS) if split == "train" else of_split(split)
         np.savez(settings.output / f"{split}.npz", **vars(features))
 
 

@@ -35,7 +35,6 @@ class FramesSettings:
     output: Path = field(metadata=setting("folder for the frames"))
     scenes: int = field(default=4000, metadata=setting("number of single scenes"))
     videos: int = field(default=2000, metadata=setting("number of whole videos"))
-    processes: int = field(default=2, metadata=setting("processes that render videos"))
 
 
 COMMAND = CommandLine(
@@ -159,7 +158,7 @@ def draw_pool(settings: FramesSettings) -> None:
         return np.lib.format.open_memmap(settings.output / f"{name}.npy", "w+", np.uint8, shape)
 
     # Processes, not threads: drawing is Python and NumPy, which hold the interpreter's lock.
-    with ProcessPoolExecutor(settings.processes) as pool:
+    with ProcessPoolExecutor() as pool:
         clips = array("scenes", settings.scenes, FRAMES, height, width, 3)
         stills = array("stills", settings.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
         annotations = []

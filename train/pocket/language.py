@@ -43,12 +43,10 @@ from videopro.cli import CommandLine, exit_status, setting
 from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.architecture import FRAME_SIZE, mixed_precision
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
-from videopro.train.pocket.copying import copying_rows, with_copying
 from videopro.train.pocket.frames import HELD_OUT
-from videopro.train.pocket.qa_pairs import PocketExample, Rng, pick_row, text_row
+from videopro.train.pocket.qa_pairs import PocketExample, Rng, copying_rows, pick_row, text_row, with_copying
 from videopro.train.pocket.tasks import VisionTasks
-from videopro.train.pocket.vision import encode_sized_pictures
-from videopro.train.pocket.vision_targets import CodeTable, translate
+from videopro.train.pocket.vision import CodeTable, encode_sized_pictures, translate
 from videopro.train.retrieval.training import append_log, resume, save_state
 
 
@@ -75,7 +73,11 @@ class LanguageSettings:
         default=0.3, metadata=setting("share of the steps, at the end, over which the learning rate falls")
     )
     seed: int = field(default=0, metadata=setting("random seed of the weights and the rows"))
-    threads: int = field(default=2, metadata=setting("torch's threads"))
+
+    def rate(self, step: int) -> float:
+        """The learning rate at a step."""
+        fall = 1.0 if self.decay == 0 else min(1.0, (self.steps - step) / (self.decay * self.steps))
+        return self.lr * min(1.0, (step + 1) / _WARMUP) * max(0.02, fall)
 
 
 COMMAND = CommandLine(
@@ -85,38 +87,26 @@ COMMAND = CommandLine(
 )
 
 
-@dataclass(frozen=True)
-class PocketRecipe:
-    """The length and the learning rates of a stage."""
+_WARMUP = 150
 
-    steps: int
-    pick_until: int = 0  # steps of picking options only
-    seed: int = 0
-    lr: float = 1e-3
-    warmup: int = 150
-    decay: float = 0.3  # the share of the steps, at the end, over which the learning rate falls
-
-    def rate(self, step: int) -> float:
-        fall = 1.0 if self.decay == 0 else min(1.0, (self.steps - step) / (self.decay * self.steps))
-        return self.lr * min(1.0, (step + 1) / self.warmup) * max(0.02, fall)
+RowSampler = Callable[[LanguageSettings, Rng, int, VisionTasks], list[list[PocketExample]]]
 
 
-RowSampler = Callable[[PocketRecipe, Rng, int, VisionTasks], list[list[PocketExample]]]
-
-
-def language_rows(recipe: PocketRecipe, rng: Rng, step: int) -> list[list[PocketExample]]:
+def language_rows(stage: LanguageSettings, rng: Rng, step: int) -> list[list[PocketExample]]:
     """Picking a named option from ever more words; then lines of text."""
-    if step < recipe.pick_until:
-        at = step / recipe.pick_until
+    if step < stage.pick_steps:
+        at = step / stage.pick_steps
         # The levels of `pick`: colours, then visible things, then all words.
         return [[pick_row(rng, 0 if at < 0.15 else 1 if at < 0.75 else 2) for _ in range(4)]]
-    done = (step - recipe.pick_until) / (recipe.steps - recipe.pick_until)
+    done = (step - stage.pick_steps) / (stage.steps - stage.pick_steps)
     return [[text_row(rng, max(0.15, 0.5 - done)) for _ in range(3)]]
 
 
-def pixel_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
+def pixel_rows(
+    stage: LanguageSettings, rng: Rng, step: int, frames: VisionTasks
+) -> list[list[PocketExample]]:
     """Text and pixels: single scenes or crops first, then several scenes, then whole videos."""
-    done, kind = step / recipe.steps, step % 6
+    done, kind = step / stage.steps, step % 6
     groups = [[text_row(rng, 0.15) for _ in range(3)]] if step % 2 else []
     groups.append([frames.scene_row(rng) for _ in range(5)])
     if done < 0.15 and kind % 3:
@@ -132,24 +122,26 @@ def pixel_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -
     return groups
 
 
-def box_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
+def box_rows(stage: LanguageSettings, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Boxes in every step; in every other step all else too, so that nothing is forgotten."""
     groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
     # At steps=1 the share of steps done is past all limits: rows as at the end of that stage.
-    return groups if step % 2 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
+    return groups if step % 2 else groups + pixel_rows(replace(stage, steps=1), rng, step // 2, frames)
 
 
-def writing_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
+def writing_rows(
+    stage: LanguageSettings, rng: Rng, step: int, frames: VisionTasks
+) -> list[list[PocketExample]]:
     """Words to copy, later also lines to fill in; boxes and everything else in turn, so that nothing is
     forgotten."""
     groups = [copying_rows(rng, 24, 0.0)]
-    if step >= 0.3 * recipe.steps:
+    if step >= 0.3 * stage.steps:
         groups.append(copying_rows(rng, 10, 1.0))
     if step % 4 == 0:
         groups.append([frames.box_row(rng, FRAME_SIZE) for _ in range(16)])
     elif step % 2:
         # As in `box_rows`.
-        repeated_rows = pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
+        repeated_rows = pixel_rows(replace(stage, steps=1), rng, step // 2, frames)
         groups += [[with_copying(rng, row) for row in group] for group in repeated_rows]
     return groups
 
@@ -157,9 +149,9 @@ def writing_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks)
 class StageDataset(IterableDataset):
     """The endless batches of a stage; each is a pure function of the seed and the step."""
 
-    def __init__(self, recipe: PocketRecipe, pool: Path | None, start: int, seen: RowSampler) -> None:
+    def __init__(self, stage: LanguageSettings, pool: Path | None, start: int, seen: RowSampler) -> None:
         """`seen` makes a step's rows if there is a pool."""
-        self.recipe, self.pool, self.start, self.seen = recipe, pool, start, seen
+        self.stage, self.pool, self.start, self.seen = stage, pool, start, seen
 
     def __iter__(self) -> Iterator[tuple[int, list[TokenBatch]]]:
         encoder = BatchEncoder(checkpoint.build_tokenizer())
@@ -167,12 +159,12 @@ class StageDataset(IterableDataset):
         if frames is not None:
             # Those at the end of the pool are held out for `measure`.
             frames.keep(slice(None, -HELD_OUT), slice(None, -HELD_OUT))
-        for step in range(self.start, self.recipe.steps):
-            rng = np.random.default_rng([self.recipe.seed, step])
+        for step in range(self.start, self.stage.steps):
+            rng = np.random.default_rng([self.stage.seed, step])
             if frames is None:
-                groups = language_rows(self.recipe, rng, step)
+                groups = language_rows(self.stage, rng, step)
             else:
-                groups = self.seen(self.recipe, rng, step, frames)
+                groups = self.seen(self.stage, rng, step, frames)
             yield step, [encoder.batch(rows) for rows in groups]
 
 
@@ -297,11 +289,8 @@ def _form(request: str, reply: str) -> str:
 
 def train_stage(settings: LanguageSettings) -> None:
     """Train a stage, and write the model if it saw frames."""
-    torch.set_num_threads(settings.threads)
+    torch.set_num_threads(2)
     settings.output.mkdir(parents=True, exist_ok=True)
-    recipe = PocketRecipe(
-        settings.steps, settings.pick_steps, settings.seed, settings.lr, decay=settings.decay
-    )
 
     processor = checkpoint.build_processor()
     model = checkpoint.build_model(processor.tokenizer, settings.seed)
@@ -322,7 +311,7 @@ def train_stage(settings: LanguageSettings) -> None:
             for merger in model.model.visual.deepstack_merger_list:
                 merger.linear_fc2.weight.zero_()
                 merger.linear_fc2.bias.zero_()
-    optimizer = torch.optim.AdamW(optimizer_groups(model), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
+    optimizer = torch.optim.AdamW(optimizer_groups(model), lr=settings.lr, betas=(0.9, 0.95), fused=True)
     start, spent = resume(settings.output, model, optimizer)
     held_out = VisionTasks(settings.frames) if settings.frames else None
     if held_out is not None:
@@ -330,7 +319,7 @@ def train_stage(settings: LanguageSettings) -> None:
 
     seen_rows = box_rows if settings.boxes else writing_rows if settings.writing else pixel_rows
     loader = DataLoader(
-        StageDataset(recipe, settings.frames, start, seen_rows),
+        StageDataset(settings, settings.frames, start, seen_rows),
         batch_size=None,
         num_workers=1,
         prefetch_factor=4,
@@ -341,7 +330,7 @@ def train_stage(settings: LanguageSettings) -> None:
         # The vision layers are frozen while the language layers learn to read their output.
         model.model.visual.requires_grad_(step >= settings.hold_vision)
         for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(step) * group["share"]
+            group["lr"] = settings.rate(step) * group["share"]
         total = []
         for batch in batches:
             with mixed_precision():
@@ -354,10 +343,10 @@ def train_stage(settings: LanguageSettings) -> None:
         optimizer.zero_grad(set_to_none=True)
         recent.append(float(np.mean(total)))
         if (step + 1) % 50 == 0:
-            line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
+            line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": settings.rate(step)}
             append_log(settings.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
-        if (step + 1) % 500 == 0 or step + 1 == recipe.steps:
+        if (step + 1) % 500 == 0 or step + 1 == settings.steps:
             with mixed_precision():
                 figures = measure(model, held_out)
             append_log(settings.output, {"step": step + 1, "held_out": figures})

@@ -2,7 +2,7 @@
 
     python -m videopro.train.pocket.vision --frames FOLDER/frames --output FOLDER/vision --steps 6000
 
-The target of a cell is the sum of the embeddings of its words (`videopro.train.pocket.vision_targets`), so
+The target of a cell is the sum of the embeddings of its words (`videopro.train.pocket.vision`), so
 that the language layers can then read pictures as they read words. Resumes from the last checkpoint.
 `videopro.train.pocket.language` takes `state.pt` and `table.pt` (the targets) with `--vision-from`.
 """
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
+from transformers import PreTrainedTokenizerFast
 from transformers.models.qwen3_vl.modeling_qwen3_vl import (
     Qwen3VLVisionModel,
     apply_rotary_pos_emb_vision,
@@ -29,23 +30,117 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
 
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.pocket.drawing import HEIGHT, WIDTH
+from videopro.pocket.script import make_script
+from videopro.pocket.vocabulary import COLORS, PLACES, SHAPES, SIGNS, WEATHERS
 from videopro.train.pocket import architecture as checkpoint
-from videopro.train.pocket.architecture import FRAME_SIZE, mixed_precision
+from videopro.train.pocket.architecture import FRAME_SIZE, FRAMES, mixed_precision
 from videopro.train.pocket.batches import MERGE, PATCH, patches
-from videopro.train.pocket.frames import HELD_OUT
+from videopro.train.pocket.frames import HELD_OUT, drawn_frames
 from videopro.train.pocket.qa_pairs import Rng
 from videopro.train.pocket.tasks import VisionTasks, resized
-from videopro.train.pocket.vision_targets import (
-    CODES,
-    GROUPS,
-    KNOTS,
-    VOCABULARY,
-    CodeTable,
-    scene_symbols,
-    symbols,
-    video_symbols,
-)
 from videopro.train.retrieval.training import append_log, resume, save_state
+
+PixelBox = Sequence[float]
+
+GROUPS = {"place": PLACES, "weather": WEATHERS, "color": tuple(COLORS), "shape": SHAPES, "sign": SIGNS}
+VOCABULARY = [word for group in GROUPS.values() for word in group]
+INDEX = {word: i for i, word in enumerate(VOCABULARY)}
+KNOTS = 21  # an edge between 0 and 1 is interpolated linearly between two knots
+CODES = len(VOCABULARY) + 4 * KNOTS
+GRID = (3, 5)  # cells of a frame of 96x160 pixels
+FULL = (0.0, 0.0, float(WIDTH), float(HEIGHT))
+
+
+def symbols(
+    annotation: dict, actor_box: PixelBox | None, window: PixelBox = FULL, grid: tuple[int, int] = GRID
+) -> np.ndarray:
+    """The symbols, (h, w, CODES) float16, of a frame or of its part in `window` (x0, y0, x1, y1 in
+    pixels)."""
+    height, width = grid
+    cells = np.zeros((height, width, CODES), np.float32)
+    cells[:, :, INDEX[annotation["place"]]] = 1
+    cells[:, :, INDEX[annotation["weather"]]] = 1
+    objects: list[tuple[PixelBox, tuple[str, ...]]] = []
+    if annotation["sign"]:
+        objects.append((annotation["sign_box"], (annotation["sign"],)))
+    if annotation["actor"] and actor_box is not None:
+        objects.append((actor_box, (annotation["actor"]["color"], annotation["actor"]["shape"])))
+    for box, labels in objects:
+        x0, x1 = ((box[k] - window[0]) / (window[2] - window[0]) for k in (0, 2))
+        y0, y1 = ((box[k] - window[1]) / (window[3] - window[1]) for k in (1, 3))
+        seen = [min(1.0, max(0.0, v)) for v in (x0, y0, x1, y1)]
+        # An object of which less than a third is visible is left out.
+        if (seen[2] - seen[0]) * (seen[3] - seen[1]) < 0.34 * (x1 - x0) * (y1 - y0):
+            continue
+        columns = _overlap(seen[0] * width, seen[2] * width, width)
+        rows = _overlap(seen[1] * height, seen[3] * height, height)
+        shared = rows[:, None] * columns[None]
+        # A cell shows an object if it has a quarter of a cell or 15 % of the object in it; the cell with most
+        # of it always does.
+        on = (shared > 0.25) | (shared > 0.15 * shared.sum()) | (shared == shared.max())
+        cells[on, len(VOCABULARY) :] = _edges(seen)
+        for word in labels:
+            cells[on, INDEX[word]] = 1
+    return cells.astype(np.float16)
+
+
+def _overlap(low: float, high: float, count: int) -> np.ndarray:
+    """The fraction of each of `count` unit cells that lies between low and high."""
+    starts = np.arange(count)
+    return np.clip(np.minimum(high, starts + 1) - np.maximum(low, starts), 0, None)
+
+
+def _edges(values: Sequence[float]) -> np.ndarray:
+    out = np.zeros((4, KNOTS), np.float32)
+    for k, value in enumerate(values):
+        at = value * (KNOTS - 1)
+        low = min(int(at), KNOTS - 2)
+        out[k, low], out[k, low + 1] = low + 1 - at, at - low
+    return out.ravel()
+
+
+def scene_symbols(annotation: dict) -> np.ndarray:
+    """The symbols of the frames of a scene, (16, 3, 5, CODES)."""
+    boxes = annotation["actor_boxes"] or [None] * FRAMES
+    return np.stack([symbols(annotation, box) for box in boxes])
+
+
+def video_symbols(length: str, seed: int) -> np.ndarray:
+    """The symbols of 16 uniform frames of a video, (16, 3, 5, CODES)."""
+    plan = make_script(length, seed)
+    frames = []
+    for _, at, inside in drawn_frames(plan):
+        annotation = {
+            "place": at.place,
+            "weather": plan.weather,
+            "actor": at.actor and {"color": at.actor.color, "shape": at.actor.shape},
+            "sign": at.sign and at.sign.word,
+            "sign_box": at.sign and at.sign.box(),
+        }
+        frames.append(symbols(annotation, None if at.actor is None else at.actor.box(inside)))
+    return np.stack(frames)
+
+
+class CodeTable:
+    """The vectors of the codes: the embeddings of their words, and random vectors for the knots."""
+
+    def __init__(self, width: int, tokenizer: PreTrainedTokenizerFast) -> None:
+        ids = tokenizer.get_vocab()
+        self.rows = torch.tensor([ids[f"\u0120{word}"] for word in VOCABULARY])
+        knots = torch.randn(4 * KNOTS, width, generator=torch.Generator().manual_seed(1))
+        self.knots = knots / knots.norm(dim=1, keepdim=True)
+
+    def of(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """The table, (CODES, D), for the given embeddings."""
+        return torch.cat([embeddings[self.rows], self.knots])
+
+
+@torch.no_grad()
+def translate(merger: torch.nn.Linear, learned: torch.Tensor, target: torch.Tensor) -> None:
+    """Change a layer that outputs sums of the rows of `learned` (CODES, D) to output those of `target`."""
+    change = torch.linalg.pinv(learned) @ target  # (D, D): x = codes @ learned becomes codes @ wanted
+    merger.weight.copy_(change.T @ merger.weight)
+    merger.bias.copy_(merger.bias @ change)
 
 
 @dataclass(frozen=True)
@@ -55,11 +150,9 @@ class VisionSettings:
     frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
     output: Path = field(metadata=setting("folder for the checkpoints, the log and table.pt"))
     steps: int = field(default=6000, metadata=setting("steps of training"))
-    size: int = field(default=48, metadata=setting("pictures in a step"))
-    lr: float = field(default=1e-3, metadata=setting("the highest learning rate"))
-    seed: int = field(default=0, metadata=setting("random seed of the weights and the pictures"))
-    threads: int = field(default=1, metadata=setting("torch's threads"))
 
+
+SIZE, RATE, SEED = 48, 1e-3, 0  # pictures in a step, the highest learning rate, and the random seed
 
 COMMAND = CommandLine(
     "videopro.train.pocket.vision",
@@ -304,11 +397,12 @@ def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> di
 
 def train_vision(settings: VisionSettings) -> None:
     """Train, and write the state and the targets."""
-    torch.set_num_threads(settings.threads)
+    # Beside it a process of the loader draws the pictures.
+    torch.set_num_threads(1)
     settings.output.mkdir(parents=True, exist_ok=True)
 
     tokenizer = checkpoint.build_tokenizer()
-    model = checkpoint.build_model(tokenizer, settings.seed)
+    model = checkpoint.build_model(tokenizer, SEED)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
     table = CodeTable(embeddings.shape[1], tokenizer).of(embeddings)
     assert table.shape[0] == CODES
@@ -327,19 +421,19 @@ def train_vision(settings: VisionSettings) -> None:
             "share": 1.0,
         },
     ]
-    optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
-    some = [pixels for _, pixels, _ in PictureDataset(settings.frames, 0, 8, 48, settings.seed + 1, False)]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
+    some = [pixels for _, pixels, _ in PictureDataset(settings.frames, 0, 8, 48, SEED + 1, False)]
     whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
     start, spent = resume(settings.output, visual, optimizer)
     batches = DataLoader(
-        PictureDataset(settings.frames, start, settings.steps, settings.size, settings.seed, False),
+        PictureDataset(settings.frames, start, settings.steps, SIZE, SEED, False),
         batch_size=None, num_workers=1, prefetch_factor=3,
     )  # fmt: skip
     begun, recent = time.time() - spent, []
     for step, pixels, codes in batches:
         fall = min(1.0, (settings.steps - step) / (0.25 * settings.steps))
         for group in optimizer.param_groups:
-            group["lr"] = settings.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
+            group["lr"] = RATE * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
         with mixed_precision():
             out, _ = encode_pictures(visual, pixels.float() / 127.5 - 1)
         loss = loss_of(out, codes.flatten(0, 2), table)

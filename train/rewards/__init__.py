@@ -4,6 +4,7 @@ from videopro.train.rewards.functions import ProgramRewards as ProgramRewards
 from videopro.train.rewards.rows import EVALUATION as EVALUATION
 from videopro.train.rewards.rows import POLICY_VERSION as POLICY_VERSION
 from videopro.train.rewards.rows import ROW as ROW
+from videopro.train.rewards.rows import TURNS as TURNS
 from videopro.train.rewards.rows import RewardRow as RewardRow
 from videopro.train.rewards.rows import read_question as read_question
 from videopro.train.rewards.rows import read_row as read_row

@@ -27,7 +27,7 @@ from videopro.modules import ModuleModels
 from videopro.storage import JsonLinesLog
 from videopro.traces import FinalRule, ReasonedRule
 from videopro.train.rewards.report import COLUMNS, RewardedRollout, batch_metrics, log_line
-from videopro.train.rewards.rows import EVALUATION, POLICY_VERSION, RewardRow, rows_of_batch, texts_of
+from videopro.train.rewards.rows import EVALUATION, POLICY_VERSION, TURNS, RewardRow, rows_of_batch, texts_of
 from videopro.train.rewards.runs import ProgramOutcome, ProgramRunner, TurnOutcome
 from videopro.train.rewards.scoring import ANSWER, EQUATION, LEFT_OUT, WEIGHTS, score
 
@@ -153,7 +153,8 @@ class ProgramRewards:
         self, completions: Any, completion_ids: Any, columns: Mapping[str, Any]
     ) -> list[RewardedRollout]:
         """The batch with its rewards; TRL gives the same object to each function in turn."""
-        replies = [texts_of(completion) for completion in completions]
+        # Plain TRL knows rollouts of one turn.
+        replies = columns.get(TURNS) or [texts_of(completion) for completion in completions]
         # The same object is no proof of the same batch, so the replies are compared too.
         if self._latest is not None and self._latest[0] is completions:
             latest = self._latest[1]

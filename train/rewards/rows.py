@@ -20,6 +20,8 @@ ROW = "row"
 """The column in which `videopro.train.rl.trainer` passes validated rows to the reward functions."""
 EVALUATION = "evaluation"
 """The column that says whether replies are those of an evaluation."""
+TURNS = "turns"
+"""The column with the replies of each turn of a rollout."""
 POLICY_VERSION = "policy_version"
 """The column with the number of updates that the policy had which wrote the replies."""
 

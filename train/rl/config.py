@@ -10,7 +10,7 @@ from trl import GRPOConfig
 from videopro.errors import ConfigError
 from videopro.traces import FinalRule, ReasonedRule
 from videopro.train.rewards import ACCURACIES, FORMS
-from videopro.train.settings import EPISODES, KINDS, SAMPLERS, SINGLE, VLLM, GRPOSettings, check_choice
+from videopro.train.settings import EPISODES, KINDS, SAMPLERS, VLLM, GRPOSettings, check_choice
 
 
 @dataclass
@@ -30,10 +30,6 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
             raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
         check_choice("episodes", self.episodes, EPISODES)
         check_choice("sampler", self.sampler, SAMPLERS)
-        if self.sampler == VLLM and not self.prompt_video:
-            raise ConfigError(
-                "sampler is 'vllm', but with prompt_video: false TRL samples; set use_vllm: true in its place"
-            )
         if self.sampler != VLLM and self.vllm:
             raise ConfigError("vllm is set, but sampler is not 'vllm'; set that, or leave vllm out")
         if self.sampler != VLLM and self.dedicated_gpus:
@@ -55,11 +51,6 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
         check_choice("accuracy", self.accuracy, ACCURACIES)
         check_choice("form", self.form, FORMS)
         check_choice("reasoned_confidence", self.reasoned_confidence, get_args(ReasonedRule))
-        if self.episodes != SINGLE and not self.prompt_video:
-            raise ConfigError(
-                f"episodes is {self.episodes!r}, but with prompt_video: false TRL samples, and its rollouts "
-                "have one reply; leave one of them out"
-            )
         if not 0 <= self.tau <= 1:
             raise ConfigError(f"tau is {self.tau}; it must be from 0 to 1")
         self.check_run("reward_workers", "sampling_batch_size")
@@ -71,6 +62,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                 "leave it out"
             )
         self._check_saves()
+        self._check_sampling()
 
     def _check_saves(self) -> None:
         """Raise ConfigError if a checkpoint would be saved before the last step on the sampled replies, which
@@ -96,8 +88,8 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                 "of its tokens, to nothing; set top_p: 1.0, or vllm_importance_sampling_mode: token_truncate"
             )
 
-    def check_sampling(self) -> None:
-        """Raise ConfigError for sampling settings that prompts with videos do not support."""
+    def _check_sampling(self) -> None:
+        """Raise ConfigError for sampling settings of TRL that neither sampler has."""
         unsupported = {
             "use_vllm": self.use_vllm,
             "top_k": self.top_k != 0,
@@ -109,8 +101,8 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
         for name, changed in unsupported.items():
             if changed:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)!r}, but prompts with videos are sampled in this process "
-                    "with temperature and top_p only; leave it out, or set prompt_video: false"
+                    f"{name} is {getattr(self, name)!r}, but replies are sampled with temperature and top_p "
+                    "only, in this process or by sampler: vllm; leave it out"
                 )
 
     @property

@@ -1,5 +1,5 @@
 """The engines of a GRPO run: they serve the start without its adapter, which answers inside programs, and
-each version of the policy's adapter beside it.
+each version of the policy's adapter beside it, which writes replies (`EngineSampler`).
 
 Each process has one beside its training, on its GPU, or the processes of a machine share engines on GPUs of
 their own (`engine_gpus`). Such an engine is started, watched and ended by one process, which loads the
@@ -8,35 +8,119 @@ adapters into it; all processes ask it.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import socket
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
+from cachetools import LRUCache
+from peft import get_peft_model_state_dict
+from safetensors.torch import save_file
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig
 
-from videopro.backbones import Backbone, load_backbone, read_spec
-from videopro.backbones.qwen import adapter_folder
+from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
+from videopro.backbones.qwen import (
+    SampledReply,
+    adapter_folder,
+    check_language_only,
+)
+from videopro.backbones.server import (
+    DrawnTokens,
+    EncodedFrames,
+    Messages,
+    TokenClient,
+    TokenRequest,
+    difference,
+    encode_frames,
+    user_message,
+)
 from videopro.cli import build_settings
 from videopro.engine.serving import (
+    AdapterVersions,
     AttachedEngine,
     Engine,
     EngineProcess,
     EngineSettings,
     ServedModel,
+    adapter_name,
     adapter_rank,
     dedicated_devices,
     engine_devices,
     started,
 )
-from videopro.errors import BackboneError, ConfigError, VideoProError
+from videopro.errors import (
+    BackboneError,
+    Cancellation,
+    ConfigError,
+    VideoProError,
+    cancellable,
+    when_cancelled,
+    writing,
+)
 from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.runtime import TrainingSetup, raise_everywhere
+from videopro.train.rl.data import GRPORow, mix_seed
+from videopro.train.rl.prompt_encoder import PolicyPrompt
+from videopro.train.rl.samplers import Draw, OnReply
+from videopro.train.runtime import FrameCache, TrainingSetup, raise_everywhere
+
+_SPREAD = 0.05
+_SEED = 0
+
+
+Weights = Mapping[str, torch.Tensor]
+"""Of an adapter, by the names in its file."""
+
+
+def adapter_weights(model: Any, *, needed: bool = True) -> Weights:
+    """Copies of the weights of a PEFT model's adapter. Called in every process; empty where they are not
+    `needed`."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    gathered: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if is_deepspeed_zero3_enabled():
+        import deepspeed
+
+        gathered = deepspeed.zero.GatheredParameters(trained)
+    with gathered:
+        if not needed:
+            return {}
+        # Not by save_pretrained, which asks the hub for the base's config.
+        weights = get_peft_model_state_dict(model, save_embedding_layers=False)
+        return {name: weight.detach().cpu().clone().contiguous() for name, weight in weights.items()}
+
+
+def random_weights(weights: Weights) -> Weights:
+    """Weights of the same form that change every reply, whatever these do: those of a new adapter change
+    nothing."""
+    generator = torch.Generator().manual_seed(_SEED)
+    return {
+        name: torch.randn(weight.shape, generator=generator).to(weight.dtype) * _SPREAD
+        if "lora_B" in name
+        else weight
+        for name, weight in weights.items()
+    }
+
+
+def write_adapter(model: Any, weights: Weights, folder: Path) -> None:
+    """Write an adapter with these weights and the settings of a PEFT model's into a folder. Raises RunError
+    if the disk, or the memory that stands for one, does not take it."""
+    # safetensors has an error of its own for a full disk, which is no OSError.
+    with writing("the adapter for the engine", folder, then="re-run the same command to resume"):
+        save_file(dict(weights), folder / "adapter_model.safetensors")
+        settings = model.peft_config[model.active_adapter]
+        settings.save_pretrained(str(folder))
+
 
 # Beside a model in training on the same GPU.
 _MEMORY = 0.45
@@ -164,3 +248,187 @@ def answering_engine(engines: TrainingEngines, start: TrainingSetup) -> Backbone
         retries=_RETRIES,
     )
     return load_backbone(spec)
+
+
+_POLICY = "policy"
+# Videos whose encoded frames are kept: more than a round of sampling has; about 1 MB each.
+_VIDEOS = 256
+# Between two looks at an engine that does not answer, and how long they go on: the largest models are loaded
+# for minutes.
+_TRY_SECONDS = 5.0
+_START_SECONDS = 1800.0
+
+
+class EngineSampler:
+    """Engines, which get the adapter before each round under a name with its version.
+
+    `engines` are running; they stay the caller's. `model`: the policy, whose adapter is published. `frames`:
+    those of the rows' videos, of at most `pixels` pixels each. `banned` and `ends`: token ids that are never
+    drawn, and that end a reply. `decode`: writes token ids as text, for messages. Created and synchronized in
+    every process together; then an error of one is raised in all. Raises BackboneError if an engine takes no
+    adapter of this model, ConfigError if it would take only a part of it.
+
+    Several engines get prompts in turn, each with all replies to it, which share the prompt's keys and
+    values. An engine that dies is started again by its `EngineProcess`, with the newest adapters, and what
+    was being written is asked again; the other replies of the round stay.
+    """
+
+    is_remote = True
+
+    def __init__(
+        self,
+        engines: TrainingEngines,
+        model: Any,
+        frames: FrameCache,
+        *,
+        pixels: int,
+        banned: Sequence[int],
+        ends: Sequence[int],
+        decode: Callable[[Sequence[int]], str],
+    ) -> None:
+        self.version = -1
+        self._engines = engines
+        self._model = model
+        self._frames = frames
+        self._pixels = pixels
+        self._ends = frozenset(ends)
+        self._decode = decode
+        self._encoded: LRUCache[Path, EncodedFrames] = LRUCache(_VIDEOS)
+        self._versions = [AdapterVersions(engine, _POLICY) for engine in engines.started]
+        self._clients = [
+            TokenClient(engine.url, banned=banned, ends=ends, sleep=partial(_patience, engine))
+            for engine in engines.engines
+        ]
+        try:
+            # In every process, by the names that all of them have.
+            trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
+            check_language_only(trained, "this training", "set sampler: local")
+            weights = random_weights(self._adapter())
+            self._load(lambda versions: versions.check_effect(partial(write_adapter, model, weights)))
+        except BaseException:
+            self.close()
+            raise
+
+    def sync(self, step: int, keep: int | None = None) -> None:
+        if step == self.version:
+            return
+        weights = self._adapter()
+        write = partial(write_adapter, self._model, weights)
+        self._load(lambda versions: versions.publish(step, write, keep=keep))
+        self.version = step
+
+    def _adapter(self) -> Weights:
+        return adapter_weights(self._model, needed=bool(self._versions))
+
+    def _load(self, load: Callable[[AdapterVersions], object]) -> None:
+        """Load an adapter into the engines that this process started. Returns when all engines have it."""
+        failure: VideoProError | None = None
+        try:
+            for versions in self._versions:
+                load(versions)
+        except VideoProError as error:
+            failure = error
+        raise_everywhere(failure, BackboneError)
+
+    def write(
+        self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None
+    ) -> list[SampledReply]:
+        """See `Sampler`. Sends requests only, so it may run beside the update; not beside itself."""
+        name = adapter_name(_POLICY, self.version if version is None else version)
+        for video in {draw.row.video for draw in draws if draw.row.prompt_video}:
+            # Here and not in the client's threads, of which several would encode the same video.
+            self._frames_of(video)
+        written: dict[int, SampledReply] = {}
+
+        def draw(client: TokenClient, numbers: Sequence[int]) -> None:
+            def take(number: int, drawn: DrawnTokens) -> None:
+                self._check_prompt(draws[numbers[number]], drawn.prompt)
+                written[numbers[number]] = self._reply(drawn)
+                on_reply(numbers[number], written[numbers[number]])
+
+            requests = [
+                TokenRequest(partial(self._messages, draws[number].row), mix_seed(*draws[number].seed))
+                for number in numbers
+            ]
+            client.draw(name, requests, sampling, take)
+
+        shares = zip(self._clients, self._shares(draws), strict=True)
+        _at_once([partial(draw, client, numbers) for client, numbers in shares if numbers])
+        return [written[number] for number in range(len(draws))]
+
+    def _shares(self, draws: Sequence[Draw]) -> list[list[int]]:
+        """The indices of the draws that each engine gets: those of one prompt together, prompts in turn, from
+        another engine on in each process."""
+        turns: dict[PolicyPrompt, int] = {}
+        shares: list[list[int]] = [[] for _ in self._clients]
+        for number, draw in enumerate(draws):
+            turn = turns.setdefault(draw.prompt, self._engines.first + len(turns))
+            shares[turn % len(shares)].append(number)
+        return shares
+
+    def close(self) -> None:
+        """Cancel what is being written, and remove the adapters' files. The engines go on."""
+        for client in self._clients:
+            client.close()
+        for versions in self._versions:
+            versions.close()
+
+    def _messages(self, row: GRPORow) -> Messages:
+        system = row.system or ""
+        if not row.prompt_video:
+            return user_message(None, row.text, False, system=system)
+        encoded = self._frames_of(row.video)
+        as_video = len(encoded.jpegs) > 1
+        return user_message(encoded, row.prompt, as_video, system=system, before=row.before)
+
+    def _frames_of(self, video: Path) -> EncodedFrames:
+        encoded = self._encoded.get(video)
+        if encoded is None:
+            encoded = self._encoded[video] = encode_frames(self._frames.frames(video), self._pixels)
+        return encoded
+
+    def _check_prompt(self, draw: Draw, ids: tuple[int, ...]) -> None:
+        """Raise BackboneError unless the engine's prompt is ours, after which the update scores the reply."""
+        if differs := difference(ids, draw.prompt.encoded.ids, self._decode):
+            raise BackboneError(
+                f"the engine's prompt of row {draw.row.id!r} is not ours, after which its replies are "
+                f"trained: {differs}; or set sampler: local"
+            )
+
+    def _reply(self, drawn: DrawnTokens) -> SampledReply:
+        ids, logprobs = list(drawn.ids), list(drawn.logprobs)
+        if drawn.is_ended and ids and ids[-1] in self._ends:
+            return SampledReply(ids[:-1], logprobs[:-1], (ids[-1], logprobs[-1]))
+        return SampledReply(ids, logprobs)
+
+
+async def _patience(engine: Engine, seconds: float) -> None:
+    """Wait before the next try, until the engine answers. Raises BackboneError if it was given up."""
+    end = time.monotonic() + _START_SECONDS
+    engine.check()
+    # Longer waits would outlast the start of the next engine.
+    await asyncio.sleep(min(seconds, _TRY_SECONDS))
+    # Not by tries, which are few: it may take minutes to start.
+    while not await asyncio.to_thread(engine.answers) and time.monotonic() < end:
+        engine.check()
+        await asyncio.sleep(_TRY_SECONDS)
+
+
+def _at_once(parts: Sequence[Callable[[], None]]) -> None:
+    """Run all of them, in threads if they are several. The first error ends the others."""
+    if len(parts) == 1:
+        parts[0]()
+        return
+    cancellation = Cancellation()
+
+    def run(part: Callable[[], None]) -> None:
+        with cancellable(cancellation):
+            part()
+
+    with ThreadPoolExecutor(max(1, len(parts))) as threads, when_cancelled(cancellation.cancel):
+        try:
+            for done in as_completed([threads.submit(run, part) for part in parts]):
+                done.result()
+        except BaseException:
+            cancellation.cancel()
+            raise

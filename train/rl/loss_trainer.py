@@ -1,16 +1,23 @@
 """TRL's GRPOTrainer with the loss of replies to prompts that begin with a video.
 
 TRL runs each prompt with each of its replies, and passes images to the model, but no positions, video or
-features. Here pixels, grids and timestamps reach every log-prob pass, a single pass over each prompt serves
-all of its replies, and the loss of those that an engine drew is corrected by the importance ratio in the
-update's own pass.
+features. Here pixels, grids and timestamps reach every log-prob pass, and a single pass over each prompt
+serves all of its replies.
+
+The loss of replies that an engine drew is corrected by the importance ratio. An engine computes with other
+kernels, in another precision, so the probabilities of a token differ a little; of replies that were written
+ahead (`rounds`), the weights do too. For its own vLLM, TRL runs the policy once more over all replies to
+correct this. While each reply is used once, the update's own pass has the same weights, and gives it for
+free.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,11 +28,43 @@ from videopro.backbones.qwen import QwenRunner, visual_inputs
 from videopro.errors import ConfigError
 from videopro.train.packing import RowShape
 from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.rl.importance import importance_ratio
 from videopro.train.rl.prompt_encoder import PromptEncoder
 from videopro.train.rl.rollouts import Rollout, Turns
 from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.runtime import DummyVision, RunTrainer, part_of
+
+
+@dataclass(frozen=True)
+class ImportanceRatio:
+    """The ratio, and what is logged of it."""
+
+    values: torch.Tensor
+    """By TRL's setting `vllm_importance_sampling_mode`: (rows, tokens), or (rows, 1) of whole replies;
+    truncated, or 0 where it is out of bounds."""
+    raw: torch.Tensor
+    """Of each token of a reply, (all tokens), as it is."""
+    differences: torch.Tensor
+    """Of the log-probabilities of each token, (all tokens)."""
+
+
+def importance_ratio(
+    policy: torch.Tensor, drawn: torch.Tensor, mask: torch.Tensor, settings: Any
+) -> ImportanceRatio:
+    """`policy` and `drawn`: the log-probabilities of replies, (rows, tokens), by the update (or, where a
+    reply is used several times, by the policy before the first one) and as they were drawn; `mask`, 1 for
+    their tokens; `settings`, TRL's."""
+    differences = torch.nan_to_num((policy - drawn) * mask, nan=0.0)
+    of_reply = settings.vllm_importance_sampling_mode.startswith("sequence")
+    ratio = (differences.sum(-1, keepdim=True) if of_reply else differences).exp()
+    low, high = settings.vllm_importance_sampling_clip_min, settings.vllm_importance_sampling_clip_max
+    low, high = -math.inf if low is None else low, math.inf if high is None else high
+    if settings.vllm_importance_sampling_mode.endswith("truncate"):
+        values = ratio.clamp(low, high)
+    else:
+        values = ratio.masked_fill((ratio < low) | (ratio > high), 0.0)
+    chosen = differences[mask.bool()]
+    return ImportanceRatio(values, chosen.exp(), chosen.abs())
+
 
 MakePrompts = Callable[[QwenRunner, bool], PromptEncoder]
 """Called with the policy's `QwenRunner` and whether its vision tower and projector are frozen."""
@@ -33,26 +72,23 @@ TokenScores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 
 
 class LossTrainer(RunTrainer, GRPOTrainer):
-    """The log-probabilities and the loss of `_rollouts`, those in hand, which a subclass samples. Without
-    `make_prompts` everything is TRL's."""
+    """The log-probabilities and the loss of `_rollouts`, those in hand, which a subclass samples."""
 
     args: VideoGRPOConfig
 
-    def __init__(self, *arguments: Any, make_prompts: MakePrompts | None = None, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, make_prompts: MakePrompts, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        # In double precision, and with it the rewards that they weigh: in single, eight rewards of 0.7 (those
+        # of rows without an oracle mode) have another mean than 0.7, and a group of equal rewards would look
+        # unequal.
+        self.reward_weights = self.reward_weights.double()
         self._rollouts: list[Rollout] = []
-        self._prompt_encoder: PromptEncoder | None = None
         self._corrected: dict[str, Any] | None = None
         """The batch whose loss is being corrected by the importance ratio."""
-        if make_prompts is not None:
-            self._set_up_prompts(make_prompts)
-
-    def _set_up_prompts(self, make_prompts: MakePrompts) -> None:
-        self.args.check_sampling()
         if self.is_fsdp_enabled:
             raise ConfigError(
-                "prompts with videos need a whole model in each process to sample, but FSDP shards it; "
-                "use DeepSpeed (configs/accelerate/zero2.yaml, zero3.yaml)"
+                "GRPO needs a whole model in each process to sample, but FSDP shards it; use DeepSpeed "
+                "(configs/accelerate/zero2.yaml, zero3.yaml)"
             )
         tuned: Any = self.model
         base = tuned.get_base_model() if is_peft_model(tuned) else tuned
@@ -85,19 +121,8 @@ class LossTrainer(RunTrainer, GRPOTrainer):
         compute_aux_loss: bool = False,
         **visual: Any,
     ) -> TokenScores:
-        # TRL passes images to the model, but no positions, video or features, and runs each prompt with each
-        # of its replies.
-        if self._prompt_encoder is None:
-            return super()._get_per_token_logps_and_entropies(
-                model,
-                input_ids,
-                attention_mask,
-                logits_to_keep,
-                batch_size,
-                compute_entropy,
-                compute_aux_loss,
-                **visual,
-            )
+        # Private, since TRL has no hook for what the model is called with: it passes images, but no
+        # positions, video or features, and runs each prompt with each of its replies.
         score = self._score_shared_prefix if self.args.shared_prompt else self._score_separately
         size = batch_size or len(input_ids)
         ids, mask = (tensor[:, -logits_to_keep:] for tensor in (input_ids, attention_mask))
@@ -167,23 +192,17 @@ class LossTrainer(RunTrainer, GRPOTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
         """TRL's loss for a batch."""
-        # `rollout_func` hands tensors over; the prompts and videos reach the forward passes from here. TRL
-        # has no hook before a batch's loss, nor one to skip a batch without a gradient.
-        if self._prompt_encoder is None:
-            return super().compute_loss(model, inputs, *arguments, **settings)
+        # `rollout_func` hands tensors over; the prompts and videos reach the forward passes from here.
         if self._has_no_gradient(inputs):
             trained = [weight for weight in model.parameters() if weight.requires_grad]
             # A loss of 0 with a graph: the trainer takes the step as any other, with gradients of 0.
             zero = torch.zeros((), device=self._run.device)
             return sum((0 * weight.sum() for weight in trained), start=zero)
         self._rollouts = inputs["rollouts"]
-        return super().compute_loss(model, inputs, *arguments, **settings)
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
-        """TRL's loss of this batch, which it gets as a dictionary of its own."""
-        # TRL takes an importance ratio of its own vLLM only, made before the update, with another pass.
+        # A dictionary of its own, into which the update's pass puts the importance ratio.
+        inputs = dict(inputs)
         with self._correcting(inputs):
-            return super()._compute_loss(model, inputs)
+            return super().compute_loss(model, inputs, *arguments, **settings)
 
     @contextlib.contextmanager
     def _correcting(self, inputs: dict[str, Any]) -> Iterator[None]:

@@ -2,20 +2,19 @@
 
 It adds only what TRL lacks: prompts with pixels, grids and timestamps in sampling and in every log-prob pass;
 a single pass over each prompt for all of its replies; programs that are run on held-out questions at each
-evaluation. Rewards, advantages, losses, metrics, tables and checkpoints are TRL's. Without a prompt encoder
-everything is TRL's: planning from text only, vLLM included.
+evaluation. Rewards, advantages, losses, metrics, tables and checkpoints are TRL's.
 
-Here are the rounds of sampling, the rewards and the evaluation; the log-probabilities and the loss are in
+Here are the rounds of sampling (`rollout_func`) and the evaluation; the log-probabilities and the loss are in
 `loss_trainer`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -28,17 +27,12 @@ from trl.trainer.utils import split_tensor_dict
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, SampledReply
 from videopro.errors import ConfigError
-from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW
-from videopro.train.rl.data import GRPORow, chat, row_from_columns
-from videopro.train.rl.epoch_sampler import EpochSampler
-from videopro.train.rl.loss_trainer import LossTrainer, MakePrompts
-from videopro.train.rl.rollouts import Rollout, conversation, reply_ids, reply_logprobs
-from videopro.train.rl.rounds import Round, RoundsAhead
-from videopro.train.rl.samplers import Draw, LocalSampler, Sampler
-from videopro.train.rl.sampling_weights import SamplingWeights, gathered_tower
-from videopro.train.rl.seeds import mix_seed
-from videopro.train.rl.vllm_weights import send_copies
-from videopro.train.runtime import ROW_IDS
+from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW, TURNS
+from videopro.train.rl.data import GRPORow, chat, mix_seed, row_from_columns
+from videopro.train.rl.loss_trainer import LossTrainer
+from videopro.train.rl.rollouts import Rollout, reply_ids, reply_logprobs
+from videopro.train.rl.rounds import EpochSampler, Round, RoundsAhead
+from videopro.train.rl.samplers import Draw, LocalSampler, Sampler, SamplingWeights, gathered_tower
 
 MakeSampler = Callable[[Any, Sequence[int]], Sampler]
 """Called with the policy, a PEFT model, and the token ids that end its replies."""
@@ -61,41 +55,32 @@ NextTurn = Callable[[Sequence[GRPORow], Sequence[str]], list[GRPORow | None]]
 class VideoGRPOTrainer(LossTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `videopro.train.rl.data.as_dataset`.
 
-    `make_prompts`: creates the encoder of the rows' prompts; None leaves prompts and sampling to TRL.
-    `banned`: token ids that are never sampled. `make_sampler`: creates what samples them; None: the policy in
-    this process. `prefetcher`: receives each reply as soon as it is written.
-    `next_turn`: chooses the row that follows a first reply; None: rollouts have one turn."""
+    `make_prompts`: creates the encoder of the rows' prompts. `banned`: token ids that are never sampled.
+    `make_sampler`: creates what samples them; None: the policy in this process. `prefetcher`: receives each
+    reply as soon as it is written. `next_turn`: chooses the row that follows a first reply; None: rollouts
+    have one turn."""
 
     def __init__(
         self,
         *arguments: Any,
-        make_prompts: MakePrompts | None = None,
         banned: Sequence[int] = (),
         prefetcher: RewardPrefetcher | None = None,
         next_turn: NextTurn | None = None,
         make_sampler: MakeSampler | None = None,
         **settings: Any,
     ) -> None:
-        if make_prompts is not None:
-            settings["rollout_func"] = self._roll_out
-        super().__init__(*arguments, make_prompts=make_prompts, **settings)
-        if self.use_vllm:
-            send_copies(self.vllm_generation)
+        super().__init__(*arguments, rollout_func=self._roll_out, **settings)
         self._prefetcher = prefetcher
         self._next_turn = next_turn
         self.banned = tuple(banned)
         """Token ids that are never sampled."""
-        if make_prompts is not None:
-            self._sampler = (
-                self._local_sampler()
-                if make_sampler is None
-                else make_sampler(self.accelerator.unwrap_model(self.model), self.eos_token_ids)
-            )
+        self._sampler = (
+            self._local_sampler()
+            if make_sampler is None
+            else make_sampler(self.accelerator.unwrap_model(self.model), self.eos_token_ids)
+        )
         self._rows: list[GRPORow] = []
-        self._round: Round | None = None
-        """The round in hand."""
         self._ahead = RoundsAhead(self.args.gradient_accumulation_steps) if self.args.async_rollouts else None
-        self._conversations: dict[int, list[dict[str, str]]] = {}
         self._eval_rows = 0
         self._evaluates = False
 
@@ -114,18 +99,18 @@ class VideoGRPOTrainer(LossTrainer):
     # Rows
 
     def _get_train_sampler(self, dataset: Any = None) -> EpochSampler:
-        # A sampler is no argument of the trainer. The epoch comes from its state: set_epoch does not reach a
-        # sampler whose first batches are skipped.
+        # Private, since a sampler is no argument of the trainer. The epoch comes from its state: set_epoch
+        # does not reach a sampler whose first batches are skipped.
         like: Any = super()._get_train_sampler(dataset)
         return EpochSampler(like, lambda: int(self.state.epoch or 0))
 
     # Sampling
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        # As in TRL, except that the replies of a group stay together: TRL shuffles the rows of all groups,
-        # without a setting for it, so that each micro-batch would run prompts of many groups. The order of
-        # groups is already random.
-        if self._prompt_encoder is None or self.model is None or not self.model.training:
+        # Private: as in TRL, except that the replies of a group stay together. TRL shuffles the rows of all
+        # groups, without a setting for it, so that each micro-batch would run prompts of many groups. The
+        # order of groups is already random.
+        if self.model is None or not self.model.training:
             return super()._prepare_inputs(generation_batch)
         if self._ahead is not None:
             self._ahead.begin_pass()
@@ -136,43 +121,63 @@ class VideoGRPOTrainer(LossTrainer):
         return self._buffered_inputs[self._step % steps]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        # Rollouts see texts alone, and what they add reaches the reward functions but not the loss.
+        # Private: `rollout_func` sees texts alone, and what it adds reaches the reward functions but not the
+        # loss.
         self._rows = [row_from_columns(columns) for columns in inputs]
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
-        inputs = [{"prompt": chat(row.text, row.system), ROW: row} for row in self._rows]
+        inputs = [
+            {"prompt": chat(row.text, row.system), ROW: row, EVALUATION: self._evaluates}
+            for row in self._rows
+        ]
         scored: dict[str, Any] = {**super()._generate_and_score_completions(inputs)}
         advantages = scored["advantages"]
         scored["advantages"] = advantages.masked_fill(advantages.abs() < _ROUNDING, 0.0).float()
-        scored[ROW_IDS] = [row.id for row in self._rows]
-        if self._round is not None:
-            self._log_sampling("policy_version", float(self._round.version))
-            if self._ahead is not None:
-                self._log_sampling("staleness", float(self.state.global_step - self._round.version))
-        return scored if self._prompt_encoder is None else {**scored, "rollouts": self._rollouts}
+        return {**scored, "rollouts": self._rollouts}
 
-    def _calculate_rewards(self, inputs: list[dict[str, Any]], *arguments: Any) -> torch.Tensor:
-        inputs = [{**row, EVALUATION: self._evaluates} for row in inputs]
-        if self._round is not None:
-            inputs = [{**row, POLICY_VERSION: self._round.version} for row in inputs]
-        # In double precision, which reward functions cannot choose: in single, eight rewards of 0.7 (those of
-        # rows without an oracle mode) have another mean than 0.7, and a group of equal rewards would look
-        # unequal.
-        return super()._calculate_rewards(inputs, *arguments).double()
-
-    def _generate(self, prompts: list[Any]) -> Any:
-        # Around `rollout_func`: TRL decodes the replies behind it, and knows conversations only of its tools.
-        if self._prompt_encoder is None:
-            return super()._generate(prompts)
-        self._conversations = {}
+    def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
+        """What TRL calls for replies to the rows in hand."""
+        assert self.model is not None
         with self._weights_for_sampling():
-            self._round = self._written_ahead() or self._begin_round(self._rows, self._seed())
-            self._rollouts = [Rollout((prompt,)) for prompt in self._round.prompts]
-            ids, written, mask, completions, *extras = super()._generate(prompts)
+            round = self._written_ahead() or self._begin_round(self._rows, self._seed())
+            replies, logprobs, turns = self._written(round)
             # After the second turns of this round, which the update waits for, and before its rewards.
             self._write_ahead()
-        # Two-turn rollouts as conversations.
-        completions = [self._conversations.get(row, text) for row, text in enumerate(completions)]
-        return (ids, written, mask, completions, *extras)
+        self._log_sampling("policy_version", float(round.version))
+        if self._ahead is not None:
+            self._log_sampling("staleness", float(self.state.global_step - round.version))
+        return {
+            "prompt_ids": [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts],
+            "completion_ids": replies,
+            "logprobs": logprobs if self._sampler.is_remote else None,
+            # For the reward functions.
+            TURNS: turns,
+            POLICY_VERSION: [round.version] * len(replies),
+        }
+
+    def _written(self, round: Round) -> tuple[list[list[int]], list[list[float]], list[list[str]]]:
+        """For each row of a round, the tokens of its rollout, their log-probabilities as they were drawn, and
+        the text of each turn."""
+        assert self.model is not None
+        self._rollouts = [Rollout((prompt,)) for prompt in round.prompts]
+        # Without dropout, as log-probabilities are computed.
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            first = (
+                self._write(round.draws(), round.seed, round.version)
+                if round.ahead is None
+                else round.ahead.result()
+            )
+            replies = [reply_ids(reply) for reply in first]
+            logprobs = [reply_logprobs(reply) for reply in first]
+            turns = [[text] for text in self._texts(replies)]
+            if self._next_turn is not None:
+                self._add_second_turns(round, self._next_turn, replies, logprobs, turns)
+        finally:
+            self.model.train(was_training)
+        if not was_training:
+            self._eval_rows += self.accelerator.num_processes * len(self._rows)
+        return replies, logprobs, turns
 
     @contextlib.contextmanager
     def _weights_for_sampling(self) -> Iterator[None]:
@@ -199,36 +204,8 @@ class VideoGRPOTrainer(LossTrainer):
         ):
             yield
 
-    def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
-        """What TRL calls for replies to the rows in hand."""
-        assert self.model is not None
-        assert self._round is not None
-        # Without dropout, as log-probabilities are computed.
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            first = (
-                self._write(self._round.draws(), self._round.seed, self._round.version)
-                if self._round.ahead is None
-                else self._round.ahead.result()
-            )
-            replies = [reply_ids(reply) for reply in first]
-            logprobs = [reply_logprobs(reply) for reply in first]
-            if self._next_turn is not None:
-                self._add_second_turns(self._round, self._next_turn, replies, logprobs)
-        finally:
-            self.model.train(was_training)
-        if not was_training:
-            self._eval_rows += self.accelerator.num_processes * len(self._rows)
-        return {
-            "prompt_ids": [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts],
-            "completion_ids": replies,
-            "logprobs": logprobs if self._sampler.is_remote else None,
-        }
-
     def _begin_round(self, rows: Sequence[GRPORow], seed: int) -> Round:
         """A round of sampling by the policy as it is now. Nothing of it is written yet."""
-        assert self._prompt_encoder is not None
         if self._prefetcher is not None:
             self._prefetcher.prepare(rows)
         prompts = self._prompt_encoder.encode(rows)
@@ -285,12 +262,15 @@ class VideoGRPOTrainer(LossTrainer):
                 self._ahead.discard()
 
     def _add_second_turns(
-        self, round: Round, next_turn: NextTurn, replies: list[list[int]], logprobs: list[list[float]]
+        self,
+        round: Round,
+        next_turn: NextTurn,
+        replies: list[list[int]],
+        logprobs: list[list[float]],
+        turns: list[list[str]],
     ) -> None:
         """Sample second replies where `next_turn` asks for them, and append them to the first."""
-        assert self._prompt_encoder is not None
-        texts = self._texts(replies)
-        next_rows = enumerate(next_turn(round.rows, texts))
+        next_rows = enumerate(next_turn(round.rows, [first for (first,) in turns]))
         refinements = {row: question for row, question in next_rows if question is not None}
         if not refinements:
             return
@@ -302,14 +282,12 @@ class VideoGRPOTrainer(LossTrainer):
         ]
         written = self._write(draws, seed, round.version)
         refined = self._texts([reply_ids(reply) for reply in written])
-        for (row, question), prompt, reply, text in zip(
-            refinements.items(), prompts, written, refined, strict=True
-        ):
+        for row, prompt, reply, text in zip(refinements, prompts, written, refined, strict=True):
             first = self._rollouts[row].prompts[0]
             self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
             replies[row] = replies[row] + reply_ids(reply)
             logprobs[row] = logprobs[row] + reply_logprobs(reply)
-            self._conversations[row] = conversation(texts[row], question.prompt, text)
+            turns[row].append(text)
 
     def _write(self, draws: Sequence[Draw], seed: int, version: int) -> list[SampledReply]:
         """Have these replies drawn by this version of the policy. Rounds that are written ahead do this in
@@ -318,8 +296,7 @@ class VideoGRPOTrainer(LossTrainer):
         try:
             return self._sampler.write(draws, sampling, functools.partial(self._submit, draws), version)
         except NonFiniteLogits as error:
-            ids = [draws[number].row.id for number in error.rows]
-            raise self.stopped("the policy's output is NaN or infinite", ids) from error
+            raise self.stopped("the policy's output is NaN or infinite") from error
 
     def _submit(self, draws: Sequence[Draw], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:
@@ -354,42 +331,15 @@ class VideoGRPOTrainer(LossTrainer):
         # Each evaluation draws its replies by their place in it, so that two of the same weights are equal.
         # TRL's callbacks come after the first batch.
         self._eval_rows = 0
-        # TRL keeps the latest replies for its table. Those of the training are back after the evaluation.
-        of_training = self._logs
-        self._logs = {
-            **{name: [] for name in ("images", "prompt", "completion", "advantages")},
-            **{name: defaultdict(list) for name in ("rewards", "extra")},
-        }
-        self._evaluates = True
+        # TRL keeps the latest replies for its tables of completions, which show those of the training alone:
+        # it would write both to one file.
+        of_training, shown = copy.deepcopy(self._logs), self.log_completions
+        self._evaluates, self.log_completions = True, False
         try:
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         finally:
             self._eval_rows = 0
-            self._logs, self._evaluates = of_training, False
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """As in TRL, except that the replies of an evaluation have a table of their own, and that no tracker
-        is sent a table twice."""
-        shown, trackers = self.log_completions, self.args.report_to
-        own = self.output / "completions" / f"completions_{self.state.global_step:05d}.parquet"
-        aside = own.with_suffix(".training")
-        table = f"eval_{own.name}" if self._evaluates else own.name
-        self.log_completions = shown and bool(self._logs["prompt"])
-        writes = self.log_completions and self.accelerator.is_main_process
-        if writes and self.tracked is not None:
-            step = self.state.global_step
-            self.args.report_to = [name for name in trackers if self.tracked.unsent(name, step, [table])]
-        # TRL writes every table of a step to the same file.
-        if writes and self._evaluates and own.exists():
-            own.rename(aside)
-        try:
-            super().log(logs, start_time)
-        finally:
-            self.log_completions, self.args.report_to = shown, trackers
-        if writes:
-            own.rename(own.with_name(table))
-            if aside.exists():
-                aside.rename(own)
+            self._logs, self._evaluates, self.log_completions = of_training, False, shown
 
 
 _ROUNDING = 1e-9

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import gather_object
 from safetensors.torch import load_file, save_file
 from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint
 from videopro.backbones.qwen import adapter_folder
-from videopro.errors import writing
-from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
-from videopro.train.runtime.record import check_same_run, describe_run, write_record
+from videopro.errors import RunError, VideoProError, writing
+from videopro.storage import sole_writer
+from videopro.train.runtime.checkpoints import (
+    RESUME_HINT,
+    STATE,
+    UNFINISHED,
+    checkpoints,
+    find_resume_checkpoint,
+    publish,
+)
+from videopro.train.runtime.record import check_same_run, describe_run, with_stage, write_record
 from videopro.train.runtime.rows import digest
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trackers import TrackedRun, track
-from videopro.train.runtime.trained_videos import with_stage
 from videopro.train.runtime.trainer import RunTrainer
-from videopro.train.runtime.whole_checkpoints import RESUME_HINT, find_resume_checkpoint
 
 
 def run_training(
@@ -50,28 +59,26 @@ def run_training(
         trainer.base_folder = start.checkpoint.folder
     state.wait_for_everyone()
     with writing("the run's files", output, then=RESUME_HINT):
-        last = find_resume_checkpoint(output, trainer.logs)
+        last = find_resume_checkpoint(output, trainer.logs, loads_best=training.load_best_model_at_end)
         videos = {}
         if state.is_main_process:
             videos = with_stage(start.trained_videos(), training.STAGE, rows.train)
             write_record(output, run, rows=rows.train, dropped=rows.dropped, videos=videos)
-            trainer.tracked = TrackedRun(output, run, resumes=last is not None)
-            track(trainer, trainer.tracked)
+            track(trainer, TrackedRun(output, run, resumes=last is not None))
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
-    trainer.check_weights()
-    with trainer.staged_checkpoint("the trained weights") as aside:
+    with writing("the trained weights", output, then=RESUME_HINT):
+        aside = output / UNFINISHED
         trainer.save_model(str(aside))
-        if state.is_main_process:
-            trainer.save_state_to(aside)
-            trainer.complete(aside)
-            if is_adapter and training.adapter_dtype == "bfloat16":
-                in_bfloat16(aside / "adapter_model.safetensors")
         state.wait_for_everyone()
         if state.is_main_process:
+            trainer.state.save_to_json(str(aside / STATE))
+            if is_adapter and training.adapter_dtype == "bfloat16":
+                in_bfloat16(aside / "adapter_model.safetensors")
             # The weights come last: once they are there, all that belongs to them is there too.
             files = sorted(aside.iterdir(), key=lambda path: (path.suffix == ".safetensors", path.name))
             for path in files:
-                publish_checkpoint(path, output / path.name)
+                publish(path, output / path.name)
+            aside.rmdir()
             history = trainer.state.log_history
             write_record(output, run, rows=rows.train, dropped=rows.dropped, videos=videos, history=history)
         state.wait_for_everyone()
@@ -83,3 +90,29 @@ def in_bfloat16(file: Path) -> None:
     part = file.with_suffix(".part")
     save_file(weights, part, metadata={"format": "pt"})
     part.replace(file)
+
+
+def raise_everywhere(error: VideoProError | None, kind: type[VideoProError]) -> None:
+    """Raise an error of any process in all of them: there as it is, elsewhere as `kind`. Otherwise they would
+    wait for a process that has ended. Called in every process; `error`: None where all is well."""
+    messages = gather_object([None if error is None else str(error)])
+    if error is not None:
+        raise error
+    for process, message in enumerate(messages):
+        if message is not None:
+            raise kind(f"process {process} stopped: {message.splitlines()[0]}")
+
+
+@contextmanager
+def sole_training(output: Path) -> Iterator[None]:
+    """Keep other trainings out of a run's folder within the block, by a lock of the main process. Called in
+    every process. Raises RunError in all of them if another training has the folder."""
+    with ExitStack() as held:
+        error = None
+        if PartialState().is_main_process:
+            try:
+                held.enter_context(sole_writer(output, "output_dir"))
+            except RunError as refused:
+                error = refused
+        raise_everywhere(error, RunError)
+        yield

@@ -7,20 +7,115 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from accelerate import PartialState
 from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint, library_versions
-from videopro.errors import RunError
+from videopro.errors import RunError, VideoError
 from videopro.storage import parse_json, write_atomically
-from videopro.train.runtime.harmless import deciding_settings
-from videopro.train.runtime.rows import digest
+from videopro.train.runtime.rows import HasVideo, digest
 from videopro.train.runtime.setup import RECORD, TrainingSetup
-from videopro.train.runtime.trained_videos import VideosByStage
+from videopro.video.decoding import content_id
+
+Stage = Literal["sft", "grpo"]
+VideosByStage = Mapping[str, list[str]]
+"""Content ids (`Video.id`), sorted, by the stage that was trained on them."""
+
+
+def contents(rows: Iterable[HasVideo]) -> dict[str, Path]:
+    """The videos of rows by their contents, so that a moved or renamed file is the same; those that cannot
+    be read are left out, as their rows are dropped."""
+    paths: dict[str, Path] = {}
+    for path in sorted({row.video for row in rows if row.video is not None}):
+        try:
+            paths[content_id(path)] = path
+        except (VideoError, OSError):
+            continue
+    return paths
+
+
+def with_stage(before: VideosByStage, stage: Stage, rows: Iterable[HasVideo]) -> dict[str, list[str]]:
+    """The videos of a planner that a stage has trained further."""
+    return {**before, stage: sorted({*before.get(stage, ()), *contents(rows)})}
+
+
+def overlap_warning(before: VideosByStage, rows: Iterable[HasVideo], start: str) -> str | None:
+    """What to tell before GRPO on videos that the start was fine-tuned on; None if there are none."""
+    to_train = contents(rows)
+    taught = sorted(path for content, path in to_train.items() if content in set(before.get("sft", ())))
+    if not taught:
+        return None
+    return (
+        f"warning: {len(taught)} of {len(to_train)} videos of train_data are among those that {start} was "
+        f"fine-tuned on (the first: {taught[0]}); on questions that SFT has taught, GRPO has little to gain: "
+        "make the two sets of different videos, with videopro synthesize --sft-share"
+    )
+
+
+_EVALUATING = (
+    "eval_",
+    "fallback",
+    "metric_for_best_model",
+    "greater_is_better",
+    "save_strategy",
+    "save_steps",
+)
+"""They choose the final weights if the best ones are loaded at the end."""
+
+HARMLESS = (
+    # Where files are: rows, base and adapter are compared by their content.
+    *("output_dir", "train_data", "adapter", "frame_cache", "resume_from_checkpoint", "model_name_or_path"),
+    "model_revision",
+    # Compared as what they came to: the start's own where they are unset.
+    *("frames", "pixels", "prompts"),
+    # What is evaluated, logged, shown, saved and uploaded.
+    *("per_device_eval_batch_size", "num_generations_eval", "batch_eval_metrics", "include_", "do_"),
+    *(
+        "bf16_full_eval",
+        "fp16_full_eval",
+        "prediction_loss_only",
+        "log_",
+        "logging_",
+        "report_to",
+        "run_name",
+    ),
+    *("project", "disable_tqdm", "trackio_", "skip_memory_metrics", "debug", "num_completions_to_print"),
+    *("push_to_hub", "hub_", "save_total_limit", "save_only_model", "save_on_each_node"),
+    *("enable_jit_checkpoint", "adapter_dtype"),
+    # Who does the same work, how much of it at a time, and with which memory.
+    *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_persistent_workers", "dataset_num_proc"),
+    *("dataloader_prefetch_factor", "dataloader_multiprocessing_context", "vllm"),
+    *("decode_workers", "reward_workers", "run_ahead", "kept_features_gb", "sampling_batch_size", "ddp_"),
+    *("torch_empty_cache_steps", "local_rank", "use_cpu", "ds3_gather_for_generation", "engine_gpus"),
+    *("vllm_server_", "vllm_group_port", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"),
+    "vllm_enable_sleep_mode",
+    # Other kernels for the same sums, and values that are computed again instead of kept.
+    *("attn_implementation", "shared_prompt", "gradient_checkpointing", "activation_", "checkpoint"),
+    "compile_layers",
+)
+"""Settings on which no weight depends, or only by the rounding with which another machine would differ too: a
+run may be resumed with others. Those that end in an underscore stand for all that begin so; all that are not
+named are compared, those of libraries to come included."""
+
+
+def deciding_settings(settings: Any) -> dict[str, Any]:
+    """The settings of a dataclass on which the final weights depend."""
+    loads_best = getattr(settings, "load_best_model_at_end", False)
+    harmless = HARMLESS if loads_best else (*HARMLESS, *_EVALUATING)
+    return {
+        option.name: getattr(settings, option.name)
+        for option in fields(settings)
+        if option.init and not option.name.startswith("_") and not _is_harmless(option.name, harmless)
+    }
+
+
+def _is_harmless(name: str, harmless: Sequence[str]) -> bool:
+    return any(name.startswith(each) if each.endswith("_") else name == each for each in harmless)
 
 
 class HasKind(Protocol):

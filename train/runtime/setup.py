@@ -16,7 +16,14 @@ from accelerate.utils import gather_object
 from jinja2 import TemplateError
 from trl import ModelConfig
 
-from videopro.backbones import ModelRecord, PlannerRecord, library_versions, read_spec
+from videopro.backbones import (
+    BackboneConfig,
+    ModelRecord,
+    PlannerRecord,
+    library_versions,
+    model_needs,
+    read_spec,
+)
 from videopro.backbones.qwen import (
     Checkpoint,
     QwenInputs,
@@ -26,18 +33,42 @@ from videopro.backbones.qwen import (
     made_from,
     resolve_record,
 )
-from videopro.cli import Counter, cache_root, check_needs
+from videopro.cli import Counter, Need, build_settings, cache_root, check_needs, folder_problem, tracker_needs
 from videopro.errors import BackboneError, ConfigError, DatasetError
 from videopro.methods.planners import PromptFile, prompt_notes, read_prompts
+from videopro.methods.program import program_needs
+from videopro.modules import ModuleSettings, json_flag
+from videopro.storage import parse_json
 from videopro.traces import ReferenceForm
-from videopro.train.runtime.evaluation import ProgramEvaluation
+from videopro.train.runtime.evaluation import ProgramEvaluation, load_eval_questions
 from videopro.train.runtime.frame_cache import FrameCache
-from videopro.train.runtime.held_out import load_eval_questions
-from videopro.train.runtime.needs import training_needs
-from videopro.train.runtime.rows import NAMED, HasVideo, RowsOfFile, drop_unreadable
-from videopro.train.runtime.shown_modules import ShowsModules, reference_of
-from videopro.train.runtime.trained_videos import recorded_videos
+from videopro.train.runtime.rows import (
+    NAMED,
+    HasVideo,
+    RowsOfFile,
+    ShowsModules,
+    drop_unreadable,
+    reference_of,
+)
 from videopro.train.settings import TrainingConfig
+
+
+def training_needs(training: TrainingConfig, model: BackboneConfig) -> list[Need]:
+    """The model, the adapter and the trackers; the folder of decoded frames; and of what runs programs, the
+    rewards and the evaluation: who answers, the models behind the modules, and the sandbox."""
+    frames = Path(training.frame_cache) if training.frame_cache else cache_root() / "frames"
+    problem = folder_problem(frames)
+    needs = [
+        *tracker_needs(training.report_to),
+        *model_needs(model),
+        Need("decoded frames", problem=problem and f"{problem}; set frame_cache to another folder"),
+    ]
+    name = "modules" if hasattr(training, "modules") else "eval_modules"
+    if name == "modules" or training.eval_questions:
+        settings = build_settings(ModuleSettings, training.mapping(name), name)
+        answerer = getattr(training, "answerer", None)
+        needs += program_needs(settings, model, answerer=answerer, flag=json_flag(name))
+    return needs
 
 
 class PlannerRow(HasVideo, ShowsModules, Protocol):
@@ -49,7 +80,17 @@ class PlannerRow(HasVideo, ShowsModules, Protocol):
 
 R = TypeVar("R", bound=PlannerRow)
 
+
 RECORD = "training_record.json"
+
+
+def recorded_videos(record: Path) -> dict[str, list[str]]:
+    """The videos that a planner's training_record.json names; none if there is none, or of another origin."""
+    try:
+        videos = parse_json(record.read_text(encoding="utf-8"), infinite=True).get("videos", {})
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {stage: list(ids) for stage, ids in videos.items()} if isinstance(videos, dict) else {}
 
 
 @dataclass(frozen=True)

@@ -20,19 +20,6 @@ from videopro.train.settings import parser_texts
 
 Settings = TypeVar("Settings", bound=TrainingArguments)
 
-_MS_SWIFT = {
-    "model": "model_name_or_path",
-    "dataset": "train_data",
-    "train_type": "use_peft",
-    "torch_dtype": "dtype",
-    "lora_rank": "lora_r",
-    "target_modules": "lora_target_modules",
-    "freeze_vit": "vision",
-    "warmup_ratio": "warmup_steps",
-}
-"""Settings of ms-swift in the commands of the VideoPro release (scripts/train.sh of zapqqqwe/VideoPro_code at
-8cd3879), and those here that stand for them."""
-
 
 def read_settings(
     kind: type[Settings], command: str, argv: Sequence[str] | None = None
@@ -95,10 +82,6 @@ def _check_names(kind: type[Settings], arguments: Sequence[str], program: str) -
 
 def _hint(name: str, names: Collection[str], program: str) -> str:
     """What an unknown flag or key may stand for. `names`: the known ones, in the same form."""
-    plain = name.removeprefix("--").replace("-", "_")
-    ours = ("--" if name.startswith("--") else "") + _MS_SWIFT.get(plain, "")
-    if ours in names:
-        return f"ms-swift's {plain} is {ours!r} here"
     # There are hundreds.
     near = difflib.get_close_matches(name, sorted(names), n=1)
     return f"did you mean {near[0]!r}?" if near else f"{program} --help lists all settings"

@@ -123,7 +123,7 @@ class TrainingConfig:
         metadata={"help": "hide the bar over the steps; unset: if the output is not a terminal"},
     )
 
-    # A NaN or infinite loss stops the run (videopro.train.runtime.finite_steps), and evaluations show it
+    # A NaN or infinite loss stops the run (videopro.train.runtime.trainer), and evaluations show it
     # as it is.
     logging_nan_inf_filter: bool = field(default=False, metadata={"help": "as in TrainingArguments"})
 

@@ -18,9 +18,10 @@ from tests.support.qwen_models import checkpoint, reference
 from tests.support.sft_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
 from videopro.backbones.qwen import find_checkpoint
 from videopro.errors import ConfigError
+from videopro.train import packing
 from videopro.train.finetune import layout
 from videopro.train.finetune import trainer as trainer_module
-from videopro.train.packing import RowShape, attention, spans
+from videopro.train.packing import RowShape
 from videopro.train.runtime import load_trainable, part_of
 from videopro.train.runtime.trainable import choose_trained, linear_pattern
 
@@ -85,14 +86,14 @@ def test_rows_joined_into_one_step_as_separate_rows(
         return made
 
     queries: list[int] = []
-    attend = spans.sdpa_attention_forward
+    attend = packing.sdpa_attention_forward
 
     def counted(module: Any, query: torch.Tensor, *more: Any, **settings: Any) -> Any:
         queries.append(query.shape[2])
         return attend(module, query, *more, **settings)
 
     monkeypatch.setattr(trainer_module, "joined", watched)
-    monkeypatch.setattr(spans, "sdpa_attention_forward", counted)
+    monkeypatch.setattr(packing, "sdpa_attention_forward", counted)
     loss, weights = stepped(family, tmp_path, [0, 1, 2, 3], per_device_train_batch_size=4, padding_free=True)
     expected_loss, expected = expected_step(family, [0, 1, 2, 3])
     assert loss == pytest.approx(expected_loss, abs=1e-4)
@@ -105,8 +106,8 @@ def test_rows_joined_into_one_step_as_separate_rows(
 
 def test_a_document_attends_to_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rows in another company, by FlexAttention, which on a CPU runs uncompiled."""
-    monkeypatch.setattr(attention, "_compiled", lambda: flex_attention)
-    attention.attend_by_parts()
+    monkeypatch.setattr(packing, "_compiled", lambda: flex_attention)
+    packing.attend_by_parts()
     made = world.trainer("qwen3_vl", world.settings(tmp_path, padding_free=True), world.rows())
     alone: list[torch.Tensor] = []
     for numbers in ([1], [0, 1], [2, 1, 3]):

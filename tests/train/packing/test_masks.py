@@ -11,9 +11,8 @@ import torch
 from torch._dynamo.utils import counters
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
-from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape, attention, dense_mask, spans
-from videopro.train.packing.masks import block_mask
-from videopro.train.packing.spans import Span
+from videopro.train import packing
+from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape, Span, block_mask, dense_mask
 
 
 def random_row(draw: random.Random, width: int) -> tuple[list[int], list[int]]:
@@ -73,7 +72,7 @@ def test_documents_are_causal_spans_and_replies_after_the_first_are_not() -> Non
         shape.mask(torch.tensor([documents]), torch.tensor([[NO_BRANCH] * 50 + [PADDING] * 10])),
         shape.mask(torch.tensor([tree]), torch.tensor([replies])),
     ]
-    assert [spans.spans_of(mask) for mask in masks] == [
+    assert [packing.spans_of(mask) for mask in masks] == [
         [Span(0, 30, 0, True), Span(30, 50, 30, True), Span(50, 60, 50, True)],
         [Span(0, 52, 0, True), Span(52, 60, 0, False)],
     ]
@@ -85,7 +84,7 @@ def test_where_spans_save_little_a_row_is_attended_to_under_its_mask(rows: int, 
     rows with more would take two calls for each span."""
     replies = [NO_BRANCH] * prompt + [number % 10 for number in range(100 - prompt)]
     mask = RowShape().mask(torch.zeros((rows, 100), dtype=torch.long), torch.tensor([replies] * rows))
-    assert spans.spans_of(mask) is None
+    assert packing.spans_of(mask) is None
 
 
 def heads(width: int) -> list[torch.Tensor]:
@@ -95,16 +94,16 @@ def heads(width: int) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_attention_by_spans_is_that_by_the_dense_mask(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "_WORTH", 2)
+    monkeypatch.setattr(packing, "_WORTH", 2)
     draw = random.Random(seed)
     segments, branches = (torch.tensor([side]) for side in random_row(draw, 90))
     module = SimpleNamespace(num_key_value_groups=2, is_causal=True, training=False)
     noted = RowShape().mask(segments, branches)
-    assert spans.spans_of(noted) is not None
+    assert packing.spans_of(noted) is not None
     results = []
     for mask in (noted, noted.clone()):
         made = [each[:1].requires_grad_() for each in heads(90)]
-        out, _ = attention._sdpa_or_parts(module, *made, mask, scaling=0.3, dropout=0.0)
+        out, _ = packing._sdpa_or_parts(module, *made, mask, scaling=0.3, dropout=0.0)
         (out * torch.arange(16)).sum().backward()
         results.append((out.detach(), *(each.grad for each in made)))
     for by_spans, dense in zip(*results, strict=True):
@@ -112,13 +111,13 @@ def test_attention_by_spans_is_that_by_the_dense_mask(seed: int, monkeypatch: py
 
 
 def test_attention_by_blocks_is_that_by_the_dense_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "_compiled", lambda: flex_attention)
+    monkeypatch.setattr(packing, "_compiled", lambda: flex_attention)
     draw = random.Random(5)
     segments, branches = (torch.tensor(s) for s in zip(*(random_row(draw, 90) for _ in "ab"), strict=True))
     module = SimpleNamespace(num_key_value_groups=2, is_causal=True, training=False)
 
     def attend(mask: Any) -> torch.Tensor:
-        out, weights = attention._sdpa_or_parts(module, *heads(90), mask, scaling=0.3, dropout=0.0)
+        out, weights = packing._sdpa_or_parts(module, *heads(90), mask, scaling=0.3, dropout=0.0)
         assert weights is None
         return out
 

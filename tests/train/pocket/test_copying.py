@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from videopro.train.pocket import architecture as checkpoint
-from videopro.train.pocket import copying as drills
+from videopro.train.pocket import qa_pairs as drills
 from videopro.train.pocket.batches import BatchEncoder
 from videopro.train.pocket.qa_pairs import PocketExample, pick_count
 

@@ -16,14 +16,14 @@ from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig
 from videopro.pocket import vocabulary
 from videopro.train.pocket import encoder as retriever
-from videopro.train.pocket.contrastive_pairs import (
+from videopro.train.pocket.encoder import (
     ClipTextPairs,
     QueryText,
+    evidence_clips,
     flatten_scene,
     retriever_tokenizer,
     text_about,
 )
-from videopro.train.pocket.encoder import evidence_clips
 from videopro.train.retrieval import training
 from videopro.train.retrieval.training import contrastive_loss, save_state
 from videopro.video import Frame
@@ -150,7 +150,7 @@ def test_a_few_steps_learn_resume_and_ship(
 
     def run(status: int = 0) -> list[dict]:
         given = ["--frames", str(pool), "--output", str(tmp_path), "--steps", "50", "--batch", "48"]
-        assert retriever.main([*given, "--threads", "1", "--splits"]) == status
+        assert retriever.main([*given, "--splits"]) == status
         return [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
 
     def killed(*state: Any) -> None:

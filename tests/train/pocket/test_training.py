@@ -14,16 +14,19 @@ from videopro.pocket.vocabulary import COLORS
 from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.average import average
 from videopro.train.pocket.frames import plan_scene
-from videopro.train.pocket.vision import encode_pictures, encode_sized_pictures, groups_of, whiten
-from videopro.train.pocket.vision_targets import (
+from videopro.train.pocket.vision import (
     CODES,
     GRID,
     KNOTS,
     VOCABULARY,
     CodeTable,
+    encode_pictures,
+    encode_sized_pictures,
+    groups_of,
     scene_symbols,
     symbols,
     translate,
+    whiten,
 )
 from videopro.train.retrieval import training as pocket_runs
 

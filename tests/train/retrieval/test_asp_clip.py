@@ -18,9 +18,8 @@ from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip_model import AspClipConfig, TemporalTransformer
 from videopro.modules.models.encoders.images import ImageTextEncoder
 from videopro.train.retrieval import asp_clip, training
-from videopro.train.retrieval.asp_clip import AspClip, choose_trained
+from videopro.train.retrieval.asp_clip import AspClip, PairBatches, choose_trained
 from videopro.train.retrieval.pairs import CaptionPair
-from videopro.train.retrieval.pixels import PairBatches
 from videopro.train.retrieval.training import contrastive_loss, save_state
 
 COLOURS = {"w1": (180, 128, 128), "w2": (90, 60, 180), "w3": (90, 190, 70), "w4": (30, 128, 128)}

@@ -22,7 +22,7 @@ from videopro.engine.serving import AttachedEngine, EngineProcess
 from videopro.errors import BackboneError, ConfigError
 from videopro.train.rl import engine as engines_module
 from videopro.train.rl.engine import TrainingEngines, training_engines
-from videopro.train.runtime import agreement
+from videopro.train.runtime import loop as agreement
 
 folder = engine_folder.folder
 PROCESSES = 3

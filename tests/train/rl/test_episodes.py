@@ -267,7 +267,8 @@ def test_both_replies_are_drawn_from_what_is_scored(
     made.model.eval()
     with torch.no_grad():
         grpo.ask(made, chosen)
-        replies = made._roll_out([], made)["completion_ids"]
+        output = made._roll_out([], made)
+        replies = output["completion_ids"]
         ids, mask, width = grpo.batch(made, replies)
         found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
     first, second = drawn
@@ -279,10 +280,8 @@ def test_both_replies_are_drawn_from_what_is_scored(
         logprobs = torch.tensor([value for each in said for value in each])
         assert len(replies[number]) == len(logprobs)
         torch.testing.assert_close(found[number, : len(logprobs)], logprobs, atol=1e-4, rtol=1e-4)
-    # What was said, for rewards and tables.
-    assert set(made._conversations) == {0, 2, 3}
-    assert [message["role"] for message in made._conversations[0]] == ["assistant", "user", "assistant"]
-    assert made._conversations[0][1]["content"] == grpo.refined(chosen[0]).prompt
+    # What was said, for rewards.
+    assert [len(turns) for turns in output["turns"]] == [2, 1, 2, 2]
 
 
 @pytest.mark.long
@@ -290,10 +289,10 @@ def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
     """An even token in the first reply and an odd one in the second earn half each: each learns its own."""
     chosen = [grpo.rows()[number] for number in (0, 4)]
 
-    def rewards(completion_ids: Any, completions: Any, **_: Any) -> list[float]:
+    def rewards(completion_ids: Any, turns: Any, **_: Any) -> list[float]:
         # One token per turn.
         assert {len(ids) for ids in completion_ids} == {2}
-        assert {len(said) for said in completions} == {3}
+        assert {len(said) for said in turns} == {2}
         return [((first % 2 == 0) + (second % 2 == 1)) / 2 for first, second in completion_ids]
 
     config = grpo.settings(

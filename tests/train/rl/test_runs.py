@@ -29,7 +29,8 @@ from tests.support.training_runs import (
 from videopro.backbones import Backbone, BackboneConfig, ChoiceRequest, load_backbone
 from videopro.train import grpo as command
 from videopro.train import merge
-from videopro.train.rl import VideoGRPOConfig, as_dataset
+from videopro.train.rl import VideoGRPOConfig
+from videopro.train.rl.data import row_from_columns
 from videopro.train.runtime import read_settings, without_adapter
 from videopro.train.runtime.trainable import choose_trained
 from videopro.video import Video
@@ -68,13 +69,11 @@ def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
     batches = {"num_generations_eval": 2, "per_device_eval_batch_size": 2}
     run(tmp_path / "run", log_completions="true", num_completions_to_print=0, **evaluation, **batches)
     tables = {path.name: pd.read_parquet(path) for path in (tmp_path / "run" / "completions").iterdir()}
-    kinds = ("completions_0000{}.parquet", "eval_completions_0000{}.parquet")
-    assert sorted(tables) == sorted(kind.format(step) for kind in kinds for step in (1, 2))
+    assert sorted(tables) == ["completions_00001.parquet", "completions_00002.parquet"]
     ids = {True: [row.id for row in held_out for _ in range(2)], False: [taught[0].id] * 4}
-    for name, table in tables.items():
-        evaluates = name.startswith("eval")
-        assert list(table["id"]) == ids[evaluates]
-        assert set(table["evaluation"]) == {evaluates}
+    for table in tables.values():
+        assert list(table["id"]) == ids[False]
+        assert set(table["evaluation"]) == {False}
     lines = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines if line["evaluation"]] == ids[True] * 2
     assert [line["id"] for line in lines if not line["evaluation"]] == ids[False] * 2
@@ -194,16 +193,13 @@ def test_the_base_without_adapter_shares_the_models_weights(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("some_rewards")
-def test_trl_samples_prompts_without_video(tmp_path: Path) -> None:
+def test_prompts_without_video(tmp_path: Path) -> None:
     made = run(tmp_path / "run", prompt_video="false", max_steps=1)
-    assert made._prompt_encoder is None
+    assert made._prompt_encoder.looked == 0
     inputs = world.inputs("qwen3_vl")
-    assert set(inputs.visual_tokens()) <= set(made.generation_config.suppress_tokens)
-    # Prompts have the same tokens as with our own encoder.
-    prompts = [row["prompt"] for row in as_dataset(grpo.rows())]
-    ids, images, _ = made._tokenize_prompts(prompts)
-    assert images is None
-    assert [tuple(tokens) for tokens in ids] == [inputs.text(row.prompt).ids for row in grpo.rows()]
+    rows = [row_from_columns(columns) for columns in made.train_dataset]
+    asked = [prompt.encoded.ids for prompt in made._prompt_encoder.encode(rows)]
+    assert asked == [inputs.text(row.prompt).ids for row in grpo.rows()]
     assert any(weight.any() for name, weight in adapter(tmp_path / "run").items() if "lora_B" in name)
 
 
@@ -275,7 +271,7 @@ def test_two_processes_take_the_steps_that_one_takes(kind: str, ahead: bool, tmp
         ({"use_peft": "false"}, "name one with answerer"),
         ({"attn_implementation": "eager"}, "shared_prompt is true, but attention is 'eager'"),
         ({"top_k": 5}, "top_k is 5"),
-        ({"episodes": "two_turn", "prompt_video": "false"}, "leave one of them out"),
+        ({"use_vllm": "true"}, "use_vllm is True"),
         ({"tau": 1.5}, "tau is 1.5"),
         ({"num_generations": 3}, "must be divisible by num_generations"),
         ({"max_completion_length": "none"}, "max_completion_length"),

@@ -25,10 +25,10 @@ from videopro.backbones.qwen import SampledReply
 from videopro.engine.serving import ServedModel
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.train.rl import EngineSampler, GRPORow, TrainingEngines, VideoGRPOTrainer
-from videopro.train.rl.adapter_files import adapter_weights, random_weights, write_adapter
-from videopro.train.rl.importance import importance_ratio
+from videopro.train.rl.data import mix_seed
+from videopro.train.rl.engine import adapter_weights, random_weights, write_adapter
+from videopro.train.rl.loss_trainer import importance_ratio
 from videopro.train.rl.samplers import Draw, LocalSampler
-from videopro.train.rl.seeds import mix_seed
 
 FAMILY = "qwen3_vl"
 END = 7
@@ -435,7 +435,6 @@ def test_each_round_is_drawn_by_the_policy_of_its_step_and_rewards_are_told(tmp_
     ("changes", "message"),
     [
         ({"sampler": "vllms"}, "sampler is 'vllms'; it must be local or vllm"),
-        ({"sampler": "vllm", "prompt_video": False}, "set use_vllm: true in its place"),
         ({"vllm": {"program": "engine"}}, "vllm is set, but sampler is not 'vllm'"),
     ],
 )

@@ -17,7 +17,8 @@ from tests.support.grpo_reference import assert_gradients, expected
 from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
 from videopro.errors import ConfigError
-from videopro.train.packing import RowShape, attention
+from videopro.train import packing
+from videopro.train.packing import RowShape
 from videopro.train.rl import GRPORow, trainer
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
@@ -74,8 +75,8 @@ def test_a_gpus_rows_score_as_rows_of_their_own_width(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Padded to a bucket, and attended by FlexAttention, which on a CPU runs uncompiled."""
-    monkeypatch.setattr(attention, "_compiled", lambda: flex_attention)
-    attention.attend_by_parts()
+    monkeypatch.setattr(packing, "_compiled", lambda: flex_attention)
+    packing.attend_by_parts()
     rows = [grpo.rows()[number] for number in CHOSEN]
     made = grpo.trainer(family, grpo.settings(tmp_path), rows)
     grpo.ask(made, rows)

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from videopro.train.runtime.checkpointing import FittingCheckpoints, LayerCosts
+from videopro.train.runtime.layer_passes import FittingCheckpoints, LayerCosts
 
 WIDTH, LAYERS = 16, 4
 KEPT = 2 * WIDTH * 4

@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from tests.support import sft_world as world
-from videopro.train.runtime.compiled_layers import CompiledLayers
+from videopro.train.runtime.layer_passes import CompiledLayers
 
 
 def trained(output: Path, *, compiles: bool) -> tuple[dict[str, torch.Tensor], Any]:

@@ -20,7 +20,7 @@ from tests.support.qwen_models import checkpoint, reference
 from tests.support.sft_reference import conversation, own_loss
 from tests.support.training_runs import LORA, adapter, assert_equal, flags
 from videopro.train import sft
-from videopro.train.runtime.evaluating_trainer import preserved_random_state
+from videopro.train.runtime.trainer import preserved_random_state
 
 ROWS = [0, 1, 3, 2, 1]
 

@@ -35,8 +35,7 @@ from videopro.traces import Failure, Result
 from videopro.traces.scoring import PlanRecord, planning_metrics
 from videopro.traces.scoring import plan_record as of_first
 from videopro.train.finetune import VideoSFTTrainer
-from videopro.train.runtime.evaluation import ProgramEvaluation
-from videopro.train.runtime.held_out import EvalQuestions, load_eval_questions
+from videopro.train.runtime.evaluation import EvalQuestions, ProgramEvaluation, load_eval_questions
 
 NO_MODULES = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 

@@ -9,7 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from torch import nn
 
-from videopro.train.runtime.lora_dtype import leave_casts_to_autocast
+from videopro.train.runtime.layer_passes import leave_casts_to_autocast
 
 PROJECTIONS = ("q", "k", "v")
 

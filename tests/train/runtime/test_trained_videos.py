@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from videopro.train.runtime.trained_videos import overlap_warning, recorded_videos, with_stage
+from videopro.train.runtime.record import overlap_warning, with_stage
+from videopro.train.runtime.setup import recorded_videos
 
 
 @dataclass(frozen=True)
