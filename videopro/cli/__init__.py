@@ -5,6 +5,7 @@ from videopro.cli.cache_folder import cache_root as cache_root
 from videopro.cli.catalogue import COMMANDS as COMMANDS
 from videopro.cli.catalogue import GROUPS as GROUPS
 from videopro.cli.command_line import CONFIGS as CONFIGS
+from videopro.cli.command_line import HELP as HELP
 from videopro.cli.command_line import CommandLine as CommandLine
 from videopro.cli.command_line import config_file as config_file
 from videopro.cli.connections import CERTIFICATES as CERTIFICATES
@@ -41,8 +42,5 @@ from videopro.cli.settings import read_yaml as read_yaml
 from videopro.cli.settings import setting as setting
 from videopro.cli.stopping import defer_signals as defer_signals
 from videopro.cli.stopping import leave_signals_to_parent as leave_signals_to_parent
-from videopro.cli.stored_help import HELP as HELP
-from videopro.cli.stored_help import store_help as store_help
-from videopro.cli.stored_help import stored_help as stored_help
 from videopro.cli.trackers import tracker_needs as tracker_needs
 from videopro.cli.trackers import wandb_problem as wandb_problem

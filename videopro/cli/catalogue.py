@@ -25,7 +25,8 @@ class Command:
     summary: str
     examples: tuple[str, ...]
     settings: str = ""
-    """module:NAME of its `CommandLine`, if its own module imports model libraries: --help reads this one."""
+    """module:NAME of its `CommandLine`, if its own module needs an extra or imports model libraries: --help
+    reads this one."""
 
     def help_examples(self, count: int | None = None) -> str:
         """The examples for --help: indented, in lines of 80 characters that can be copied."""
@@ -220,6 +221,7 @@ _ALL = (
         "Train",
         "Fine-tune a planner on trajectories. On several GPUs: accelerate launch -m videopro.train.sft.",
         ("videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft",),
+        settings="videopro.train.settings:SFT",
     ),
     Command(
         "grpo",
@@ -230,6 +232,7 @@ _ALL = (
             "videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl "
             "--output_dir runs/grpo",
         ),
+        settings="videopro.train.settings:GRPO",
     ),
     Command(
         "rejection",

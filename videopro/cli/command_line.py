@@ -27,13 +27,14 @@ from videopro.cli.settings import (
     plain_type,
     read_yaml,
 )
-from videopro.cli.stored_help import HELP, store_help
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 """The YAML files that come with the project, in a folder for each command that has some."""
+
+HELP = frozenset(("--help", "-h"))
 
 # Headings of --help, besides those that settings name.
 _ARGUMENTS = Group("Arguments", sort_key=0)
@@ -91,21 +92,8 @@ class CommandLine(Generic[T]):
         return settings
 
     def show_help(self, argv: Sequence[str]) -> None:
-        """Print what `--help` prints among these words, and store it."""
-        text = self._help(argv)
-        store_help(self.name, text, argv)
-        print(text, end="")
-
-    def print_help(self) -> None:
-        """Print what `--help` prints, for a command that cannot run here: it is not stored, as more follows
-        it."""
-        print(self._help(), end="")
-
-    def _help(self, argv: Sequence[str] = ()) -> str:
-        console = Console()
-        with console.capture() as captured:
-            self.app(argv)(["--help"], console=console)
-        return captured.get()
+        """Print what `--help` prints among these words."""
+        self.app(argv)(["--help"], console=Console())
 
     def _merge_options(
         self, options: OptionFlags, merged: dict[str, Any], flags: dict[str, Any], file: str

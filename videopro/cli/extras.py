@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -13,19 +13,6 @@ from videopro.errors import ConfigError
 class MissingExtra(ConfigError, ImportError):
     """A package of an extra that is not installed."""
 
-    def __init__(self, message: str, help: Callable[[], None] | None = None) -> None:
-        super().__init__(message)
-        self._help = help
-
-    def show_help(self, arguments: Sequence[str]) -> bool:
-        """Print the help of the command that lacks the extra, if its `arguments` ask for help and it has
-        some. Returns whether that was done."""
-        if self._help is None or not {"--help", "-h"}.intersection(arguments):
-            return False
-        self._help()
-        print(f"\nNot installed yet: {self}")
-        return True
-
 
 def install(extra: str) -> str:
     """The command that installs an extra, for messages."""
@@ -33,15 +20,12 @@ def install(extra: str) -> str:
 
 
 @contextmanager
-def needs_extra(
-    extra: str, user: str, module: str = "", help: Callable[[], None] | None = None
-) -> Iterator[None]:
+def needs_extra(extra: str, user: str, module: str = "") -> Iterator[None]:
     """Import packages of `extra` inside the block; `user`, which the message names, needs them. Raises
     MissingExtra if they cannot be imported.
 
     A command that needs an extra to be imported at all gives its `__name__` as `module`: if it is being run,
-    the line is printed and the process ends with status 2. `help` prints its help, which is shown where it is
-    asked for.
+    the line is printed and the process ends with status 2.
     """
     try:
         yield
@@ -56,13 +40,10 @@ def needs_extra(
             message = f"{user} needs {name}: {install(extra)}"
         else:
             message = f"{user}: {name} cannot be imported ({_first_line(error)}): {install(extra)}"
-        missing = MissingExtra(message, help)
         if module == "__main__":
-            if missing.show_help(sys.argv[1:]):
-                raise SystemExit(0) from error
             print(f"error: {message}", file=sys.stderr)
             raise SystemExit(2) from error
-        raise missing from error
+        raise MissingExtra(message) from error
 
 
 def is_installed(package: str) -> bool:

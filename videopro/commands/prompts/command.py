@@ -32,7 +32,7 @@ from videopro.runs import RunFolder
 
 COMMAND = PROMPTS
 
-with needs_extra("train", "videopro prompts", __name__, COMMAND.print_help):
+with needs_extra("train", "videopro prompts", __name__):
     from videopro.commands.prompts.oracle_modes import fill_oracle_modes
     from videopro.commands.prompts.planner import AskedPlanner, modules_of, read_planner
     from videopro.train.runtime import RECORD, recorded_videos
