@@ -1,4 +1,4 @@
-"""What the models behind the modules need before they are loaded, for `videopro.cli.requirements`."""
+"""What the models behind the modules need before they are loaded, for `videopro.cli.needs`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from videopro.commands.doctor.command import main
+from videopro.commands.doctor import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -234,7 +234,7 @@ def test_the_sentence_is_written_once() -> None:
         for path, text in sources().items()
         if re.search(r"pip install[^\n]*(?:videopro\[|-e )|install videopro\[", text)
     ]
-    assert told == ["extras.py"]
+    assert told == ["needs.py"]
 
 
 def test_an_installed_package_is_enough() -> None:

@@ -1,4 +1,4 @@
-"""What a training run needs before anything is loaded, for `videopro.cli.requirements`."""
+"""What a training run needs before anything is loaded, for `videopro.cli.needs`."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _hint(name: str, names: Collection[str], program: str) -> str:
 
 
 def run_command(train: Callable[[], object]) -> int:
-    """Train. Returns the exit status, as `videopro.cli.exit_codes.exit_status` has it."""
+    """Train. Returns the exit status, as `videopro.cli.process.exit_status` has it."""
     with exit_status("stopped; re-run the same command to resume from the last checkpoint") as status:
         train()
     return status.code

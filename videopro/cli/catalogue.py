@@ -200,7 +200,7 @@ _ALL = (
     ),
     Command(
         "doctor",
-        "videopro.commands.doctor.command",
+        "videopro.commands.doctor",
         "Benchmarks and models",
         "Show what a run would use on this machine, and what is missing or broken.",
         ("videopro doctor", "videopro doctor --json"),
