@@ -2,8 +2,8 @@
 of ours. Every package raises the former; only command lines turn them into an exit status.
 
 The latter cost one question, or one call of a program, and are recorded with their class, their place and
-their traceback (`ExceptionRecord`). The machine's own errors (memory, disk, device) are left alone: whatever is
-tried next fails too, so they end the run.
+their traceback (`ExceptionRecord`). The machine's own errors (memory, disk, device) are left alone: whatever
+is tried next fails too, so they end the run.
 """
 
 from __future__ import annotations
