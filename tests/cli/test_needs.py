@@ -13,7 +13,7 @@ import pytest
 from videopro.cli import Need, check_needs, folder_problem, is_hub_name, needs, wandb_problem
 from videopro.commands.ask.command import main as ask
 from videopro.commands.compare import main as compare
-from videopro.commands.index.command import main as index
+from videopro.commands.index import main as index
 from videopro.commands.infer import main as infer
 from videopro.data_synthesis.run import main as synthesize
 from videopro.errors import ConfigError

@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from videopro.commands.ask.code import print_code, wrapped
-from videopro.commands.ask.console import ConsoleObserver
+from videopro.commands.ask.console import ConsoleObserver, print_code, wrapped
 from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.methods.program import round_from_reply
 from videopro.question import Question

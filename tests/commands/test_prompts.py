@@ -17,9 +17,8 @@ from tests.support.synthesis_world import BROKEN, LIKE_NATIVE, RIGHT, MoodyBackb
 from videopro.backbones import PlannerRecord
 from videopro.backbones.base import GenerateRequest
 from videopro.benchmarks import load
-from videopro.commands.prompts.asking import run_config
 from videopro.commands.prompts.command import COMMAND, main, prompts_from_questions
-from videopro.commands.prompts.planner import read_planner
+from videopro.commands.prompts.planner import read_planner, run_config
 from videopro.errors import ConfigError
 from videopro.executor import parse_program
 from videopro.question import Answer

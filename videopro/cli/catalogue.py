@@ -103,7 +103,7 @@ _ALL = (
     ),
     Command(
         "index",
-        "videopro.commands.index.command",
+        "videopro.commands.index",
         "Answer",
         "Embed the clips of videos so that programs can search them, or search one video.",
         (
@@ -113,7 +113,7 @@ _ALL = (
     ),
     Command(
         "transcribe",
-        "videopro.commands.transcribe.command",
+        "videopro.commands.transcribe",
         "Answer",
         "Write down what is said in videos without subtitles, for every method to read.",
         (

@@ -23,8 +23,7 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
 from videopro.commands.ask.console import ConsoleObserver
-from videopro.commands.ask.json_lines import JsonObserver, errors_as_json
-from videopro.commands.ask.keeping import Keeper, QuestionFailed
+from videopro.commands.ask.json_lines import JsonObserver, Keeper, QuestionFailed, errors_as_json
 from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,

@@ -19,7 +19,7 @@ from typing import Any
 from videopro.backbones import Backbone, library_versions, load_backbone
 from videopro.benchmarks import Benchmark
 from videopro.cli import exit_status, needs_extra, read_yaml
-from videopro.commands.prompts.asking import NATIVE, PLANNER, as_modules_ask, ask, check
+from videopro.commands.prompts.planner import NATIVE, PLANNER, as_modules_ask, ask, check
 from videopro.commands.prompts.settings import PROMPTS, PromptsConfig
 from videopro.data_synthesis.balance import RowLimits, limited
 from videopro.data_synthesis.card import write_card

@@ -13,8 +13,7 @@ from typing import Any
 from videopro.backbones import Backbone, library_versions
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import read_yaml
-from videopro.commands.prompts.asking import NATIVE, ask
-from videopro.commands.prompts.planner import read_planner
+from videopro.commands.prompts.planner import NATIVE, ask, read_planner
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.card import (
     inline_counts,

@@ -3,18 +3,22 @@ and what its prompts look like."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import ModelRecord, PlannerRecord, model_needs, read_spec
+from videopro.backbones import Backbone, ModelRecord, PlannerRecord, model_needs, read_spec
 from videopro.backbones.qwen import find_records
+from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import check_needs, is_hub_name
+from videopro.commands import infer
+from videopro.commands.infer_settings import InferConfig
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.module_drops import RowReference
 from videopro.methods.planners import API, PromptFile
 from videopro.modules import modules_of_prompt
+from videopro.runs import RunFolder
 from videopro.traces import Trace, read_heads
 
 
@@ -88,3 +92,68 @@ def modules_of(traces: Iterable[Trace], path: Path, reference: RowReference) -> 
             text = heads.get(prompt.key, prompt.head) + prompt.text
             modules[trace.question_id] = modules_of_prompt(text, reference.form, reference.clip_times)
     return modules
+
+
+NATIVE, PLANNER = "native", "planner"
+"""The folders of the runs."""
+
+
+def as_modules_ask(benchmark: Benchmark, changed: str) -> Benchmark:
+    """The questions under the protocol of the modules: m* is about the direct answer that a native program
+    gets (query_native), whatever prompt the benchmark's own protocol has. `changed` says in which way the
+    questions differ from the published ones."""
+    version = f"{benchmark.version}; {changed}" if benchmark.version else changed
+    return replace(benchmark, protocol=Protocol(parser=ROBUST), parser=None, version=version)
+
+
+def run_config(config: PromptsConfig, planner: AskedPlanner, benchmark: Benchmark, name: str) -> InferConfig:
+    """The settings of one of the runs. Directly answers who answers inside the planner's programs, with what
+    these show it."""
+    is_planner = name == PLANNER
+    adapter: dict[str, Any] = {"adapter": config.adapter} if is_planner and config.adapter else {}
+    budgets = {} if is_planner else planner.budgets
+    return InferConfig(
+        benchmark=benchmark.name,
+        split=benchmark.split,
+        root=config.root,
+        model=config.model if is_planner else planner.answerer or config.model,
+        # Its first program alone: what refines it is for the planner in training to write.
+        method="adaptive" if is_planner else "native",
+        options=config.planner_options if is_planner else {},
+        backbone={**budgets, **config.backbone, **adapter},
+        nearest_intact=config.nearest_intact,
+        seed=config.seed,
+        output=config.output / name,
+        workers=config.workers,
+        in_flight=config.in_flight,
+        redo_errors=config.redo_errors,
+        redo_changed=config.redo_changed,
+    )
+
+
+def check(
+    config: PromptsConfig,
+    planner: AskedPlanner,
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    names: Sequence[str],
+    load: Callable[..., Backbone],
+) -> None:
+    """Check all runs before the first of them starts. Raises VideoProError."""
+    for name in names:
+        infer.check(run_config(config, planner, benchmark, name), load=load, asked=(benchmark, list(items)))
+
+
+def ask(
+    config: PromptsConfig,
+    planner: AskedPlanner,
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    name: str,
+    load: Callable[..., Backbone],
+) -> list[Trace]:
+    """The traces of these questions, asked as far as they have not been. Raises VideoProError."""
+    settings = run_config(config, planner, benchmark, name)
+    infer.run(settings, load=load, asked=(benchmark, list(items)))
+    ids = {item.id for item in items}
+    return [trace for trace in RunFolder(settings.output).read() if trace.question_id in ids]
