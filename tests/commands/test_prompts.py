@@ -178,7 +178,7 @@ QUESTION = "Question: Which colour is shown ({})?\nChoices:\nA. red\nB. green\nC
 def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Natively: (0) right and sure, (1) unsure. Odd spacing, numbers and unknown columns stay as they are."""
+    """Natively: (0) right and sure, (1) unsure. Unknown columns stay as they are."""
     make_video(tmp_path / "v.mp4", "red")
     asked = [json.dumps(f"<video>{QUESTION.format(number)}") for number in (0, 1)]
     video = f'"videos":["{tmp_path / "v.mp4"}"]'
@@ -198,11 +198,11 @@ def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     log = tmp_path / "asked"
     argv = ["--rows", str(source), "--model", "m", "--output", str(out), "--backbone", f"log={log}"]
     assert main(argv, load=load_planning) == 0
-    expected = list(given)
-    expected[0] = given[0][:-1] + ', "oracle_mode": "native"}'
-    expected[1] = given[1].replace("null", '"program"')
-    expected[2] = given[2][:-2] + ', "oracle_mode": "native" }'
-    assert (out / "grpo.jsonl").read_text(encoding="utf-8") == "\n".join(expected) + "\n\n"
+    made = (out / "grpo.jsonl").read_text(encoding="utf-8").split("\n")
+    for number, mode in enumerate(("native", "program", "native")):
+        assert json.loads(made[number]) == {**json.loads(given[number]), "oracle_mode": mode}
+    assert [json.loads(made[number]) for number in (3, 4)] == [json.loads(given[number]) for number in (3, 4)]
+    assert made[5:] == [*given[5:], "", ""], "what cannot be read stays as it is"
     assert len(log.read_text().splitlines()) == 2, "the same question was asked twice"
     shown = capsys.readouterr().out
     assert "oracle mode filled in: native 2, program 1; 1 rows had one" in shown

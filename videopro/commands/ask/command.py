@@ -4,8 +4,8 @@
         --model Qwen/Qwen3-VL-2B-Instruct
 
 The question is answered like a benchmark's: with a choice, or without choices in words. Programs and agents'
-steps are shown while they run (`console`), or told to another program (`json_lines`), and the question may be
-kept in a run folder (`keeping`).
+steps are shown while they run (`console`), or told to another program, and the question may be kept in a run
+folder (`output`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
 from videopro.commands.ask.console import ConsoleObserver
-from videopro.commands.ask.json_lines import JsonObserver, Keeper, QuestionFailed, errors_as_json
+from videopro.commands.ask.output import JsonObserver, Keeper, QuestionFailed, errors_as_json
 from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,

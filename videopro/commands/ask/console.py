@@ -1,4 +1,6 @@
-"""What `videopro.ask` prints: programs with their calls and agents' steps as they happen, then the answer."""
+"""What `videopro ask` prints: programs with their calls and agents' steps as they happen, then the answer,
+and what the steps cost.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,10 @@ import json
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.status import Status
@@ -18,16 +19,174 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from videopro.commands.ask.json_lines import Stored
+from videopro.commands.ask.output import Stored
 from videopro.executor import parse_program
 from videopro.question import Answer, Question
 from videopro.storage import without_commands
 from videopro.traces import FALLBACK, Call, Cost, Execution, Result, Round, Segment, Step
 from videopro.video import Video
 
+_TITLES = {
+    "plan": "program",
+    "plan_program": "program of several steps",
+    "bug_fix": "refined because {before} failed",
+    "native_refinement": "refined because the direct answer was not confident",
+    "program_refinement": "refined because {before} gave no confident answer",
+}
+# How much is shown of a program that is not well-formed.
+_PROGRAM_LINES, _PROGRAM_CHARACTERS = 24, 1500
 _LINES, _CHARACTERS = 6, 600
 _SEGMENTS = 12
 _INDENT = 3
+
+
+class ConsoleObserver:
+    """Prints each event as it happens. While nothing happens, a context of it shows on stderr what is being
+    done: a spinner that goes away on a terminal, otherwise a line."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps = self._replies = 0
+        self._waiting: Status | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_wait()
+
+    def on_wait(self, doing: str) -> None:
+        """A long step begins."""
+        with self._lock:
+            self.end_wait()
+            console = Console(stderr=True)
+            if console.is_terminal:
+                self._waiting = console.status(f"{doing} ...", spinner="line")
+                self._waiting.start()
+            else:
+                console.print(f"{doing} ...", markup=False, highlight=False)
+
+    def end_wait(self) -> None:
+        """Remove the spinner before anything is printed."""
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
+
+    def show(self, result: Result, question: Question, video: Video, stored: Stored | None) -> None:
+        """The answer, and how to look at what is stored."""
+        with self._lock:
+            self.end_wait()
+        show_answer(result, question)
+        if stored is not None:
+            look = f"videopro view {shlex.quote(str(stored.folder))} --open"
+            print(f"kept as question {stored.question_id} of {stored.folder}: {look}", file=sys.stderr)
+
+    def on_reply(self, round: Round) -> None:
+        """The plan and the program."""
+        with self._lock:
+            self.end_wait()
+            self._replies += 1
+            before = "the first" if self._replies <= 2 else "the last"
+            title = _TITLES[round.prompt_kind].format(before=before)
+            print_line(f"\n{title} ({round.planning.seconds:.1f} s)", "bold")
+            parsed = parse_program(round.raw)
+            if not parsed.code.strip():
+                print_line(cropped(round.raw))
+            elif parsed.well_formed:
+                if parsed.planning:
+                    print_line(parsed.planning, "italic")
+                print_code(parsed.code)
+            else:
+                # It may be a thousand words of anything.
+                if parsed.planning:
+                    print_line(cropped(parsed.planning), "italic")
+                code, left = crop(parsed.code, _PROGRAM_LINES, _PROGRAM_CHARACTERS)
+                print_code(code)
+                if left:
+                    print_line(f"… ({left:,} more characters)", "dim")
+            for fault in round.faults:
+                print_line(f"not well-formed: {fault}", "yellow")
+
+    def on_call(self, call: Call) -> None:
+        """One call."""
+        with self._lock:
+            self.end_wait()
+            arguments = ", ".join(f"{name}={value}" for name, value in call.args.items())
+            cached = ", cached" if call.cached else ""
+            print_line(f"{call.fn}({arguments})", "cyan")
+            print_line(f"  {call.result}  ({call.seconds:.2f} s{cached})", "dim")
+
+    def on_execution(self, execution: Execution) -> None:
+        """The program's outcome."""
+        with self._lock:
+            self.end_wait()
+            if execution.error is not None:
+                line = f", line {execution.error.line}" if execution.error.line is not None else ""
+                print_line(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
+            elif execution.status != "ok":
+                print_line("it gave no answer", "red")
+            else:
+                answer = execution.answer
+                text = answer.letter or repr(cropped(" ".join(answer.raw.split())))
+                print_line(f"it answered {text}, confidence {answer.confidence:.3f}", "green")
+
+    def on_step(self, step: Step) -> None:
+        """One step of an agent: what it was for, what it looked at, and what came back."""
+        with self._lock:
+            self.end_wait()
+            self._steps += 1
+            show_step(step, self._steps)
+
+
+def show_answer(result: Result, question: Question) -> None:
+    """The answer that counts, how likely each option is, and what an agent's steps cost."""
+    reply = result.final
+    assert reply is not None
+    if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
+        print_line("")
+    if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
+        print_line("the method gave no answer: this is the model's direct one", "yellow")
+    if question.is_open:
+        print_line(reply.raw.strip() or "no answer", "bold")
+    elif reply.letter is None:
+        print_line(f"no option: the model says {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
+    else:
+        print_line(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
+    if reply.cut_at is not None:
+        is_direct = result.rounds[0].prompt_kind == "native"
+        fix = "; raise --max-new-tokens, or turn the model's thinking off" if is_direct else ""
+        print_line(f"the reply was cut off at {reply.cut_at} tokens{fix}", "yellow")
+    if reply.letters or not result.steps:
+        print_line(f"confidence {reply.confidence:.3f}", "dim")
+        if not question.is_open:
+            _show_shares(reply, question)
+    claims = [round.execution.claim for round in result.rounds if round.execution is not None]
+    for claim in claims:
+        if claim is not None and result.steps:
+            print_line(f"the agent claims a confidence of {claim:.2f}", "dim")
+    for note in (*(result.notes if result.steps else ()), *map(str, result.stand_ins)):
+        print_line(note, "dim")
+    if result.steps:
+        show_costs(result)
+
+
+def _show_shares(reply: Answer, question: Question) -> None:
+    """How likely each option is."""
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    for letter, choice in zip(question.letters, question.choices, strict=True):
+        share = reply.letters.get(letter, 0.0)
+        grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
+    Console().print(grid)
+
+
+def print_code(code: str) -> None:
+    """Print Python code with line numbers; a line that is too long continues without a number."""
+    Console().print(Syntax(code, "python", line_numbers=True, word_wrap=True, background_color="default"))
+
+
+# ---- an agent's steps --------------------------------------------------------------------------------------
 
 
 def show_step(step: Step, number: int) -> None:
@@ -168,201 +327,3 @@ def _clock(seconds: float) -> str:
 
 def _print(content: RenderableType) -> None:
     Console().print(Padding(content, (0, 0, 0, _INDENT)))
-
-
-# How much further than its line's own indentation a continuation is indented.
-_CONTINUED = 4
-# A deeply nested line still gets this many columns.
-_LEAST = 16
-
-
-def print_code(code: str, console: Console) -> None:
-    """Print Python code with line numbers. A line that is too long continues, indented, without a number."""
-    lines = Syntax("", "python", background_color="default").highlight(code).split("\n", allow_blank=False)
-    digits = max(3, len(str(len(lines))))
-    room = max(_LEAST, console.width - digits - 2)
-    for number, line in enumerate(lines, start=1):
-        line.rstrip()
-        for part, piece in enumerate(wrapped(line, room)):
-            margin = f" {'' if part else number:>{digits}} "
-            console.print(Text(margin, "dim").append_text(piece), soft_wrap=True, highlight=False)
-
-
-def wrapped(line: Text, room: int) -> Iterator[Text]:
-    """The pieces of a line, none wider than `room` cells. It is broken between two arguments, or after a
-    space, if there is such a place in the second half of a piece; otherwise where the room ends."""
-    indented = len(line.plain) - len(line.plain.lstrip(" "))
-    indent = min(indented + _CONTINUED, max(0, room - _LEAST))
-    before = ""
-    while cell_len(before) + cell_len(line.plain) > room:
-        here = room - cell_len(before)
-        cut = _fitting(line.plain, here)
-        for end in (", ", " "):
-            at = line.plain.rfind(end, 0, cut + 1)
-            if at >= max(indented, cut // 2):
-                cut = min(at + len(end), cut)
-                break
-        yield Text(before).append_text(line[:cut])
-        line = line[cut + 1 :] if line.plain[cut:].startswith(" ") else line[cut:]
-        before, indented = " " * indent, 0
-    yield Text(before).append_text(line)
-
-
-def _fitting(text: str, cells: int) -> int:
-    """How many characters of the text fit into the cells; at least one."""
-    count = min(len(text), cells)
-    while count > 1 and cell_len(text[:count]) > cells:
-        count -= 1
-    return max(1, count)
-
-
-_TITLES = {
-    "plan": "program",
-    "plan_program": "program of several steps",
-    "bug_fix": "refined because {before} failed",
-    "native_refinement": "refined because the direct answer was not confident",
-    "program_refinement": "refined because {before} gave no confident answer",
-}
-# How much is shown of a program that is not well-formed.
-_PROGRAM_LINES, _PROGRAM_CHARACTERS = 24, 1500
-
-
-class ConsoleObserver:
-    """Prints each event as it happens. While nothing happens, a context of it shows on stderr what is being
-    done: a spinner that goes away on a terminal, otherwise a line."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._steps = self._replies = 0
-        self._waiting: Status | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end_wait()
-
-    def on_wait(self, doing: str) -> None:
-        """A long step begins."""
-        with self._lock:
-            self.end_wait()
-            console = Console(stderr=True)
-            if console.is_terminal:
-                self._waiting = console.status(f"{doing} ...", spinner="line")
-                self._waiting.start()
-            else:
-                console.print(f"{doing} ...", markup=False, highlight=False)
-
-    def end_wait(self) -> None:
-        """Remove the spinner before anything is printed."""
-        if self._waiting is not None:
-            self._waiting.stop()
-            self._waiting = None
-
-    def show(self, result: Result, question: Question, video: Video, stored: Stored | None) -> None:
-        """The answer, and how to look at what is stored."""
-        with self._lock:
-            self.end_wait()
-        show_answer(result, question)
-        if stored is not None:
-            look = f"videopro view {shlex.quote(str(stored.folder))} --open"
-            print(f"kept as question {stored.question_id} of {stored.folder}: {look}", file=sys.stderr)
-
-    def on_reply(self, round: Round) -> None:
-        """The plan and the program."""
-        with self._lock:
-            self.end_wait()
-            self._replies += 1
-            before = "the first" if self._replies <= 2 else "the last"
-            title = _TITLES[round.prompt_kind].format(before=before)
-            print_line(f"\n{title} ({round.planning.seconds:.1f} s)", "bold")
-            parsed = parse_program(round.raw)
-            if not parsed.code.strip():
-                print_line(cropped(round.raw))
-            elif parsed.well_formed:
-                if parsed.planning:
-                    print_line(parsed.planning, "italic")
-                print_code(parsed.code, Console())
-            else:
-                # It may be a thousand words of anything.
-                if parsed.planning:
-                    print_line(cropped(parsed.planning), "italic")
-                code, left = crop(parsed.code, _PROGRAM_LINES, _PROGRAM_CHARACTERS)
-                print_code(code, Console())
-                if left:
-                    print_line(f"… ({left:,} more characters)", "dim")
-            for fault in round.faults:
-                print_line(f"not well-formed: {fault}", "yellow")
-
-    def on_call(self, call: Call) -> None:
-        """One call."""
-        with self._lock:
-            self.end_wait()
-            arguments = ", ".join(f"{name}={value}" for name, value in call.args.items())
-            cached = ", cached" if call.cached else ""
-            print_line(f"{call.fn}({arguments})", "cyan")
-            print_line(f"  {call.result}  ({call.seconds:.2f} s{cached})", "dim")
-
-    def on_execution(self, execution: Execution) -> None:
-        """The program's outcome."""
-        with self._lock:
-            self.end_wait()
-            if execution.error is not None:
-                line = f", line {execution.error.line}" if execution.error.line is not None else ""
-                print_line(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
-            elif execution.status != "ok":
-                print_line("it gave no answer", "red")
-            else:
-                answer = execution.answer
-                text = answer.letter or repr(cropped(" ".join(answer.raw.split())))
-                print_line(f"it answered {text}, confidence {answer.confidence:.3f}", "green")
-
-    def on_step(self, step: Step) -> None:
-        """One step of an agent: what it was for, what it looked at, and what came back."""
-        with self._lock:
-            self.end_wait()
-            self._steps += 1
-            show_step(step, self._steps)
-
-
-def show_answer(result: Result, question: Question) -> None:
-    """The answer that counts, how likely each option is, and what an agent's steps cost."""
-    reply = result.final
-    assert reply is not None
-    if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
-        print_line("")
-    if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
-        print_line("the method gave no answer: this is the model's direct one", "yellow")
-    if question.is_open:
-        print_line(reply.raw.strip() or "no answer", "bold")
-    elif reply.letter is None:
-        print_line(f"no option: the model says {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
-    else:
-        print_line(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
-    if reply.cut_at is not None:
-        is_direct = result.rounds[0].prompt_kind == "native"
-        fix = "; raise --max-new-tokens, or turn the model's thinking off" if is_direct else ""
-        print_line(f"the reply was cut off at {reply.cut_at} tokens{fix}", "yellow")
-    if reply.letters or not result.steps:
-        print_line(f"confidence {reply.confidence:.3f}", "dim")
-        if not question.is_open:
-            _show_shares(reply, question)
-    claims = [round.execution.claim for round in result.rounds if round.execution is not None]
-    for claim in claims:
-        if claim is not None and result.steps:
-            print_line(f"the agent claims a confidence of {claim:.2f}", "dim")
-    for note in (*(result.notes if result.steps else ()), *map(str, result.stand_ins)):
-        print_line(note, "dim")
-    if result.steps:
-        show_costs(result)
-
-
-def _show_shares(reply: Answer, question: Question) -> None:
-    """How likely each option is."""
-    grid = Table(box=None, show_header=False, pad_edge=False)
-    for letter, choice in zip(question.letters, question.choices, strict=True):
-        share = reply.letters.get(letter, 0.0)
-        grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
-    Console().print(grid)

@@ -1,4 +1,6 @@
-"""What `videopro ask --json` prints: one JSON object a line, and nothing else on stdout."""
+"""What becomes of an answer of `videopro ask` besides what is shown: it is kept in a run folder (--output),
+or told as JSON, one object a line and nothing else on stdout (--json).
+"""
 
 from __future__ import annotations
 
