@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             Console().print(listing(LIST.parse(arguments).files))
         elif command == "check":
             checked = check(CHECK.parse(arguments))
-            print("\n".join(checked.lines()))
+            print("\n".join(checked.lines))
             return 0 if checked.is_complete else 2
         elif command == "judge":
             summary = judge_run(JUDGE.parse(arguments), load=load)
