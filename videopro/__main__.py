@@ -69,19 +69,19 @@ def overview() -> App:
         help_format="plaintext",
         result_action="return_value",
     )
-    groups = {name: Group(name, sort_key=position) for position, name in enumerate(GROUPS)}
-    common = Group("Common", sort_key=len(groups))
+    common = Group("Common", sort_key=len(GROUPS))
     for flag in ("--help", "--version"):
         app[flag].group = (common,)
-    for command in COMMANDS.values():
-        *outer, last = command.name.split()
-        parent: App = app
-        group: Group | None = groups[command.group]
-        for word in outer:
-            if word not in parent:
-                parent.command(_app(word, _OF_GROUP[word], group))
-            parent, group = parent[word], None
-        parent.command(_app(last, command.summary, group))
+    for order, (title, commands) in enumerate(GROUPS.items()):
+        group = Group(title, sort_key=order)
+        for command in commands:
+            first, _, last = command.name.partition(" ")
+            if not last:
+                app.command(_app(first, command.summary, group))
+                continue
+            if first not in app:
+                app.command(_app(first, _OF_GROUP[first], group))
+            app[first].command(_app(last, command.summary, None))
     return app
 
 

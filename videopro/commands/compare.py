@@ -438,7 +438,3 @@ def _outputs(runs: Sequence[ComparisonRun]) -> TextTable:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -288,7 +288,3 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -159,7 +159,3 @@ def _at_once(config: McpConfig) -> int:
         return config.in_flight
     is_served = config.model is not None and config.model.startswith("server:")
     return SERVER_AT_ONCE if is_served else LOCAL_AT_ONCE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,7 +72,3 @@ def tables() -> dict[str, dict[str, str]]:
 
 def _first_paragraph(documented: type) -> str:
     return (inspect.getdoc(documented) or "").partition("\n\n")[0]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

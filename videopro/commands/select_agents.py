@@ -12,7 +12,6 @@ with the pseudo-labels are the team. `--domain family=count` chooses it for one 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -258,7 +257,3 @@ def _is_in(item: Item, domain: str) -> bool:
 
 def _groups(item: Item, kind: str) -> list[str]:
     return item.groups[kind].split(GROUP_SEPARATOR) if kind in item.groups else []
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -218,7 +218,3 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
             run(answerer, limits(at_once), config.output, sock, say, config.root_path)
         finally:
             answerer.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

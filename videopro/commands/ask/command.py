@@ -237,7 +237,3 @@ def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
 def _options(config: AskConfig) -> dict[str, Any]:
     shows_subtitles = config.subtitles is not None or config.subtitle_track is not None
     return favouring_answers(config.method, config.options, shows_subtitles=shows_subtitles)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

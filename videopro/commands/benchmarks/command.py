@@ -121,7 +121,3 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             lacking = f"{written.unanswered} of them without an answer"
             print(f"{written.path}: {written.questions} questions, {lacking}")
     return status.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,6 @@ The planner is an adapter, or a model that videopro merge made, whose base then 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -153,7 +152,3 @@ def _trained_videos(config: PromptsConfig, planner: AskedPlanner) -> EvaluationV
     name = f"the SFT data of {planner.name}"
     trained.contents |= {content: EvaluationVideo(f"a video of {name}", name) for content in videos}
     return trained
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -170,7 +170,3 @@ def _pocket_videos(artefact: Artefact, names: Sequence[str]) -> Path | None:
     if items and pocket.fetch is not None:
         pocket.fetch(items)
     return items[0].video.parent.resolve() if items else None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -182,7 +182,3 @@ def _upload(
             commit_message=f"{artefact.kind} pushed by videopro {__version__}",
         )
     return str(commit.commit_url)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
