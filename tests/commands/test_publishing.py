@@ -162,6 +162,12 @@ def test_what_the_owner_wrote_stays(hub: Hub, tmp_path: Path) -> None:
     kept = {"license": "mit", "language": "en", "tags": ["videopro", "sft", "mine"], "base_model": QWEN}
     assert card.data.to_dict().items() >= kept.items()
 
+    # Without a mark, nobody can tell what is whose.
+    broken = edited.replace("<!-- videopro: end of that part -->", "")
+    repository.commit({**repository.files, "README.md": broken.encode()})
+    assert push([str(folder), "mina/planner"]) == 2
+    assert repository.files["README.md"].decode() == broken
+
 
 def test_a_card_that_was_there_before_is_continued(hub: Hub, tmp_path: Path) -> None:
     text = "---\nlicense: mit\n---\n# By hand\n"

@@ -46,7 +46,7 @@ _CACHED = re.compile(r"models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/snapshots/")
 
 def with_edits(card: Card, before: Card) -> Card:
     """The card with what its owner wrote into the one that is on the hub: the text outside the marked part,
-    and metadata that the records do not decide."""
+    and metadata that the records do not decide. Raises ConfigError if one of the marks is gone."""
     generated, edited = dict(card.data.to_dict()), dict(before.data.to_dict())  # type: ignore[no-untyped-call]
     # What an earlier push evaluated, and this one may not.
     edited.pop("model-index", None)
@@ -54,6 +54,9 @@ def with_edits(card: Card, before: Card) -> Card:
     data = type(card.data)(**{**edited, **generated, "tags": tags})
     part = _MARKED.search(card.text)
     assert part is not None
+    if before.text.count(BEGIN) != before.text.count(END):
+        # Nobody can tell what is whose.
+        raise ConfigError(f"the card on the hub lacks {BEGIN} or {END}; put both back, or remove both")
     if _MARKED.search(before.text):
         text = _MARKED.sub(lambda _: part[0], before.text)
     else:
@@ -63,7 +66,7 @@ def with_edits(card: Card, before: Card) -> Card:
 
 def _filled(form: type[Card], data: ModelCardData | DatasetCardData, name: str, /, **values: Any) -> Card:
     short = name.rpartition("/")[2]
-    card: Card = form.from_template(  # type: ignore[call-arg]
+    card: Card = form.from_template(
         data,  # type: ignore[arg-type]
         template_path=str(TEMPLATE),
         **{"name": name, "short": short, "begin": BEGIN, "end": END, **values},
