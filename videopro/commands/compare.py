@@ -61,7 +61,7 @@ from videopro.traces.scoring import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompareConfig(InferConfig):
     """The settings of `videopro.infer`, for several methods."""
 

@@ -184,7 +184,7 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
             f"--benchmark {config.benchmark}: brings its own videos; leave out {config.videos[0]}"
         )
     run_config = InferConfig(
-        config.benchmark,
+        benchmark=config.benchmark,
         model="",
         output=Path(),
         split=config.split,
