@@ -15,10 +15,10 @@ from pathlib import Path
 from videopro import benchmarks
 from videopro.benchmarks import NO_OPTION, UNPACKING, Archive, Benchmark, Issue, Item, downloaded, packed
 from videopro.cli import setting
+from videopro.commands.infer_settings import BenchmarkSettings, load_benchmark
 from videopro.errors import BenchmarkError, SubtitleError, VideoError, cannot_write
 from videopro.traces.scoring import GROUP_SEPARATOR
 from videopro.video import (
-    NEAREST_INTACT_HELP,
     Video,
     check_nearest_intact,
     clue_times,
@@ -38,21 +38,14 @@ _FRAMES = 64
 _SMALL = (8, 8)
 
 
-@dataclass(frozen=True)
-class CheckConfig:
+@dataclass(frozen=True, kw_only=True)
+class CheckConfig(BenchmarkSettings):
     """The settings of `videopro benchmarks check`."""
 
-    name: str = field(
+    benchmark: str = field(
         metadata=setting(
             "one of " + ", ".join(benchmarks.NAMES) + ", or a file of your own (.py)", positional=True
         )
-    )
-    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files, or hf:REPO"))
-    split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
-    protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's default"))
-    annotations: str = field(
-        default="",
-        metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
     )
     open: bool = field(
         default=False,
@@ -60,7 +53,6 @@ class CheckConfig:
             "open every existing video and subtitle file, and decode the frames that a direct answer is shown"
         ),
     )
-    nearest_intact: float = field(default=0.0, metadata=setting(f"the run's setting: {NEAREST_INTACT_HELP}"))
     unpack: bool = field(
         default=False, metadata=setting("unpack archives first, if files are missing that they hold")
     )
@@ -107,21 +99,14 @@ def check(config: CheckConfig) -> CheckReport:
 
 def _without_subtitles(config: CheckConfig) -> CheckReport:
     """The report under a protocol that can do without subtitles; they are looked for all the same."""
-    spec = benchmarks.find(config.name)
+    spec = benchmarks.find(config.benchmark)
     protocols = spec.protocols if spec is not None else ()
     offered = [protocol.name for protocol in protocols if protocol.subtitles == "offered"]
     return _checked(replace(config, protocol=offered[0]) if offered else config)
 
 
 def _checked(config: CheckConfig) -> CheckReport:
-    benchmark = benchmarks.load(
-        config.name,
-        root=config.root,
-        split=config.split or benchmarks.default_split(config.name),
-        protocol=config.protocol,
-        annotations=config.annotations,
-        skip_broken=True,
-    )
+    benchmark = load_benchmark(replace(config, skip_broken=True))
     if benchmark.fetch is not None:
         benchmark.fetch(benchmark.items)
     # Reversed: of the questions about one video, the first stays.
@@ -143,7 +128,9 @@ def _checked(config: CheckConfig) -> CheckReport:
         f"{benchmark.name}, split {benchmark.split!r}, protocol {protocol.name or 'default'!r}",
         f"questions: {len(benchmark.items)}{_kinds(benchmark)}",
     ]
-    report.issues("broken records", benchmark.broken, " (left out with --skip-broken)")
+    report.issues(
+        "broken records", benchmark.broken, " (left out with --skip-broken)", is_fault=not config.skip_broken
+    )
     report.issues("annotation errors, asked nevertheless", benchmark.defects, is_fault=False)
     _report_missing(report, benchmark, by_video, missing)
     if protocol.subtitles == "none":
@@ -293,13 +280,13 @@ def _archives(
     interrupted: their last file is there, and cut off."""
     if config.root is None:
         return
-    root = downloaded(config.root, config.name)
+    root = downloaded(config.root, config.benchmark)
     root = root if root.is_dir() else root.parent
     if not missing and not needs_subtitles and not any(root.rglob(f"*{UNPACKING}")):
         return
     lost = set(missing)
     video = next((item.video for item in items if item.video_key in lost), items[0].video)
-    spec = benchmarks.find(config.name)
+    spec = benchmarks.find(config.benchmark)
     folders = spec.subtitle_folders if spec is not None else ()
     for archive in packed(root, video.parent, root / folders[0] if folders else None):
         if missing or archive.is_begun or (needs_subtitles and archive.has_subtitles):
