@@ -12,7 +12,6 @@ Exit status: 0, 2 for errors the user can fix (an incomplete benchmark too), 130
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -22,9 +21,9 @@ from rich.table import Table
 
 from videopro import benchmarks
 from videopro.backbones import Backbone, load_backbone
-from videopro.cli import CommandLine, did_you_mean, exit_status, setting
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.commands.benchmarks.check import CheckConfig, check
-from videopro.errors import BenchmarkError, ConfigError
+from videopro.errors import BenchmarkError
 from videopro.runs import (
     CombineConfig,
     JudgeConfig,
@@ -93,18 +92,10 @@ COMBINE = CommandLine("benchmarks combine", CombineConfig)
 LINES = (LIST, CHECK, JUDGE, SUBMIT, COMBINE)
 
 
-def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
-    """The command line. Returns the exit status."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+def main(argv: Sequence[str], *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line, which begins with the last word of the command's name. Returns the exit status."""
     with exit_status() as status:
-        names = [line.name.split()[-1] for line in LINES]
-        if argv[:1] in (["-h"], ["--help"]):
-            print(__doc__)
-            return 0
-        if not argv or argv[0] not in names:
-            hint = did_you_mean(argv[0], names) if argv else f"known: {', '.join(names)}"
-            raise ConfigError(f"videopro benchmarks: give a command; {hint}")
-        command, arguments = argv[0], argv[1:]
+        command, *arguments = argv
         if command == "list":
             Console().print(listing(LIST.parse(arguments).files))
         elif command == "check":

@@ -39,7 +39,6 @@ _MARKED = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
 _LOGGED = 6
 """Rows of the table of what a training logged, beside its evaluations."""
 _COLUMNS = ("step", "epoch", "loss", "reward", "mean_token_accuracy", "grad_norm", "learning_rate")
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 # Where the hub's client keeps a model: models--OWNER--NAME/snapshots/COMMIT.
 _CACHED = re.compile(r"models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/snapshots/")
 
@@ -88,12 +87,11 @@ def train_commands(folder: str, files: Sequence[str]) -> list[str]:
 
 def data_card(name: str, texts: Mapping[str, str], license: str | None) -> Card:
     """The card of a dataset, from the texts of its files as they go up."""
-    rows = {file: texts[file].count("\n") for file in (SFT, GRPO) if file in texts}
+    rows = [file for file in (SFT, GRPO) if file in texts]
     data = DatasetCardData(
         tags=["videopro", "video"],
         task_categories=["video-text-to-text"],
         license=license,
-        size_categories=[next((size for most, size in _SIZES if sum(rows.values()) < most), "1M<n<10M")],
         configs=[
             {"config_name": Path(file).stem, "data_files": file, "default": number == 0}
             for number, file in enumerate(rows)
@@ -104,7 +102,7 @@ def data_card(name: str, texts: Mapping[str, str], license: str | None) -> Card:
         data,
         name,
         kind="dataset",
-        commands=train_commands(name.rpartition("/")[2], list(rows)),
+        commands=train_commands(name.rpartition("/")[2], rows),
         about=texts.get(CARD_MD, ""),
         missing=[*_unasked(json.loads(texts[CARD_JSON])), "no model was trained on it, as far as this says"],
     )

@@ -20,7 +20,15 @@ from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
 
 from videopro import __version__
 from videopro.cli import CommandLine, exit_status, setting
-from videopro.commands.publishing.artefacts import TRAINING_RECORD, Artefact, read_artefact
+from videopro.commands.publishing.artefacts import (
+    CARD_JSON,
+    CARD_MD,
+    GRPO,
+    SFT,
+    TRAINING_RECORD,
+    Artefact,
+    read_artefact,
+)
 from videopro.commands.publishing.card import (
     Card,
     RunSummary,
@@ -115,11 +123,9 @@ def push(config: PushConfig) -> str:
 
 
 def _card(config: PushConfig, artefact: Artefact, base: str, staged: Sequence[StagedFile]) -> Card:
-    texts = {
-        file.name: file.read()
-        for file in staged
-        if file.name != "tokenizer.json" and file.source.suffix in (".json", ".jsonl", ".yaml", ".md")
-    }
+    named = (SFT, GRPO, CARD_JSON, CARD_MD, TRAINING_RECORD, "config.yaml")
+    # As they go up, not as they are here.
+    texts = {file.name: file.read() for file in staged if file.name in named}
     if artefact.kind == "dataset":
         return data_card(config.repo, texts, config.license)
     if artefact.kind == "run":
