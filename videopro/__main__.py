@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = COMMANDS[name]
         # A command may need an extra to be imported.
         with exit_status(stopped="stopped") as status, importing():
+            # Help needs the settings alone, whose module imports no model library.
             if command.settings and HELP.intersection(command_arguments):
                 settings, _, attribute = command.settings.partition(":")
                 getattr(import_module(settings), attribute).show_help(command_arguments)

@@ -18,7 +18,7 @@ from videopro.backbones import PlannerRecord
 from videopro.backbones.base import GenerateRequest
 from videopro.benchmarks import load
 from videopro.commands.prompts.command import COMMAND, main, prompts_from_questions
-from videopro.commands.prompts.planner import read_planner, run_config
+from videopro.commands.prompts.planner import AskedRuns, read_planner
 from videopro.errors import ConfigError
 from videopro.executor import parse_program
 from videopro.question import Answer
@@ -149,7 +149,9 @@ def test_the_base_of_a_merged_planner_answers_directly(root: Path, tmp_path: Pat
     planner = read_planner(config)
     assert (planner.folder, planner.answerer) == (merged, "pocket")
     benchmark = load("pocket", split="train")
-    native, planned = (run_config(config, planner, benchmark, name) for name in ("native", "planner"))
+    native, planned = map(
+        AskedRuns(config, planner, benchmark, (), load_planning).settings, ("native", "planner")
+    )
     assert (native.model, native.method) == ("pocket", "native")
     assert native.backbone == {"frames": 8, "pixels": 15360}
     assert (planned.model, planned.method, planned.backbone) == (str(merged), "adaptive", {})

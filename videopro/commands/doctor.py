@@ -193,6 +193,7 @@ def folders() -> Iterator[Finding]:
         # The disk is that of the nearest folder that exists.
         free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
         content = size(_bytes_in(folder)) if folder.is_dir() else "not there yet"
+        # A full disk is as good as none.
         state: State = failed if free < _LITTLE else "ok"
         yield Finding("folders", variable, state, f"{folder}: {content}, {size(free)} free")
 

@@ -13,7 +13,7 @@ from typing import Any
 from videopro.backbones import Backbone, library_versions
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import read_yaml
-from videopro.commands.prompts.planner import NATIVE, ask, read_planner
+from videopro.commands.prompts.planner import NATIVE, AskedRuns, read_planner
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.card import (
     inline_counts,
@@ -121,7 +121,7 @@ def _answers(
         for number, row in rows.items()
     ]
     benchmark = Benchmark("rows", "", items, Protocol(parser=ROBUST))
-    traces = ask(config, read_planner(config), benchmark, items, NATIVE, load)
+    traces = AskedRuns(config, read_planner(config), benchmark, items, load).ask(NATIVE)
     return {trace.question_id: trace for trace in traces}
 
 

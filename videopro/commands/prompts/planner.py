@@ -1,5 +1,5 @@
 """The planner whose failures become prompts, as its own folder records it: who answers directly beside it,
-and what its prompts look like."""
+and what its prompts look like; and the runs in which both are asked."""
 
 from __future__ import annotations
 
@@ -106,54 +106,49 @@ def as_modules_ask(benchmark: Benchmark, changed: str) -> Benchmark:
     return replace(benchmark, protocol=Protocol(parser=ROBUST), parser=None, version=version)
 
 
-def run_config(config: PromptsConfig, planner: AskedPlanner, benchmark: Benchmark, name: str) -> InferConfig:
-    """The settings of one of the runs. Directly answers who answers inside the planner's programs, with what
-    these show it."""
-    is_planner = name == PLANNER
-    adapter: dict[str, Any] = {"adapter": config.adapter} if is_planner and config.adapter else {}
-    budgets = {} if is_planner else planner.budgets
-    return InferConfig(
-        benchmark=benchmark.name,
-        split=benchmark.split,
-        root=config.root,
-        model=config.model if is_planner else planner.answerer or config.model,
-        # Its first program alone: what refines it is for the planner in training to write.
-        method="adaptive" if is_planner else "native",
-        options=config.planner_options if is_planner else {},
-        backbone={**budgets, **config.backbone, **adapter},
-        nearest_intact=config.nearest_intact,
-        seed=config.seed,
-        output=config.output / name,
-        workers=config.workers,
-        in_flight=config.in_flight,
-        redo_errors=config.redo_errors,
-        redo_changed=config.redo_changed,
-    )
+@dataclass(frozen=True)
+class AskedRuns:
+    """The runs in which the questions are asked, as `videopro infer` asks: they resume, share their work and
+    can be viewed."""
 
+    config: PromptsConfig
+    planner: AskedPlanner
+    benchmark: Benchmark
+    items: Sequence[Item]
+    load: Callable[..., Backbone]
 
-def check(
-    config: PromptsConfig,
-    planner: AskedPlanner,
-    benchmark: Benchmark,
-    items: Sequence[Item],
-    names: Sequence[str],
-    load: Callable[..., Backbone],
-) -> None:
-    """Check all runs before the first of them starts. Raises VideoProError."""
-    for name in names:
-        infer.check(run_config(config, planner, benchmark, name), load=load, asked=(benchmark, list(items)))
+    def settings(self, name: str) -> InferConfig:
+        """The settings of one of the runs. Directly answers who answers inside the planner's programs, with
+        what these show it."""
+        config, is_planner = self.config, name == PLANNER
+        adapter: dict[str, Any] = {"adapter": config.adapter} if is_planner and config.adapter else {}
+        budgets = {} if is_planner else self.planner.budgets
+        return InferConfig(
+            benchmark=self.benchmark.name,
+            split=self.benchmark.split,
+            root=config.root,
+            model=config.model if is_planner else self.planner.answerer or config.model,
+            # Its first program alone: what refines it is for the planner in training to write.
+            method="adaptive" if is_planner else "native",
+            options=config.planner_options if is_planner else {},
+            backbone={**budgets, **config.backbone, **adapter},
+            nearest_intact=config.nearest_intact,
+            seed=config.seed,
+            output=config.output / name,
+            workers=config.workers,
+            in_flight=config.in_flight,
+            redo_errors=config.redo_errors,
+            redo_changed=config.redo_changed,
+        )
 
+    def check(self, *names: str) -> None:
+        """Check runs before the first of them starts. Raises VideoProError."""
+        for name in names:
+            infer.check(self.settings(name), load=self.load, asked=(self.benchmark, list(self.items)))
 
-def ask(
-    config: PromptsConfig,
-    planner: AskedPlanner,
-    benchmark: Benchmark,
-    items: Sequence[Item],
-    name: str,
-    load: Callable[..., Backbone],
-) -> list[Trace]:
-    """The traces of these questions, asked as far as they have not been. Raises VideoProError."""
-    settings = run_config(config, planner, benchmark, name)
-    infer.run(settings, load=load, asked=(benchmark, list(items)))
-    ids = {item.id for item in items}
-    return [trace for trace in RunFolder(settings.output).read() if trace.question_id in ids]
+    def ask(self, name: str) -> list[Trace]:
+        """The traces of the questions, asked as far as they have not been. Raises VideoProError."""
+        settings = self.settings(name)
+        infer.run(settings, load=self.load, asked=(self.benchmark, list(self.items)))
+        ids = {item.id for item in self.items}
+        return [trace for trace in RunFolder(settings.output).read() if trace.question_id in ids]

@@ -154,6 +154,7 @@ class RunSummary:
         }
         for name, value in (self.summary.get("metrics") or {}).items():
             if value.get("robust") is not None:
+                # With a share of valid replies, it is a mean on a scale of its own, else a share.
                 measured[name] = value["robust"] * (1 if value.get("valid") is not None else 100)
         for name, number in measured.items():
             yield EvalResult(
@@ -259,7 +260,9 @@ def model_card(
     for run in results:
         _check_model(run, artefact, fingerprint)
     training: dict[str, Any] = json.loads(record)
+    # What is not set is the libraries' default.
     settings = {key: value for key, value in (training.get("run") or {}).items() if value is not None}
+    # Only GRPO samples several replies to a prompt.
     way = "" if not settings else "GRPO" if "num_generations" in settings else "SFT"
     is_on_hub, is_adapter = base not in ("", "pocket"), artefact.kind == "adapter"
     data = ModelCardData(

@@ -165,6 +165,7 @@ def _pocket_videos(artefact: Artefact, names: Sequence[str]) -> Path | None:
             f"its videos are of another version of the pocket world ({about.get('version')})", file=sys.stderr
         )
         return None
+    # A video and its subtitles have one stem.
     stems = {Path(name).stem for name in names}
     items = [item for item in pocket.items if item.video.stem in stems]
     if items and pocket.fetch is not None:

@@ -99,6 +99,7 @@ def push(config: PushConfig) -> str:
             raise ConfigError(f"--{name}: is for adapters and planners; {config.folder} is a {artefact.kind}")
     if is_model:
         base, recorded = base_name(artefact, config.base), recorded_base(artefact)
+        # A folder of this machine means nothing on another, where the hub's name is found.
         names = {recorded: base} if base and recorded else {}
     staged = stage(artefact, names)
     card = _card(config, artefact, base, staged)
