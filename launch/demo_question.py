@@ -13,8 +13,7 @@ from pathlib import Path
 from videopro import benchmarks
 from videopro.benchmarks import Item
 from videopro.cli import exit_status, read_yaml
-from videopro.commands.ask.console import ConsoleObserver, show_answer
-from videopro.commands.ask.steps import print_line
+from videopro.commands.ask.console import ConsoleObserver, print_line, show_answer
 from videopro.runs import RunFolder
 from videopro.traces import Result, Trace
 

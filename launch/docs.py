@@ -22,8 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 TOP_LEVEL = {ROOT / f"{name.upper()}.md": f"{name}.md" for name in ("contributing", "changelog", "security")}
 FILES = (".png", ".svg", ".css")
-# Their --help lists hundreds of settings of TRL.
-WITHOUT_HELP = ("sft", "grpo")
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -51,8 +49,6 @@ def helps() -> str:
     os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     parts = ["\n## Every setting\n"]
     for name in COMMANDS:
-        if name in WITHOUT_HELP:
-            continue
         printed = io.StringIO()
         with redirect_stdout(printed), suppress(SystemExit):
             videopro([*name.split(), "--help"])

@@ -4,7 +4,7 @@
 #   bash launch/docs.sh --serve      build it and look at it, on http://localhost:8000
 set -euo pipefail
 serve=${1:-}
-source "$(dirname "$0")/setup.sh" docs,train # the page of commands shows the --help of training commands too
+source "$(dirname "$0")/setup.sh" docs
 python launch/docs.py build/docs
 cd build/docs
 zensical build --clean --strict

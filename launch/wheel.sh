@@ -69,7 +69,7 @@ run 0 videopro index "$film" --encoder pocket --query "a ring at the beach"
 # Without their extras these say in one line what to install; help needs none.
 run 2 videopro report runs/native runs/videopro
 run 2 videopro sft --config pocket --train_data rows.jsonl --output_dir runs/sft
-run 0 python -m videopro.train.grpo --help
+run 0 videopro grpo --help
 
 run 0 $pip install "$wheel[report,train]"
 run 0 videopro report runs/native runs/videopro --output runs/report

@@ -1,9 +1,7 @@
 """How many seconds of a processor --help of each command takes.
 
-    python -m perf.help_times                       writes perf/help_times.json
-    python -m perf.help_times --checkout FOLDER     of another checkout, such as an earlier commit's
-
-A help that is stored is printed twice, and the second time counts.
+python -m perf.help_times                       writes perf/help_times.json
+python -m perf.help_times --checkout FOLDER     of another checkout, such as an earlier commit's
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,13 +35,13 @@ COMMAND = CommandLine(
 )
 
 
-def seconds(command: str, checkout: Path, cache: str) -> float:
+def seconds(command: str, checkout: Path) -> float:
     """Seconds of a processor that `videopro COMMAND --help` takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", "videopro", *command.split(), "--help"],
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout), "VIDEOPRO_CACHE": cache},
+        env={**os.environ, "PYTHONPATH": str(checkout)},
         stdout=subprocess.DEVNULL,
         check=True,
     )
@@ -57,16 +54,11 @@ def measure(request: HelpSettings) -> None:
     same = {"cores": os.cpu_count()}
     commits = recorded_rows(request.output, "commits", same)
     figures = commits.setdefault(commit_of(request.checkout), {})
-    with tempfile.TemporaryDirectory() as cache:
-        for command in request.commands or COMMANDS:
-            load = os.getloadavg()[0]
-            first, second = (seconds(command, request.checkout.resolve(), cache) for _ in range(2))
-            figures[command] = {
-                "first_s": round(first, 2),
-                "cpu_s": round(second, 2),
-                "load": round(load, 1),
-            }
-            print(f"{command}: {figures[command]}", flush=True)
+    for command in request.commands or COMMANDS:
+        load = os.getloadavg()[0]
+        took = seconds(command, request.checkout.resolve())
+        figures[command] = {"cpu_s": round(took, 2), "load": round(load, 1)}
+        print(f"{command}: {figures[command]}", flush=True)
     write_record(request.output, {**same, "commits": commits})
 
 

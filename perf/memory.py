@@ -8,7 +8,7 @@ Each leg is its own process, which answers the questions of the splits one after
 (`videopro.runs.making.worker`), with the frame store bounded by `--store` MiB and `--in-flight` videos at a
 time. After every group of questions it records its own resident memory (`rss_mib`), the size of the frame
 store (`store_mib`), the number of cached module calls, and the memory of its child processes, the sandbox.
-`--keep-freed` switches off the trimming that a worker does between two videos (`videopro.cli.freed_memory`).
+`--keep-freed` switches off the trimming that a worker does between two videos (`videopro.cli.process`).
 The figures by tenth are medians over a tenth of the groups each; a leak would show in those after the store
 is full. At the end the store is emptied and freed memory returned: what is resident then is `emptied_mib`.
 `wall_s` and `cpu_s` are of the leg's process with its sandbox, loading included. The results are added to

@@ -32,9 +32,9 @@ from videopro.backbones.qwen import LoadedModel, QwenBackbone
 from videopro.cli import build_settings, needs_extra
 from videopro.errors import ConfigError
 from videopro.modules import ModuleModels, ModuleSettings, json_flag
-from videopro.train.settings import TWO_TURN, VLLM, help_without_extra
+from videopro.train.settings import TWO_TURN, VLLM
 
-with needs_extra("train", "videopro grpo", __name__, help_without_extra("grpo")):
+with needs_extra("train", "videopro grpo", __name__):
     from trl import ModelConfig
 
     from videopro.train.rewards import ProgramRewards

@@ -25,7 +25,7 @@ from videopro.errors import ConfigError, writing
 from videopro.storage import non_finite, sole_writer
 from videopro.train.settings import MERGE, MergeConfig
 
-with needs_extra("train", "videopro merge", __name__, MERGE.print_help):
+with needs_extra("train", "videopro merge", __name__):
     from videopro.train.runtime import RECORD, publish, recorded_videos
 
 

@@ -38,7 +38,7 @@ from videopro.storage import JsonLinesLog, SetAside, parse_json, write_atomicall
 from videopro.train.settings import REJECTION, RejectionConfig
 from videopro.video import Video
 
-with needs_extra("train", "videopro rejection", __name__, REJECTION.print_help):
+with needs_extra("train", "videopro rejection", __name__):
     from videopro.train.rewards import ProgramRewards, score
     from videopro.train.rl import GRPORow, read_grpo_rows
     from videopro.train.runtime import PLACEHOLDER, digest

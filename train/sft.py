@@ -24,9 +24,8 @@ from transformers import TrainerCallback
 
 from videopro.cli import needs_extra
 from videopro.errors import ConfigError
-from videopro.train.settings import help_without_extra
 
-with needs_extra("train", "videopro sft", __name__, help_without_extra("sft")):
+with needs_extra("train", "videopro sft", __name__):
     from trl import ModelConfig
 
     from videopro.train.finetune import (

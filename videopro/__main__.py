@@ -10,16 +10,7 @@ import cyclopts
 from cyclopts import App, Group
 
 from videopro import __version__
-from videopro.cli import (
-    COMMANDS,
-    GROUPS,
-    HELP,
-    MissingExtra,
-    did_you_mean,
-    exit_status,
-    is_installed,
-    stored_help,
-)
+from videopro.cli import COMMANDS, GROUPS, HELP, did_you_mean, exit_status
 from videopro.errors import ConfigError
 from videopro.startup import importing
 
@@ -33,16 +24,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = [*arguments[1:], "--help"]
     name, command_arguments = _named(arguments)
     if name in COMMANDS:
-        if HELP.intersection(command_arguments) and _show_help(name, command_arguments):
-            return 0
+        command = COMMANDS[name]
         # A command may need an extra to be imported.
         with exit_status(stopped="stopped") as status, importing():
-            try:
-                module = import_module(COMMANDS[name].module)
-            except MissingExtra as missing:
-                if not missing.show_help(command_arguments):
-                    raise
+            # Help needs the settings alone, whose module imports no model library.
+            if command.settings and HELP.intersection(command_arguments):
+                settings, _, attribute = command.settings.partition(":")
+                getattr(import_module(settings), attribute).show_help(command_arguments)
                 return 0
+            module = import_module(command.module)
         return status.code or int(module.main([*name.split()[1:], *command_arguments]))
     with exit_status() as status:
         in_group = _in_group(arguments[0]) if arguments else []
@@ -68,21 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status.code
 
 
-def _show_help(name: str, argv: Sequence[str]) -> bool:
-    """Print a command's help without its module, which may import model libraries. Returns whether that was
-    done; without the extra of training, its module says what is missing."""
-    text = stored_help(name, argv)
-    if text is not None:
-        print(text, end="")
-        return True
-    settings = COMMANDS[name].settings
-    if not settings or not is_installed("trl"):
-        return False
-    module, _, attribute = settings.partition(":")
-    getattr(import_module(module), attribute).show_help(argv)
-    return True
-
-
 def overview() -> App:
     """The commands with what they do, in groups; it runs none."""
     app = App(
@@ -95,19 +70,19 @@ def overview() -> App:
         help_format="plaintext",
         result_action="return_value",
     )
-    groups = {name: Group(name, sort_key=position) for position, name in enumerate(GROUPS)}
-    common = Group("Common", sort_key=len(groups))
+    common = Group("Common", sort_key=len(GROUPS))
     for flag in ("--help", "--version"):
         app[flag].group = (common,)
-    for command in COMMANDS.values():
-        *outer, last = command.name.split()
-        parent: App = app
-        group: Group | None = groups[command.group]
-        for word in outer:
-            if word not in parent:
-                parent.command(_app(word, _OF_GROUP[word], group))
-            parent, group = parent[word], None
-        parent.command(_app(last, command.summary, group))
+    for order, (title, commands) in enumerate(GROUPS.items()):
+        group = Group(title, sort_key=order)
+        for command in commands:
+            first, _, last = command.name.partition(" ")
+            if not last:
+                app.command(_app(first, command.summary, group))
+                continue
+            if first not in app:
+                app.command(_app(first, _OF_GROUP[first], group))
+            app[first].command(_app(last, command.summary, None))
     return app
 
 

@@ -2,7 +2,7 @@
 
 Lines that other libraries print and that tell a user of VideoPro nothing are hidden, each by its own text.
 The rest is for commands; a program that only uses the package is left alone. Ctrl-C while a command starts is
-one line and status 130, as later by `videopro.cli.exit_codes.exit_status`: until then it imports libraries
+one line and status 130, as later by `videopro.cli.process.exit_status`: until then it imports libraries
 for seconds, and a KeyboardInterrupt there ends in a traceback, or in whatever a library that catches it makes
 of it. And caches get folders where there is no home: in containers that run with any user id, HOME is
 missing, names no folder, or cannot be written. Python then has no home folder (`Path.home()` raises) and no

@@ -100,10 +100,9 @@ def _grpo_step(record: Record) -> Table:
 def _help(record: Record) -> Table:
     (before, earlier), (now, later) = record["commits"].items()
     rows = [
-        [f"`{name}`", f"{earlier[name]['cpu_s']:.2f}", f"{row['first_s']:.2f}", f"{row['cpu_s']:.2f}"]
-        for name, row in later.items()
+        [f"`{name}`", f"{earlier[name]['cpu_s']:.2f}", f"{row['cpu_s']:.2f}"] for name, row in later.items()
     ]
-    return ["CPU s", f"before ({before})", f"now ({now}), the first time", "after it"], rows
+    return ["CPU s", f"before ({before})", f"now ({now})"], rows
 
 
 TABLES: Tables = {

@@ -11,7 +11,7 @@ import pytest
 CODE = """
 import re
 from pathlib import Path
-from videopro.cli.freed_memory import trim_heap
+from videopro.cli.process import trim_heap
 def resident():
     return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
 pieces = [bytearray(b"x") * 100_000 for _ in range(2000)]

@@ -52,7 +52,7 @@ def test_half_a_line_for_a_closed_terminal_does_not_change_the_status() -> None:
     """What was not printed yet would fail to be at the interpreter's exit, which then returns 120."""
     program = """
 import sys, threading
-from videopro.cli.exit_codes import exit_status
+from videopro.cli.process import exit_status
 with exit_status() as status:
     print("half a line", end="")
     print("ready", file=sys.stderr)
@@ -145,7 +145,7 @@ def test_making_videos_stops_at_once(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from videopro.cli.exit_codes import exit_status\n"
+        "from videopro.cli.process import exit_status\n"
         "from videopro.pocket import world\n"
         "if __name__ == '__main__':\n"
         "    with exit_status() as status:\n"
@@ -172,7 +172,7 @@ def test_output_that_nobody_reads_ends_a_command_quietly(lines: int, write: str)
     program = f"""
 import sys
 from rich.console import Console
-from videopro.cli.exit_codes import exit_status
+from videopro.cli.process import exit_status
 sys.stdin.readline()
 with exit_status() as status:
     {write}("a line\\n" * {lines})

@@ -367,7 +367,7 @@ def test_the_pocket_model_gets_a_planner_that_can_write_programs(
         assert "shipped adapter" not in capsys.readouterr().err
     assert loaded == [{"adapter": "pocket-sft"}, {}, {"adapter": "pocket-grpo"}, {"adapter": None}]
 
-    config = InferConfig("pocket", "pocket", tmp_path / "run", method="adaptive")
+    config = InferConfig(benchmark="pocket", model="pocket", output=tmp_path / "run", method="adaptive")
     start = infer.check(config)
     assert start.config.backbone == {"adapter": "pocket-sft"}
     assert "pocket-sft" in "\n".join(start.prepared.notes)

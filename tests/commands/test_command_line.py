@@ -34,12 +34,6 @@ TRAINERS = {"sft", "grpo"}
 
 
 @dataclass(frozen=True)
-class Inner:
-    depth: int = field(default=3, metadata=setting("how deep"))
-    names: tuple[str, ...] = field(default=(), metadata=setting("inner names"))
-
-
-@dataclass(frozen=True)
 class Toy:
     """Every kind of setting."""
 
@@ -52,7 +46,6 @@ class Toy:
     ids: tuple[str, ...] = field(default=(), metadata=setting("some"))
     names: str = field(default="", metadata=setting("joined names", joined=True))
     options: dict[str, Any] = field(default_factory=dict, metadata=setting("more"))
-    inner: Inner = field(default_factory=Inner, metadata=setting("nested"))
 
 
 TOY = CommandLine("videopro.toy", Toy, summary="A toy.", configs="compare")
@@ -95,7 +88,6 @@ def test_help_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str
     assert places == sorted(places)
     for name, command in COMMANDS.items():
         assert f" {name.split()[0]} " in said
-        assert command.group in GROUPS
         assert command.examples, name
         assert all(f"{example} ".startswith(f"videopro {name} ") for example in command.examples)
 
@@ -206,15 +198,11 @@ def test_every_kind_of_flag() -> None:
 
 def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
     file = tmp_path / "toy.yaml"
-    file.write_text(
-        "video: v.mp4\ncount: 5\nids: only\noptions: {a: 1, b: 2}\ninner: {depth: 4, names: [n]}\n"
-    )
+    file.write_text("video: v.mp4\ncount: 5\nids: only\noptions: {a: 1, b: 2}\n")
     read = TOY.parse(["--config", str(file)])
-    assert (read.count, read.ids, read.inner) == (5, ("only",), Inner(4, ("n",)))
+    assert (read.count, read.ids) == (5, ("only",))
     changed = TOY.parse(["--config", str(file), "--count", "6", "--options", "b=3"])
     assert (changed.count, changed.options) == (6, {"a": 1, "b": 3})
-    assert TOY.parse(["--config", str(file), "--inner.depth", "9"]).inner == Inner(9, ("n",))
-    assert TOY.parse(["v.mp4", "--inner.names", "a", "b"]).inner == Inner(3, ("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -228,8 +216,6 @@ def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
         ("video: v\nkind: c\n", "kind is 'c'; it must be one of a, b"),
         ("video: v\noptions: [1]\n", "options is [1]; it must be a mapping"),
         ("video: v\nids: {a: 1}\n", "ids is {'a': 1}; it must be a list"),
-        ("video: v\ninner: {dept: 1}\n", "inner: unknown setting 'dept'; did you mean 'depth'?"),
-        ("video: v\ninner: {depth: deep}\n", "inner: depth is 'deep'; it must be a whole number"),
         ("count: 1\n", "'video' is missing; the video"),
     ],
 )

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from videopro.commands.doctor import machine, packages
-from videopro.commands.doctor.command import main
+from videopro.commands import doctor
+from videopro.commands.doctor import main
 from videopro.errors import BackboneError
 from videopro.pocket import model_dir
 
@@ -95,8 +95,8 @@ def test_what_every_run_needs_is_status_2(
 
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("videopro.pocket.model.model_dir", no_model)
-    monkeypatch.setattr(machine, "sandbox_problem", lambda: "this kernel has no seccomp filters.")
-    monkeypatch.setattr(packages, "_required", lambda: ["no-such-package>=1", "wandb; extra == 'tracking'"])
+    monkeypatch.setattr(doctor, "sandbox_problem", lambda: "this kernel has no seccomp filters.")
+    monkeypatch.setattr(doctor, "_required", lambda: ["no-such-package>=1", "wandb; extra == 'tracking'"])
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 9, 1))
     found = findings(capsys, status=2)
     broken = {name for name, each in found.items() if each["state"] == "broken"}
@@ -116,7 +116,7 @@ def test_what_an_extra_lacks(
         'no-such-package; extra == "tracking"',
         "mypy; extra == 'test'",
     ]
-    monkeypatch.setattr(packages, "_required", lambda: required)
+    monkeypatch.setattr(doctor, "_required", lambda: required)
     found = findings(capsys)
     assert found["train"]["state"] == "ok"
     assert found["train"]["text"].startswith("pytest ")
@@ -133,12 +133,12 @@ def test_gpus_by_their_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     versions = {"torch": "2.14.1+cpu"}
-    monkeypatch.setattr(machine.metadata, "version", versions.get)
-    (found,) = (each for each in machine._gpus() if each.name == "GPU")
+    monkeypatch.setattr(doctor.metadata, "version", versions.get)
+    (found,) = (each for each in doctor._gpus() if each.name == "GPU")
     assert found.state == "wrong"
     assert found.text.startswith("NVIDIA H100 80GB HBM3, 81559 MiB, 80994 MiB free, but torch 2.14.1+cpu")
     versions["torch"] = "2.14.1+cu130"
-    (found,) = (each for each in machine._gpus() if each.name == "GPU")
+    (found,) = (each for each in doctor._gpus() if each.name == "GPU")
     assert found.state == "ok"
 
 
@@ -157,8 +157,8 @@ def test_gpus_by_their_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_gpus_that_a_variable_hides_do_not_count(
     value: str | None, visible: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "nvidia_gpus", lambda: ["H100"] * 4)
+    monkeypatch.setattr(doctor, "nvidia_gpus", lambda: ["H100"] * 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if value is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    assert machine.visible_gpus() == visible
+    assert doctor.visible_gpus() == visible

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
+from dataclasses import fields
 
-import pytest
+from transformers import TrainingArguments
+from trl import GRPOConfig, ModelConfig, SFTConfig
 
-from videopro.__main__ import main
-from videopro.cli import COMMANDS, stored_help
+from videopro.cli import COMMANDS
+from videopro.train.settings.help import MODEL, OF_STAGE, TRAINING
 
 HEAVY = ("torch", "transformers", "trl", "openai", "peft", "accelerate", "datasets")
 _PROGRAM = f"""
@@ -27,52 +27,22 @@ for name in sys.argv[1:]:
 """
 
 
-def helped(names: list[str], cache: Path) -> str:
-    """What a process prints for these helps, with a line of its status and of what it imported after each."""
+def test_no_help_imports_a_model_library() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *names],
-        env={**os.environ, "VIDEOPRO_CACHE": str(cache), "COLUMNS": "80"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+        [sys.executable, "-c", _PROGRAM, *COMMANDS], stdout=subprocess.PIPE, text=True, check=True
     )
-    return done.stdout
+    for name in COMMANDS:
+        assert f"@ {name}: 0 []\n" in done.stdout
+        assert f"sage: videopro {name}" in done.stdout, "a help of its own"
+    for flag in ("--per_device_train_batch_size", "--lora_r", "--num_generations", "--train_data"):
+        assert flag in done.stdout
 
 
-def test_no_help_imports_a_model_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [name for name in COMMANDS if name not in ("sft", "grpo")]
-    printed = helped(names, tmp_path)
-    for name in names:
-        assert f"@ {name}: 0 []\n" in printed
-        assert f"Usage: videopro {name}" in printed, "a help of its own"
-    # Stored: as it was, and it comes from no module of the command.
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in names:
-        _, _, rest = printed.partition(f"Usage: videopro {name} ")
-        assert (stored_help(name, ["--help"]) or "").partition(f"Usage: videopro {name} ")[2] in rest, name
-
-
-def test_the_help_of_trl_s_flags_is_stored_and_imports_nothing_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "80")
-    assert stored_help("sft") is None
-    # In this process, which has imported TRL: the import alone takes seconds.
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["sft", "--help"])
-    text = capsys.readouterr().out
-    second = helped(["sft"], tmp_path)
-    assert "--per_device_train_batch_size" in text, "of transformers"
-    assert "--lora_r" in text, "of TRL's model settings"
-    assert "--train_data" in text, "ours"
-    assert second == f"{text}@ sft: 0 []\n"
-    # A flag that changes, another version or another width makes it anew.
-    assert stored_help("sft") == text
-    monkeypatch.setenv("COLUMNS", "120")
-    assert stored_help("sft") is None
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("importlib.metadata.version", lambda package: "0.0")
-    assert stored_help("sft") is None
-    assert stored_help("grpo") is None
+def test_the_libraries_have_the_settings_that_help_shows() -> None:
+    for kind, shown in (
+        (ModelConfig, MODEL),
+        (TrainingArguments, TRAINING),
+        (SFTConfig, OF_STAGE["sft"]),
+        (GRPOConfig, OF_STAGE["grpo"]),
+    ):
+        assert shown.keys() <= {option.name for option in fields(kind)}

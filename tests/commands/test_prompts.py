@@ -17,9 +17,8 @@ from tests.support.synthesis_world import BROKEN, LIKE_NATIVE, RIGHT, MoodyBackb
 from videopro.backbones import PlannerRecord
 from videopro.backbones.base import GenerateRequest
 from videopro.benchmarks import load
-from videopro.commands.prompts.asking import run_config
 from videopro.commands.prompts.command import COMMAND, main, prompts_from_questions
-from videopro.commands.prompts.planner import read_planner
+from videopro.commands.prompts.planner import AskedRuns, read_planner
 from videopro.errors import ConfigError
 from videopro.executor import parse_program
 from videopro.question import Answer
@@ -150,7 +149,9 @@ def test_the_base_of_a_merged_planner_answers_directly(root: Path, tmp_path: Pat
     planner = read_planner(config)
     assert (planner.folder, planner.answerer) == (merged, "pocket")
     benchmark = load("pocket", split="train")
-    native, planned = (run_config(config, planner, benchmark, name) for name in ("native", "planner"))
+    native, planned = map(
+        AskedRuns(config, planner, benchmark, (), load_planning).settings, ("native", "planner")
+    )
     assert (native.model, native.method) == ("pocket", "native")
     assert native.backbone == {"frames": 8, "pixels": 15360}
     assert (planned.model, planned.method, planned.backbone) == (str(merged), "adaptive", {})
@@ -179,7 +180,7 @@ QUESTION = "Question: Which colour is shown ({})?\nChoices:\nA. red\nB. green\nC
 def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Natively: (0) right and sure, (1) unsure. Odd spacing, numbers and unknown columns stay as they are."""
+    """Natively: (0) right and sure, (1) unsure. Unknown columns stay as they are."""
     make_video(tmp_path / "v.mp4", "red")
     asked = [json.dumps(f"<video>{QUESTION.format(number)}") for number in (0, 1)]
     video = f'"videos":["{tmp_path / "v.mp4"}"]'
@@ -199,11 +200,11 @@ def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     log = tmp_path / "asked"
     argv = ["--rows", str(source), "--model", "m", "--output", str(out), "--backbone", f"log={log}"]
     assert main(argv, load=load_planning) == 0
-    expected = list(given)
-    expected[0] = given[0][:-1] + ', "oracle_mode": "native"}'
-    expected[1] = given[1].replace("null", '"program"')
-    expected[2] = given[2][:-2] + ', "oracle_mode": "native" }'
-    assert (out / "grpo.jsonl").read_text(encoding="utf-8") == "\n".join(expected) + "\n\n"
+    made = (out / "grpo.jsonl").read_text(encoding="utf-8").split("\n")
+    for number, mode in enumerate(("native", "program", "native")):
+        assert json.loads(made[number]) == {**json.loads(given[number]), "oracle_mode": mode}
+    assert [json.loads(made[number]) for number in (3, 4)] == [json.loads(given[number]) for number in (3, 4)]
+    assert made[5:] == [*given[5:], "", ""], "what cannot be read stays as it is"
     assert len(log.read_text().splitlines()) == 2, "the same question was asked twice"
     shown = capsys.readouterr().out
     assert "oracle mode filled in: native 2, program 1; 1 rows had one" in shown

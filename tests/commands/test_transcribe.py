@@ -12,7 +12,7 @@ import pytest
 from tests.support.loudness import Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import with_damaged_sound, with_tone
-from videopro.commands.transcribe.command import main
+from videopro.commands.transcribe import main
 from videopro.modules import transcripts
 from videopro.modules.models import Heard, SpeechSpec
 from videopro.video import load_subtitles
@@ -24,7 +24,7 @@ SPEECH = ["--speech", "whisper:loudness"]
 def speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loudness:
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("videopro.commands.transcribe.command.check_needs", lambda needs: None)
+    monkeypatch.setattr("videopro.commands.transcribe.check_needs", lambda needs: None)
     heard = Loudness()
     monkeypatch.setattr(SpeechSpec, "load", lambda spec, device=None: heard)
     return heard

@@ -11,9 +11,8 @@ import pytest
 from tests.support.fakes import make_video
 from tests.support.making_videos import as_pocket
 from videopro.backbones import Backbone, find_video, own_model
-from videopro.commands import compare, infer, select_agents
+from videopro.commands import compare, index, infer, select_agents
 from videopro.commands.ask import command as ask
-from videopro.commands.index import command as index
 from videopro.data_synthesis import run as synthesis
 from videopro.pocket import adapter_dir, model_dir
 from videopro.pocket.encoders import ENCODER

@@ -19,7 +19,7 @@ from tests.support.sounds import with_tone
 from videopro import methods
 from videopro.backbones import MODELS, BackboneConfig, load_backbone, read_spec
 from videopro.benchmarks import ROBUST, Protocol
-from videopro.cli import check_needs, hub
+from videopro.cli import check_needs, is_here
 from videopro.commands import compare
 from videopro.commands.ask.command import AskConfig, _options
 from videopro.commands.infer_settings import InferConfig, runs_of
@@ -57,7 +57,7 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """An empty cache of the hub, and no network."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub, "_refusal", lambda name, headers: "the hub cannot be reached")
+    monkeypatch.setattr("videopro.cli.needs._refusal", lambda name, headers: "the hub cannot be reached")
     return folder
 
 
@@ -182,12 +182,12 @@ def test_a_download_that_was_stopped_is_missing(monkeypatch: pytest.MonkeyPatch,
         index = {"weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}
         file = tmp_path / f"models--a--{name}" / "snapshots" / "abc" / "model.safetensors.index.json"
         file.write_text(json.dumps(index))
-    assert (hub.is_here("a/whole"), hub.is_here("a/part")) == (True, False)
+    assert (is_here("a/whole"), is_here("a/part")) == (True, False)
 
 
 def test_all_packages_are_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_here(monkeypatch, tmp_path)
-    monkeypatch.setattr("videopro.cli.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("videopro.cli.needs.find_spec", lambda name: None)
     given = {"encoder": "pe_video:FOLDER", "text_encoder": "FOLDER", "ocr": "easyocr:en@FOLDER"}
     with pytest.raises(ConfigError) as raised:
         check_needs(part_needs({**given, "speech": "faster-whisper:small"}))

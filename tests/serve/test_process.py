@@ -207,7 +207,7 @@ def test_a_key_that_cannot_be_sent(
     monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", "good bäd")
     assert main(["--model", "colours", "--port", "0"], load=World) == 2
     error = capsys.readouterr().err
-    assert "VIDEOPRO_SERVE_KEYS: key 2 cannot be sent by a client: it has a character that is not" in error
+    assert "VIDEOPRO_SERVE_KEYS: key 2 cannot be sent by a client: it has a space, a line break" in error
     assert "bäd" not in error
 
 

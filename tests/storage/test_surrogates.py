@@ -130,7 +130,7 @@ def test_a_console_with_a_small_character_set(tmp_path: Path, encoding: str) -> 
     """A command shows text that its console cannot, and ends as it should."""
     code = (
         "import sys\n"
-        "from videopro.cli.exit_codes import exit_status\n"
+        "from videopro.cli.process import exit_status\n"
         "from videopro.errors.exceptions import RunError\n"
         "from rich import print as show\n"
         "with exit_status() as status:\n"

@@ -14,9 +14,8 @@ from typing import TypeVar
 from transformers import TrainingArguments
 from trl import ModelConfig, TrlParser
 
-from videopro.cli import HELP, check_extra, config_file, exit_status, read_yaml, store_help
+from videopro.cli import check_extra, config_file, exit_status, read_yaml
 from videopro.errors import ConfigError
-from videopro.train.settings import parser_texts
 
 Settings = TypeVar("Settings", bound=TrainingArguments)
 
@@ -28,10 +27,10 @@ def read_settings(
     None takes this process's command line. `--config` takes a file, or the name of a shipped one. Raises
     ConfigError."""
     program = f"videopro {command}"
-    parser = TrlParser((kind, ModelConfig), **parser_texts(command))  # type: ignore[arg-type]
+    usage = f"{program} --config NAME|FILE [--SETTING VALUE ...]"
+    # Its --help has all of the libraries' settings; `videopro sft --help` those that matter.
+    parser = TrlParser((kind, ModelConfig), prog=program, usage=usage, allow_abbrev=False)  # type: ignore[arg-type]
     flags = list(sys.argv[1:] if argv is None else argv)
-    if HELP.intersection(flags):
-        store_help(command, parser.format_help(), flags)
     arguments = _with_config_file(flags, command)
     _check_names(kind, arguments, program)
     try:
@@ -88,7 +87,7 @@ def _hint(name: str, names: Collection[str], program: str) -> str:
 
 
 def run_command(train: Callable[[], object]) -> int:
-    """Train. Returns the exit status, as `videopro.cli.exit_codes.exit_status` has it."""
+    """Train. Returns the exit status, as `videopro.cli.process.exit_status` has it."""
     with exit_status("stopped; re-run the same command to resume from the last checkpoint") as status:
         train()
     return status.code

@@ -7,8 +7,8 @@ from videopro.train.settings.grpo import SINGLE as SINGLE
 from videopro.train.settings.grpo import TWO_TURN as TWO_TURN
 from videopro.train.settings.grpo import VLLM as VLLM
 from videopro.train.settings.grpo import GRPOSettings as GRPOSettings
-from videopro.train.settings.help import help_without_extra as help_without_extra
-from videopro.train.settings.help import parser_texts as parser_texts
+from videopro.train.settings.help import GRPO as GRPO
+from videopro.train.settings.help import SFT as SFT
 from videopro.train.settings.merge_and_rejection import MERGE as MERGE
 from videopro.train.settings.merge_and_rejection import REJECTION as REJECTION
 from videopro.train.settings.merge_and_rejection import MergeConfig as MergeConfig

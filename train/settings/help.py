@@ -1,51 +1,106 @@
-"""What --help of sft and grpo says around the flags, and their help where TRL is not installed."""
+"""The --help of `videopro sft` and `videopro grpo`: our settings, and those of TRL and transformers that
+matter for a planner. Neither library is imported for it, which takes seconds; `python -m videopro.train.sft
+--help` lists their other settings too.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter
-from collections.abc import Callable
-from typing import Any
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 
 from videopro.cli import COMMANDS, CONFIGS
 from videopro.train.settings.grpo import GRPOSettings
 from videopro.train.settings.planner_training import TrainingConfig
 from videopro.train.settings.sft import SFTSettings
 
-_SETTINGS: dict[str, type[TrainingConfig]] = {"sft": SFTSettings, "grpo": GRPOSettings}
+MODEL = {
+    "model_name_or_path": "the base: pocket, a hub name or a folder",
+    "dtype": "dtype of its weights, such as bfloat16",
+    "attn_implementation": "such as sdpa or flash_attention_2",
+    "load_in_4bit": "QLoRA: the base in 4 bits",
+    "use_peft": "train a LoRA adapter; otherwise the whole model",
+    "lora_r": "its rank",
+    "lora_alpha": "its scale",
+    "lora_dropout": "its dropout",
+    "lora_target_modules": "layers that it changes, such as all-linear",
+}
+TRAINING = {
+    "output_dir": "folder for the checkpoints and the result",
+    "num_train_epochs": "passes over the rows",
+    "max_steps": "steps in place of epochs, if above 0",
+    "per_device_train_batch_size": "rows of a process in one pass",
+    "gradient_accumulation_steps": "passes of a step",
+    "gradient_checkpointing": "less memory: layers are computed again in the backward pass",
+    "learning_rate": "its highest value",
+    "lr_scheduler_type": "such as cosine or constant",
+    "warmup_steps": "steps of its rise, or their share below 1",
+    "weight_decay": "of AdamW",
+    "max_grad_norm": "to which gradients are clipped",
+    "bf16": "mixed precision",
+    "deepspeed": "a configuration of DeepSpeed",
+    "eval_strategy": "no, steps or epoch",
+    "eval_steps": "steps between two evaluations",
+    "logging_steps": "steps between two lines of the log",
+    "save_steps": "steps between two checkpoints",
+    "save_total_limit": "checkpoints that are kept",
+    "report_to": "wandb, trackio, tensorboard or none",
+    "seed": "random seed",
+    "use_cpu": "train on the CPU",
+}
+OF_STAGE: Mapping[str, Mapping[str, str]] = {
+    "sft": {
+        "padding_free": "pack the rows of a batch without padding",
+        "completion_only_loss": "loss on the replies alone",
+    },
+    "grpo": {
+        "num_generations": "replies to each prompt",
+        "max_completion_length": "their longest length in tokens",
+        "temperature": "of sampling",
+        "beta": "weight of the KL term; 0: no reference model",
+        "epsilon": "half-width of the clipped ratio",
+        "loss_type": "such as grpo, dr_grpo or dapo",
+        "num_iterations": "updates on the same replies",
+        "log_completions": "print some of the replies",
+    },
+}
 
 
-class _Help(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
-    """Keeps the examples' lines."""
+@dataclass(frozen=True)
+class TrainingHelp:
+    """The help of a training command."""
 
+    command: str
+    settings: type[TrainingConfig]
 
-def parser_texts(command: str) -> dict[str, Any]:
-    """The arguments of an argparse parser that make the help of "sft" or "grpo"."""
-    about, program = COMMANDS[command], f"videopro {command}"
-    shipped = ", ".join(sorted(file.stem for file in (CONFIGS / command).glob("*.yaml")))
-    return {
-        "prog": program,
-        "usage": f"{program} --config NAME|FILE [--SETTING VALUE ...]",
-        "description": (
-            f"{about.summary}\n\nTakes our settings, TRL's and transformers', by flags and YAML (--config, "
-            f"shipped: {shipped})."
-        ),
-        "epilog": f"examples:\n{about.help_examples()}",
-        "formatter_class": _Help,
-        "allow_abbrev": False,
-    }
-
-
-def help_without_extra(command: str) -> Callable[[], None]:
-    """Prints the help of "sft" or "grpo" with our own settings only."""
-
-    def show() -> None:
-        from transformers import HfArgumentParser
-
-        texts = parser_texts(command)
-        texts["description"] += (
-            f'\n\nOur own settings. With the extra "train" installed, this lists those of TRL\'s '
-            f"{command.upper()}Config and ModelConfig too, such as output_dir and model_name_or_path."
+    def show_help(self, argv: Sequence[str]) -> None:
+        """Print it."""
+        name, about = f"videopro {self.command}", COMMANDS[self.command]
+        shipped = ", ".join(sorted(file.stem for file in (CONFIGS / self.command).glob("*.yaml")))
+        config = f"{self.command.upper()}Config"
+        parser = ArgumentParser(
+            prog=name,
+            usage=f"{name} --config NAME|FILE [--SETTING VALUE ...]",
+            description=f"{about.summary}\n\nFlags, or keys of a file (--config; shipped: {shipped}).",
+            epilog=f"Every other setting of TRL's {config} and ModelConfig is taken too; all with defaults:\n"
+            f"    python -m {about.module} --help\n\nexamples:\n{about.help_examples()}",
+            formatter_class=RawDescriptionHelpFormatter,
         )
-        print(HfArgumentParser(_SETTINGS[command], **texts).format_help())  # type: ignore[arg-type]
+        own = parser.add_argument_group("settings")
+        for option in fields(self.settings):
+            # Some are TRL's own, with a default of ours.
+            unset = option.default in (MISSING, None)
+            note = "" if unset else f" (default: {option.default})".replace("%", "%%")
+            choices = option.metadata.get("choices")
+            metavar = f"{{{','.join(map(str, choices))}}}" if choices else option.name.upper()
+            own.add_argument(f"--{option.name}", metavar=metavar, help=f"{option.metadata['help']}{note}")
+        groups = {"of TRL's ModelConfig": MODEL, "of transformers' TrainingArguments": TRAINING}
+        for title, helps in {**groups, f"of TRL's {config}": OF_STAGE[self.command]}.items():
+            group = parser.add_argument_group(title)
+            for option_name, text in helps.items():
+                group.add_argument(f"--{option_name}", help=text)
+        parser.print_help()
 
-    return show
+
+SFT = TrainingHelp("sft", SFTSettings)
+GRPO = TrainingHelp("grpo", GRPOSettings)

@@ -1,4 +1,4 @@
-"""What a model needs before it is loaded, for `videopro.cli.requirements`."""
+"""What a model needs before it is loaded, for `videopro.cli.needs`."""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-GROUPS = ("Answer", "Look at runs", "Benchmarks and models", "Train", "Publish", "Shell")
-
 
 @dataclass(frozen=True)
 class Command:
@@ -20,12 +18,11 @@ class Command:
     name: str
     module: str
     """Has `main(argv) -> int`, for a group of commands with the last word of the name in front of `argv`."""
-    group: str
-    """One of GROUPS."""
     summary: str
     examples: tuple[str, ...]
     settings: str = ""
-    """module:NAME of its `CommandLine`, if its own module imports model libraries: --help reads this one."""
+    """module:NAME of its `CommandLine`, if its own module needs an extra or imports model libraries: --help
+    reads this one."""
 
     def help_examples(self, count: int | None = None) -> str:
         """The examples for --help: indented, in lines of 80 characters that can be copied."""
@@ -41,11 +38,10 @@ class Command:
         return "".join(lines)
 
 
-_ALL = (
+_ANSWER = (
     Command(
         "ask",
         "videopro.commands.ask.command",
-        "Answer",
         "Ask one question about a video file.",
         (
             'videopro ask film.mp4 "What happens?" --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1',
@@ -58,7 +54,6 @@ _ALL = (
     Command(
         "serve",
         "videopro.commands.serve",
-        "Answer",
         "Serve questions about films to people who trust each other, who may all see and delete everything: "
         "for programs over HTTP (OpenAI's protocol), and on a page.",
         (
@@ -71,7 +66,6 @@ _ALL = (
     Command(
         "mcp",
         "videopro.commands.mcp",
-        "Answer",
         "Give the films of a folder to any client of the Model Context Protocol.",
         (
             "videopro mcp films",
@@ -83,7 +77,6 @@ _ALL = (
     Command(
         "infer",
         "videopro.commands.infer",
-        "Answer",
         "Answer a benchmark's questions with a method and a model, into a run folder.",
         (
             "videopro infer --benchmark pocket --method native --model pocket --output runs/native",
@@ -93,7 +86,6 @@ _ALL = (
     Command(
         "compare",
         "videopro.commands.compare",
-        "Answer",
         "Run several methods on a benchmark and compare them, or compare finished runs.",
         (
             "videopro compare runs/native runs/videopro",
@@ -102,8 +94,7 @@ _ALL = (
     ),
     Command(
         "index",
-        "videopro.commands.index.command",
-        "Answer",
+        "videopro.commands.index",
         "Embed the clips of videos so that programs can search them, or search one video.",
         (
             'videopro index pocket:test/long_013 --encoder pocket --query "a ring at the beach"',
@@ -112,8 +103,7 @@ _ALL = (
     ),
     Command(
         "transcribe",
-        "videopro.commands.transcribe.command",
-        "Answer",
+        "videopro.commands.transcribe",
         "Write down what is said in videos without subtitles, for every method to read.",
         (
             "videopro transcribe film.mp4 --language en --write srt",
@@ -124,24 +114,23 @@ _ALL = (
     Command(
         "select-agents",
         "videopro.commands.select_agents",
-        "Answer",
         "Choose LVAgent's agents by pseudo-labels, without any gold answer.",
         (
             "videopro select-agents --library pocket+pocket-lv-looks pocket+pocket-lv-times "
             "pocket+pocket-lv-words --benchmark pocket --split val --output runs/team",
         ),
     ),
+)
+_LOOK = (
     Command(
         "view",
         "videopro.commands.view",
-        "Look at runs",
         "Browse the traces of runs as pages, or follow a run in the terminal.",
         ("videopro view runs/videopro --open", "videopro view --live runs/videopro"),
     ),
     Command(
         "report",
         "videopro.commands.report",
-        "Look at runs",
         "Make tables and figures from finished runs, or export a run to another harness.",
         (
             "videopro report runs/native runs/videopro --output runs/report",
@@ -151,63 +140,58 @@ _ALL = (
     Command(
         "seeds",
         "videopro.commands.seeds",
-        "Look at runs",
         "Compare methods or trainings over several seeds, with intervals over questions and over seeds.",
         ('videopro seeds "native=runs/native" "SFT=runs/sft-0,runs/sft-1" --final last --fallback none',),
     ),
+)
+_BENCHMARKS = (
     Command(
         "benchmarks list",
         "videopro.commands.benchmarks.command",
-        "Benchmarks and models",
         "List the benchmarks with their splits and protocols.",
         ("videopro benchmarks list",),
     ),
     Command(
         "benchmarks check",
         "videopro.commands.benchmarks.command",
-        "Benchmarks and models",
         "Report which files of a benchmark are present and which are missing.",
         ("videopro benchmarks check videomme --root DIR",),
     ),
     Command(
         "benchmarks judge",
         "videopro.commands.benchmarks.command",
-        "Benchmarks and models",
         "Grade the open answers of a run with a judge model.",
         ("videopro benchmarks judge runs/mmbench --judge server:MODEL@URL",),
     ),
     Command(
         "benchmarks submit",
         "videopro.commands.benchmarks.command",
-        "Benchmarks and models",
         "Write the file that an evaluation server accepts.",
         ("videopro benchmarks submit runs/egoschema --output answers.json",),
     ),
     Command(
         "benchmarks combine",
         "videopro.commands.benchmarks.command",
-        "Benchmarks and models",
         "Compute CG-Bench's metrics over the runs of several of its tasks.",
         ("videopro benchmarks combine --long runs/long --clue runs/clue --miou runs/miou",),
     ),
     Command(
         "models",
         "videopro.commands.models",
-        "Benchmarks and models",
         "List the models, planners, encoders and methods that the other commands accept.",
         ("videopro models",),
     ),
     Command(
         "doctor",
-        "videopro.commands.doctor.command",
-        "Benchmarks and models",
+        "videopro.commands.doctor",
         "Show what a run would use on this machine, and what is missing or broken.",
         ("videopro doctor", "videopro doctor --json"),
     ),
+)
+_TRAIN = (
     Command(
         "synthesize",
         "videopro.data_synthesis.run",
-        "Train",
         "Make training data: run a teacher's programs and keep the good ones.",
         (
             "videopro synthesize --config pocket --output runs/synth",
@@ -217,24 +201,23 @@ _ALL = (
     Command(
         "sft",
         "videopro.train.sft",
-        "Train",
         "Fine-tune a planner on trajectories. On several GPUs: accelerate launch -m videopro.train.sft.",
         ("videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft",),
+        settings="videopro.train.settings:SFT",
     ),
     Command(
         "grpo",
         "videopro.train.grpo",
-        "Train",
         "Train a planner with GRPO. On several GPUs: accelerate launch -m videopro.train.grpo.",
         (
             "videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl "
             "--output_dir runs/grpo",
         ),
+        settings="videopro.train.settings:GRPO",
     ),
     Command(
         "rejection",
         "videopro.train.rejection",
-        "Train",
         "Sample programs from a planner and keep the correct ones as rows to fine-tune on.",
         (
             "videopro rejection --model pocket --adapter runs/sft --data runs/synth/grpo.jsonl "
@@ -245,7 +228,6 @@ _ALL = (
     Command(
         "prompts",
         "videopro.commands.prompts.command",
-        "Train",
         "Make prompts for GRPO without a teacher, or fill in the oracle mode of rows that lack it.",
         (
             "videopro prompts --source pocket --model pocket --adapter runs/sft --output runs/prompts",
@@ -256,7 +238,6 @@ _ALL = (
     Command(
         "merge",
         "videopro.train.merge",
-        "Train",
         "Merge an adapter into its base model and write a plain checkpoint.",
         ("videopro merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft --output runs/sft-merged",),
         settings="videopro.train.settings:MERGE",
@@ -264,7 +245,6 @@ _ALL = (
     Command(
         "reproduce",
         "videopro.commands.reproduce.command",
-        "Train",
         "Reproduce the paper: from the official files to its tables, stage by stage.",
         (
             "videopro reproduce --config paper --plan",
@@ -274,15 +254,15 @@ _ALL = (
     Command(
         "asp-clip",
         "videopro.train.retrieval.asp_clip",
-        "Train",
         "Train ASP-CLIP, LVAgent's retriever, on caption-video pairs.",
         ("videopro asp-clip --config asp_clip_longvr --output runs/asp-clip",),
         settings="videopro.train.retrieval.settings:ASP_CLIP",
     ),
+)
+_PUBLISH = (
     Command(
         "push",
         "videopro.commands.publishing.push",
-        "Publish",
         "Push an adapter, a planner, a dataset or a run to the hub, with a card made from its records.",
         (
             "videopro push runs/sft OWNER/NAME --results runs/videopro",
@@ -292,20 +272,30 @@ _ALL = (
     Command(
         "pull",
         "videopro.commands.publishing.pull",
-        "Publish",
         "Pull one from the hub into a folder that the other commands read, and check it.",
         (
             "videopro pull OWNER/NAME planner",
             "videopro pull OWNER/NAME@v1 programs --videos FOLDER",
         ),
     ),
+)
+_SHELL = (
     Command(
         "completion",
         "videopro.commands.completion",
-        "Shell",
         "Print a script that completes commands and settings in bash, zsh or fish.",
         ("videopro completion bash > ~/.local/share/bash-completion/completions/videopro",),
     ),
 )
 
-COMMANDS = {command.name: command for command in _ALL}
+GROUPS = {
+    "Answer": _ANSWER,
+    "Look at runs": _LOOK,
+    "Benchmarks and models": _BENCHMARKS,
+    "Train": _TRAIN,
+    "Publish": _PUBLISH,
+    "Shell": _SHELL,
+}
+"""The commands under the headings of `videopro --help`."""
+
+COMMANDS = {command.name: command for commands in GROUPS.values() for command in commands}

@@ -7,7 +7,7 @@ import sys
 import textwrap
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Generic, Self, TypeVar
@@ -28,13 +28,14 @@ from videopro.cli.settings import (
     plain_type,
     read_yaml,
 )
-from videopro.cli.stored_help import HELP, store_help
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 """The YAML files that come with the project, in a folder for each command that has some."""
+
+HELP = frozenset(("--help", "-h"))
 
 # Headings of --help, besides those that settings name.
 _ARGUMENTS = Group("Arguments", sort_key=0)
@@ -106,23 +107,9 @@ class CommandLine(Generic[T]):
         options = self.options.including(argv, [chosen] if isinstance(chosen, str) else chosen)
         return self if options is self.options else replace(self, options=options)
 
-    def show_help(self, argv: Sequence[str], *, is_kept: bool = True) -> None:
-        """Print what `--help` prints among these words, and store it."""
-        text = self._help(argv)
-        if is_kept:
-            store_help(self.name, text, argv)
-        print(text, end="")
-
-    def print_help(self) -> None:
-        """Print what `--help` prints, for a command that cannot run here: it is not stored, as more follows
-        it."""
-        print(self._help(), end="")
-
-    def _help(self, argv: Sequence[str] = ()) -> str:
-        console = Console()
-        with console.capture() as captured:
-            self.app(argv)(["--help"], console=console)
-        return captured.get()
+    def show_help(self, argv: Sequence[str]) -> None:
+        """Print what `--help` prints among these words."""
+        self.app(argv)(["--help"], console=Console())
 
     def _merge_options(
         self, options: OptionFlags, merged: dict[str, Any], flags: dict[str, Any], file: str
@@ -209,7 +196,7 @@ def as_yaml(settings: Any) -> str:
     parts = []
     for option in _settings_of(settings):
         value = getattr(settings, option.name)
-        value = plain(asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
+        value = plain(value)
         # One setting at a time, for the help above it; the width keeps a long value on one line.
         line = yaml.safe_dump({option.name: value}, sort_keys=False, allow_unicode=True, width=10**6)
         about = textwrap.fill(option.metadata["help"], 100, initial_indent="# ", subsequent_indent="# ")
@@ -232,18 +219,14 @@ def _merge(cls: type, merged: dict[str, Any], flags: Mapping[str, Any], file: st
             value = ",".join(value)
         elif typing.get_origin(kind) is typing.Union:
             value = _read_value(value, "--" + key.replace("_", "-"), value)
-        is_nested = is_dataclass(kind)
-        if not is_nested and typing.get_origin(kind) is not dict:
+        if typing.get_origin(kind) is not dict:
             merged[key] = value
             continue
         below = merged.get(key) or {}
         if not isinstance(below, dict):
             raise ConfigError(f"{file}: {key} must be a mapping, not {below!r}")
-        merged[key] = dict(below)
-        if is_nested:
-            _merge(kind, merged[key], value, file)
-        else:
-            merged[key] |= value if isinstance(value, dict) else dict(_key_value(word, key) for word in value)
+        pairs = value if isinstance(value, dict) else dict(_key_value(word, key) for word in value)
+        merged[key] = {**below, **pairs}
 
 
 def _key_value(word: str, setting: str) -> tuple[str, Any]:
@@ -271,32 +254,20 @@ def _function(cls: type, configs: str, more: Sequence[inspect.Parameter]) -> Any
     groups = {name: Group(name, sort_key=order) for order, name in enumerate(names, 1)}
 
     def collect(*positional: Any, **keywords: Any) -> dict[str, Any]:
-        nested = _nested(keywords)
         for index, option in enumerate(arguments[: len(positional)]):
-            nested[option.name] = positional[index:] if _is_many(hints[option.name]) else positional[index]
-        return nested
+            keywords[option.name] = positional[index:] if _is_many(hints[option.name]) else positional[index]
+        return keywords
 
     parameters = [_word(option, hints[option.name]) for option in arguments]
     for option in flags:
-        parameters += _flags(option, hints[option.name], groups[option.metadata["group"] or _UNGROUPED])
+        group = groups[option.metadata["group"] or _UNGROUPED]
+        parameters.append(_flag(option, plain_type(hints[option.name]), group))
     parameters += [*more, *_common_flags(configs)]
     function: Any = collect
     # cyclopts reads a signature. A dataclass's own would have defaults, and hide which flags were given.
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return function
-
-
-def _nested(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `_flags`, by the settings' names."""
-    nested: dict[str, Any] = {}
-    for path, value in keywords.items():
-        *outer, name = path.split(_INSIDE)
-        level = nested
-        for part in outer:
-            level = level.setdefault(part, {})
-        level[name] = value
-    return nested
 
 
 def _is_many(hint: Any) -> bool:
@@ -321,19 +292,6 @@ def _word(option: Field[Any], hint: Any) -> inspect.Parameter:
     return inspect.Parameter(option.name, kind, default=None, annotation=annotation)
 
 
-_INSIDE = "__of__"
-
-
-def _flags(option: Field[Any], hint: Any, group: Group, outer: str = "") -> list[inspect.Parameter]:
-    """The flag of a setting, or `--outer.inner` for each setting inside it."""
-    kind = plain_type(hint)
-    if not is_dataclass(kind):
-        return [_flag(option, kind, group, outer)]
-    hints = typing.get_type_hints(kind)
-    inside = f"{outer}{option.name}{_INSIDE}"
-    return [flag for inner in _settings_of(kind) for flag in _flags(inner, hints[inner.name], group, inside)]
-
-
 def _refuse_empty(settings: type[Any], flags: Mapping[str, Any], program: str) -> None:
     """Raise ConfigError for a flag of several values that has none: `--ids $(cat FILE)` with an empty file
     would mean all questions. Where the default is not empty, a flag without values means none of them."""
@@ -343,14 +301,15 @@ def _refuse_empty(settings: type[Any], flags: Mapping[str, Any], program: str) -
             raise ConfigError(f"{program}: {flag} has no value; give at least one, or leave it out")
 
 
-def _flag(option: Field[Any], kind: Any, group: Group, outer: str) -> inspect.Parameter:
+def _flag(option: Field[Any], kind: Any, group: Group) -> inspect.Parameter:
+    """The flag of a setting."""
     many = _is_many(kind) or option.metadata["joined"]
     # Of several types cyclopts takes the first that a word can be turned into, and 0.1 into 0.
     several = typing.get_origin(kind) is typing.Union
     read: Any = tuple[str, ...] if many else str if several else kind
     default = "" if option.default in (MISSING, None, "", ()) else f" (default: {option.default})"
     about = Parameter(
-        name=f"--{outer.replace(_INSIDE, '.')}{option.name}".replace("_", "-"),
+        name=f"--{option.name}".replace("_", "-"),
         help=option.metadata["help"] + default,
         group=group,
         consume_multiple=True if many else None,
@@ -358,7 +317,7 @@ def _flag(option: Field[Any], kind: Any, group: Group, outer: str) -> inspect.Pa
     )
     annotation = Annotated[read | None, _PLAIN, about]
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(f"{outer}{option.name}", keyword, default=None, annotation=annotation)
+    return inspect.Parameter(option.name, keyword, default=None, annotation=annotation)
 
 
 def _common_flags(configs: str) -> list[inspect.Parameter]:

@@ -9,7 +9,7 @@ import difflib
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -69,21 +69,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text. Raises ValueError for invalid YAML, and for aliases that stand for more than
-    a file of settings can mean; invalid dates, invalid numbers and deep nesting would otherwise raise errors
-    of their own."""
+    """The value of a YAML text. Raises ValueError for invalid YAML; invalid dates, invalid numbers and deep
+    nesting would otherwise raise errors of their own."""
     try:
-        loader = yaml.SafeLoader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
-            # On the nodes, before anything walks the values, which would visit what an alias names once for
-            # each alias.
-            _check_aliases(node)
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+        return yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         # Its text has five lines, with a sketch of the place.
         mark = error.problem_mark or error.context_mark
@@ -93,42 +82,6 @@ def parse_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:
         raise ValueError("lists and mappings are nested too deeply") from error
-
-
-# What the aliases of a file may add to it, in values; a text counts as one for every so many characters.
-_MOST_BY_ALIASES = 100_000
-_TEXT_UNIT = 64
-
-
-def _check_aliases(root: yaml.Node) -> None:
-    """Raise ValueError if aliases make much more of a document than is written in it, such as a list of ten
-    aliases of a list of ten aliases ..., or contain themselves. Nothing is expanded to find out."""
-    expanded: dict[int, int] = {}
-    """The size of each node with what its aliases stand for."""
-    written = 0
-    inside: set[int] = set()
-
-    def size(node: yaml.Node) -> int:
-        nonlocal written
-        computed = expanded.get(id(node))
-        if computed is not None:
-            return computed
-        if id(node) in inside:
-            raise ValueError(f"line {node.start_mark.line + 1}: an alias (*NAME) contains itself")
-        if isinstance(node, yaml.CollectionNode):
-            inside.add(id(node))
-            parts = [each for part in node.value for each in (part if isinstance(part, tuple) else (part,))]
-            size_here, below = 1, sum(map(size, parts))
-            inside.discard(id(node))
-        else:
-            size_here, below = 1 + len(node.value) // _TEXT_UNIT, 0
-        written += size_here
-        expanded[id(node)] = size_here + below
-        return size_here + below
-
-    added = size(root) - written
-    if added > _MOST_BY_ALIASES:
-        raise ValueError(f"its aliases (*NAME) stand for {added:,} values; write out what is meant")
 
 
 def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
@@ -175,8 +128,6 @@ _LENIENT = ConfigDict(coerce_numbers_to_str=True)
 def _checked(value: Any, hint: Any, name: str) -> Any:
     """The value as the type says, by pydantic. Raises ConfigError."""
     kind = plain_type(hint)
-    if is_dataclass(kind) and isinstance(kind, type) and isinstance(value, Mapping):
-        return build_settings(kind, value, name)
     if typing.get_origin(kind) is tuple and isinstance(value, str):
         # A single word is a list of length 1: `ids: q7` and `ids: [q7]` mean the same.
         value = [value]

@@ -61,7 +61,7 @@ from videopro.traces.scoring import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompareConfig(InferConfig):
     """The settings of `videopro.infer`, for several methods."""
 
@@ -436,7 +436,3 @@ def _outputs(runs: Sequence[ComparisonRun]) -> TextTable:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

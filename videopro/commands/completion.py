@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -57,7 +56,3 @@ def command_lines() -> dict[str, CommandLine[object] | None]:
         lines = getattr(module, "LINES", None) or (getattr(module, "COMMAND", None),)
         by_name[name] = next((line for line in lines if line is not None and line.name == name), None)
     return by_name
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -352,7 +352,3 @@ def _as_mapping(config: InferConfig) -> dict[str, Any]:
         key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         for key, value in asdict(config).items()
     }
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -18,25 +18,14 @@ from videopro.video import NEAREST_INTACT_HELP
 _QUESTIONS, _METHOD, _RUN = "Questions", "Method and model", "Run"
 
 
-@dataclass(frozen=True)
-class InferConfig:
-    """The settings of a run, as flags or as YAML."""
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkSettings:
+    """Which benchmark, and how its files are read."""
 
     benchmark: str = field(
         metadata=setting(
-            f"one or several of {', '.join(BENCHMARKS.ours())}, a file of your own (.py), or a set of them: "
-            f"{', '.join(PRESETS)}; each of several is read from ROOT/NAME and run into OUTPUT/NAME",
-            group=_QUESTIONS,
-            joined=True,
+            f"one of {', '.join(BENCHMARKS.ours())}, or a file of your own (.py)", group=_QUESTIONS
         )
-    )
-    model: str = field(
-        metadata=setting(
-            "a hub name, a folder, server:MODEL@URL, or a plug-in (videopro models lists them)", group=_METHOD
-        )
-    )
-    output: Path = field(
-        metadata=setting("folder of the run; resumed if it contains the same run", group=_RUN)
     )
     split: str = field(
         default="", metadata=setting("split of the benchmark; unset: its default", group=_QUESTIONS)
@@ -65,6 +54,29 @@ class InferConfig:
     world_seed: int | None = field(
         default=None,
         metadata=setting("seed of another world, of a benchmark that draws its videos", group=_QUESTIONS),
+    )
+    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP, group=_QUESTIONS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferConfig(BenchmarkSettings):
+    """The settings of a run, as flags or as YAML."""
+
+    benchmark: str = field(
+        metadata=setting(
+            f"one or several of {', '.join(BENCHMARKS.ours())}, a file of your own (.py), or a set of them: "
+            f"{', '.join(PRESETS)}; each of several is read from ROOT/NAME and run into OUTPUT/NAME",
+            group=_QUESTIONS,
+            joined=True,
+        )
+    )
+    model: str = field(
+        metadata=setting(
+            "a hub name, a folder, server:MODEL@URL, or a plug-in (videopro models lists them)", group=_METHOD
+        )
+    )
+    output: Path = field(
+        metadata=setting("folder of the run; resumed if it contains the same run", group=_RUN)
     )
     method: str = field(
         default="native",
@@ -99,7 +111,6 @@ class InferConfig:
     seed: int = field(
         default=0, metadata=setting("random seed: the order of --limit, sampling in methods", group=_RUN)
     )
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP, group=_QUESTIONS))
     workers: int = field(
         default=1,
         metadata=setting("worker processes of this machine (accelerate launch: of each rank)", group=_RUN),
@@ -131,8 +142,8 @@ class InferConfig:
     )
 
 
-def load_benchmark(config: InferConfig) -> Benchmark:
-    """The benchmark that a run answers. Raises VideoProError."""
+def load_benchmark(config: BenchmarkSettings) -> Benchmark:
+    """The benchmark with its questions. Raises VideoProError."""
     benchmark = benchmarks.load(
         config.benchmark,
         split=config.split or BENCHMARKS[config.benchmark].splits[0],

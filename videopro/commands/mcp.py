@@ -14,26 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from videopro import methods
 from videopro.backbones import Backbone, expected_model, load_backbone, read_spec
 from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, setting
-from videopro.commands.serve import (
-    ADDRESS,
-    AT_ONCE_UNSET,
-    LOCAL_AT_ONCE,
-    SERVER_AT_ONCE,
-    DoorSettings,
-)
+from videopro.commands.serve import ADDRESS, LOCAL_AT_ONCE, MODEL, SERVER_AT_ONCE, ServingSettings
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 from videopro.modules import ModuleSettings, module_needs
 
-_MODEL, _METHOD, _LIMITS = "Model", "Method", "Limits"
 _FLAG = "--modules {part}=none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class McpConfig(DoorSettings):
+class McpConfig(ServingSettings):
     """The settings of `videopro mcp`."""
 
     folders: tuple[Path, ...] = field(
@@ -44,12 +36,8 @@ class McpConfig(DoorSettings):
         metadata=setting(
             "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
             "(videopro models lists them); unset: no tool ask",
-            group=_MODEL,
+            group=MODEL,
         ),
-    )
-    backbone: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
@@ -57,21 +45,8 @@ class McpConfig(DoorSettings):
             "the other tools' models, as the options of videopro infer: encoder=languagebind (search), "
             "detector=grounding-dino:NAME (locate), ocr=rapidocr, text_encoder=NAME; unset: those of the "
             "paper with a model, else OCR alone",
-            group=_MODEL,
+            group=MODEL,
         ),
-    )
-    method: str = field(
-        default="native",
-        metadata=setting(
-            f"how ask answers if a call names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
-            group=_METHOD,
-        ),
-    )
-    options: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("options of that method", group=_METHOD)
-    )
-    methods: tuple[str, ...] = field(
-        default=(), metadata=setting("other methods that a call may name; unset: all", group=_METHOD)
     )
     transport: Literal["stdio", "http"] = field(
         default="stdio",
@@ -80,17 +55,6 @@ class McpConfig(DoorSettings):
         ),
     )
     port: int = field(default=8090, metadata=setting("http: port; 0: any that is free", group=ADDRESS))
-    in_flight: int | None = field(
-        default=None,
-        metadata=setting(f"calls of ask that are answered at a time; {AT_ONCE_UNSET}", group=_LIMITS),
-    )
-    waiting: int = field(
-        default=256,
-        metadata=setting("calls of ask that may wait, and of index; more are refused", group=_LIMITS),
-    )
-    question_seconds: float = field(
-        default=1800.0, metadata=setting("time limit of a question in seconds", group=_LIMITS)
-    )
 
 
 COMMAND = CommandLine("mcp", McpConfig, options=METHOD_OPTIONS)
@@ -160,7 +124,3 @@ def _at_once(config: McpConfig) -> int:
         return config.in_flight
     is_served = config.model is not None and config.model.startswith("server:")
     return SERVER_AT_ONCE if is_served else LOCAL_AT_ONCE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,7 +81,3 @@ def _encoder(kind: EncoderKind) -> str:
 
 def _first_paragraph(documented: type) -> str:
     return (inspect.getdoc(documented) or "").partition("\n\n")[0]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

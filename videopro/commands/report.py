@@ -9,7 +9,6 @@ A run is a folder, NAME=FOLDER, or a folder that contains several runs.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +111,3 @@ def _export(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
         )
     export = EXPORTS[config.export](runs[0])
     print(f"{write_export(config.output, export)}: {export.questions} questions for {config.export}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,6 @@ native mode, those of PROGRAM, a run of method program.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -374,7 +373,3 @@ def _write(path: Path, numbers: Sequence[Mapping[str, Any]], tables: Sequence[Te
         write_atomically(path, text)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror})") from error
-
-
-if __name__ == "__main__":
-    sys.exit(main())

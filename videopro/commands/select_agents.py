@@ -12,9 +12,8 @@ with the pseudo-labels are the team. `--domain family=count` chooses it for one 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,12 @@ from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
 from videopro.cli import CommandLine, OptionFlags, did_you_mean, exit_status, setting
 from videopro.commands import infer
-from videopro.commands.infer_settings import InferConfig, load_benchmark
+from videopro.commands.infer_settings import BenchmarkSettings, InferConfig, load_benchmark
 from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.methods import METHODS
 from videopro.methods.agents import public_role, split_role
 from videopro.methods.lvagent import (
     MOST_AGENTS,
-    Agreement,
     LibraryMember,
     TeamCost,
     TeamFile,
@@ -44,11 +42,10 @@ from videopro.runs import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Cost, Trace
 from videopro.traces.scoring import GROUP_SEPARATOR, percent
-from videopro.video import NEAREST_INTACT_HELP
 
 
-@dataclass(frozen=True)
-class SelectConfig:
+@dataclass(frozen=True, kw_only=True)
+class SelectConfig(BenchmarkSettings):
     """The settings of `videopro select-agents`."""
 
     library: tuple[str, ...] = field(
@@ -56,22 +53,7 @@ class SelectConfig:
             "models to choose from: a hub name, a folder, server:MODEL@URL or a plug-in (each with +ADAPTER)"
         )
     )
-    benchmark: str = field(
-        metadata=setting(f"one of {', '.join(benchmarks.BENCHMARKS.ours())}, or a file of your own (.py)")
-    )
     output: Path = field(metadata=setting("folder of the runs and of team.json"))
-    split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
-    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
-    annotations: str = field(
-        default="",
-        metadata=setting("file with the questions, as for videopro infer; unset: the official one"),
-    )
-    protocol: str = field(default="", metadata=setting("evaluation protocol; unset: the benchmark's default"))
-    skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
-    world_seed: int | None = field(
-        default=None, metadata=setting("seed of another world, of a benchmark that draws its videos")
-    )
     domain: str = field(
         default="", metadata=setting("a group of the benchmark, as family=count; unset: all questions")
     )
@@ -146,7 +128,7 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
 
 def draw_questions(config: SelectConfig) -> list[Item]:
     """The questions that every model answers, in the order of `Benchmark.select`. Raises VideoProError."""
-    benchmark = load_benchmark(_run_config(config, config.library[0], ()))
+    benchmark = load_benchmark(config)
     drawn = benchmark.select(limit=len(benchmark.items), seed=config.seed)
     # Drawn before the domain is looked at, so that questions are in one order whatever the domain.
     closed = [item for item in drawn if not item.question.is_open]
@@ -165,26 +147,17 @@ def draw_questions(config: SelectConfig) -> list[Item]:
 
 def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> TeamFile:
     """The team, from each model's answers to the same questions. Reads letters and costs only."""
-    agreement_rates = agreement({name: _letters(of_model) for name, of_model in traces.items()})
-    cost = Cost()
-    for of_model in traces.values():
-        for trace in of_model:
-            cost = cost + trace.cost
+    agreed = agreement({name: _letters(of_model) for name, of_model in traces.items()})
+    cost = sum((trace.cost for of_model in traces.values() for trace in of_model), Cost())
     return TeamFile(
         benchmark=config.benchmark,
         split=config.split or benchmarks.BENCHMARKS[config.benchmark].splits[0],
         domain=config.domain,
         questions=len(next(iter(traces.values()))),
-        labelled=agreement_rates.labelled,
-        agents=agreement_rates.best(config.size),
-        library=_members(agreement_rates),
-        cost=TeamCost(
-            seconds=cost.seconds,
-            frames=cost.frames,
-            calls=cost.calls,
-            tokens_in=cost.tokens_in,
-            tokens_out=cost.tokens_out,
-        ),
+        labelled=agreed.labelled,
+        agents=agreed.best(config.size),
+        library=tuple(LibraryMember(model=name, agreement=rate) for name, rate in agreed.rates.items()),
+        cost=TeamCost(**{name: getattr(cost, name) for name in TeamCost.model_fields}),
     )
 
 
@@ -201,10 +174,6 @@ def table_of(team: TeamFile) -> Table:
         is_in = "yes" if member.model in team.agents else ""
         table.add_row(escape(public_role(member.model)), percent(member.agreement), is_in)
     return table
-
-
-def _members(rates: Agreement) -> tuple[LibraryMember, ...]:
-    return tuple(LibraryMember(model=name, agreement=rate) for name, rate in rates.rates.items())
 
 
 def _letters(traces: Sequence[Trace]) -> dict[str, str | None]:
@@ -227,21 +196,15 @@ def _model(folder: RunFolder) -> Mapping[str, object]:
 def _run_config(config: SelectConfig, name: str, items: Sequence[Item]) -> InferConfig:
     """The native run of one model of the library."""
     model, adapter = split_role(name)
+    read = {each.name: getattr(config, each.name) for each in fields(BenchmarkSettings)}
     return InferConfig(
-        benchmark=config.benchmark,
+        **read,
         model=model,
         output=config.output / _folder_name(public_role(name)),
-        split=config.split,
-        root=config.root,
-        annotations=config.annotations,
-        protocol=config.protocol,
-        skip_broken=config.skip_broken,
-        world_seed=config.world_seed,
         method="native",
         options=config.options,
         backbone={**config.backbone, **adapter},
         ids=tuple(item.id for item in items),
-        nearest_intact=config.nearest_intact,
         seed=config.seed,
         workers=config.workers,
     )
@@ -260,7 +223,3 @@ def _is_in(item: Item, domain: str) -> bool:
 
 def _groups(item: Item, kind: str) -> list[str]:
     return item.groups[kind].split(GROUP_SEPARATOR) if kind in item.groups else []
-
-
-if __name__ == "__main__":
-    sys.exit(main())

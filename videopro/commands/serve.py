@@ -26,16 +26,49 @@ from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 
 KEYS = "VIDEOPRO_SERVE_KEYS"
-_MODEL, _METHOD, ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
+MODEL, _METHOD, ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
 _GIB = 2**30
 # As videopro infer: a server fills its batches from many questions, a model in this process from a few.
 SERVER_AT_ONCE, LOCAL_AT_ONCE = 32, 4
-AT_ONCE_UNSET = f"unset: {SERVER_AT_ONCE} with a served model, {LOCAL_AT_ONCE} with one in this process"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoorSettings:
-    """Where a server listens, and who may call it."""
+class ServingSettings:
+    """What answers, where a server listens, who may call it, and how much at a time."""
+
+    backbone: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=MODEL),
+    )
+    method: str = field(
+        default="native",
+        metadata=setting(
+            f"how it answers if a question names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
+            group=_METHOD,
+        ),
+    )
+    options: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("options of that method, the most that a question may set", group=_METHOD),
+    )
+    methods: tuple[str, ...] = field(
+        default=(),
+        metadata=setting("other methods that a question may name; unset: all", group=_METHOD),
+    )
+    in_flight: int | None = field(
+        default=None,
+        metadata=setting(
+            f"questions that are answered at a time; unset: {SERVER_AT_ONCE} with a served model, "
+            f"{LOCAL_AT_ONCE} with one in this process",
+            group=_LIMITS,
+        ),
+    )
+    waiting: int = field(
+        default=256, metadata=setting("questions that may wait; more are refused", group=_LIMITS)
+    )
+    question_seconds: float = field(
+        default=1800.0, metadata=setting("time limit of a question in seconds", group=_LIMITS)
+    )
 
     host: str = field(
         default="127.0.0.1",
@@ -84,34 +117,15 @@ class DoorSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeConfig(DoorSettings):
+class ServeConfig(ServingSettings):
     """The settings of `videopro serve`."""
 
     model: str = field(
         metadata=setting(
             "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
             "(videopro models lists them)",
-            group=_MODEL,
+            group=MODEL,
         )
-    )
-    backbone: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
-    )
-    method: str = field(
-        default="native",
-        metadata=setting(
-            f"how it answers if a question names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
-            group=_METHOD,
-        ),
-    )
-    options: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("options of that method, the most that a question may set", group=_METHOD),
-    )
-    methods: tuple[str, ...] = field(
-        default=(),
-        metadata=setting("other methods that a question may name; unset: all", group=_METHOD),
     )
     max_new_tokens: int = field(
         default=256,
@@ -129,19 +143,6 @@ class ServeConfig(DoorSettings):
     root_path: str = field(
         default="",
         metadata=setting("path below which a reverse proxy serves it, such as /videos", group=ADDRESS),
-    )
-    in_flight: int | None = field(
-        default=None,
-        metadata=setting(
-            f"questions that are answered at a time; {AT_ONCE_UNSET}",
-            group=_LIMITS,
-        ),
-    )
-    waiting: int = field(
-        default=256, metadata=setting("questions that may wait; more are refused", group=_LIMITS)
-    )
-    question_seconds: float = field(
-        default=1800.0, metadata=setting("time limit of a question in seconds", group=_LIMITS)
     )
     film_gib: float = field(default=8.0, metadata=setting("largest film in GiB", group=_LIMITS))
     store_gib: float = field(
@@ -219,7 +220,3 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
             run(answerer, limits(at_once), config.output, sock, say, config.root_path)
         finally:
             answerer.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from videopro.backbones import find_video
-from videopro.errors import ConfigError
+from videopro.errors import (
+    ConfigError,
+    NativeError,
+    Streaks,
+    UnexpectedError,
+    VideoProError,
+    WorkerBug,
+    as_unexpected,
+    is_machines,
+)
 from videopro.video import FILM_ENDINGS, check_no_url, files_below
 
 VIDEOS_HELP = "video files, folders of them, or videos of a plug-in as NAME:VIDEO"
@@ -27,3 +38,43 @@ def _videos(path: Path) -> list[Path]:
     if not files:
         raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(FILM_ENDINGS))})")
     return files
+
+
+class Unprepared:
+    """What went wrong so far. Thread-safe."""
+
+    def __init__(self, participle: str) -> None:
+        """`participle`: what cannot be done with such a video, for messages."""
+        self._participle = participle
+        self._streaks = Streaks()
+        self._lock = threading.Lock()
+        self._reported: set[tuple[str, str]] = set()
+
+    def prepared(self) -> None:
+        """A video was prepared."""
+        with self._lock:
+            self._streaks.spare()
+
+    def tell(self, path: Path, error: BaseException) -> None:
+        """Name a video that could not be prepared, and print the first traceback of each exception. Raises
+        what ends the command: anything that was foreseen, the machine's errors, and WorkerBug for an
+        exception that goes on and on."""
+        if isinstance(error, UnexpectedError):
+            unexpected = error
+        elif not isinstance(error, Exception) or isinstance(error, VideoProError) or is_machines(error):
+            raise error
+        else:
+            unexpected = as_unexpected(error, NativeError)
+        record = unexpected.record
+        assert record is not None
+        with self._lock:
+            if record.key not in self._reported:
+                self._reported.add(record.key)
+                print(record.traceback, file=sys.stderr)
+            print(f"error: {path}: cannot be {self._participle}: {unexpected}", file=sys.stderr)
+            is_over = self._streaks.end(record, str(path))
+        if is_over:
+            raise WorkerBug(
+                f"{record.traceback}\nThe same exception at {record.place} met {self._streaks.videos} "
+                "videos in a row"
+            )

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich import progress as bars
 from rich.console import Console
-from rich.markup import escape
 
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, Counter, exit_status, setting
 from videopro.errors import ConfigError
 from videopro.report.pages import (
     OVERVIEW,
@@ -78,22 +75,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status.code
 
 
+_MAX_EXAMPLES = 5
 _RESUME_HINT = "stopped; the pages can be opened, re-run the same command to resume"
 
 
 def write(config: ViewConfig) -> None:
     """Write the pages, then the pictures, and say where they are. Raises VideoProError."""
     runs = find_runs([Path(word) for word in config.runs])
-    with _progress() as show:
-        index, sites = _write_pages(config, runs, show)
+    index, sites = _write_pages(config, runs)
     questions = sum(site.questions for site in sites)
     of = f" of {len(sites)} runs" if len(sites) > 1 else ""
     print(f"{questions} questions{of}: open {index}", flush=True)
     if config.pictures:
         errors: list[str] = []
-        with _progress() as show:
-            for site in sites:
-                errors += make_pictures(site, config.side, show("pictures of videos"))
+        for site in sites:
+            with Counter("pictures of videos") as counter:
+                errors += make_pictures(site, config.side, counter.update)
         for error in errors[:_MAX_EXAMPLES]:
             print(f"no pictures: {error}", file=sys.stderr)
         if len(errors) > _MAX_EXAMPLES:
@@ -103,26 +100,25 @@ def write(config: ViewConfig) -> None:
         open_in_browser(index)
 
 
-def _write_pages(config: ViewConfig, runs: Sequence[Path], show: _Show) -> tuple[Path, list[Site]]:
+def _write_pages(config: ViewConfig, runs: Sequence[Path]) -> tuple[Path, list[Site]]:
     """The page to open, and the pages of each run."""
     if len(runs) == 1:
         output = config.output if config.output is not None else runs[0] / "view"
-        site = write_pages(runs[0], output, max_frames=config.frames, on_progress=show("pages"))
+        with Counter("pages") as counter:
+            site = write_pages(runs[0], output, max_frames=config.frames, on_progress=counter.update)
         return site.index, [site]
     # The pages of all runs in one folder are written into that folder.
     beside = Path(config.runs[0]) if len(config.runs) == 1 else Path("runs")
     output = config.output if config.output is not None else beside / "view"
     start_overview(output)
-    sites = [
-        write_pages(
-            run,
-            output / "runs" / name,
-            max_frames=config.frames,
-            overview=OVERVIEW,
-            on_progress=show(f"pages of {name}"),
-        )
-        for run, name in zip(runs, run_names(runs), strict=True)
-    ]
+    sites = []
+    for run, name in zip(runs, run_names(runs), strict=True):
+        with Counter(f"pages of {name}") as counter:
+            folder = output / "runs" / name
+            pages = write_pages(
+                run, folder, max_frames=config.frames, overview=OVERVIEW, on_progress=counter.update
+            )
+        sites.append(pages)
     return write_overview(output, sites), sites
 
 
@@ -134,32 +130,3 @@ def open_in_browser(index: Path) -> None:
         is_open = False
     if not is_open:
         print(f"no browser was found here to open it: open {index} yourself", file=sys.stderr)
-
-
-_Show = Callable[[str], Callable[[int, int], None]]
-"""Begins a progress bar of a name; what it returns is told how much is done."""
-
-
-@contextmanager
-def _progress() -> Iterator[_Show]:
-    console = Console(stderr=True)
-    with bars.Progress(
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    ) as progress:
-
-        def show(name: str) -> Callable[[int, int], None]:
-            task = progress.add_task(escape(name), total=None)
-            return lambda done, total: progress.update(task, completed=done, total=total)
-
-        yield show
-
-
-_MAX_EXAMPLES = 5
-
-if __name__ == "__main__":
-    sys.exit(main())

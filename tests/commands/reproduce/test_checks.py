@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.roads import by_name, names, road
-from videopro.commands.doctor.findings import Finding
+from videopro.commands.doctor import Finding
 from videopro.commands.reproduce import checks
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.command import COMMAND, selected

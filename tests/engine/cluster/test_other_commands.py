@@ -102,11 +102,11 @@ def test_indexing(two_nodes: TestCluster, tmp_path: Path) -> None:
     (videos / "broken.mp4").write_bytes(b"this is no video" * 100)
     as_pocket(*videos.iterdir())
     words = [str(videos), "--encoder", "pocket", "--root"]
-    text = finish(two_nodes.start("videopro.index", *words, str(tmp_path / "there")), status=2)
+    text = finish(two_nodes.start("videopro", "index", *words, str(tmp_path / "there")), status=2)
     assert text.count("3 clips") == 3
     assert f"error: {videos}/broken.mp4" in text
     done = subprocess.run(
-        [sys.executable, "-m", "videopro.index", *words, str(tmp_path / "here")],
+        [sys.executable, "-m", "videopro", "index", *words, str(tmp_path / "here")],
         capture_output=True,
         text=True,
         timeout=180,
@@ -130,6 +130,6 @@ def test_indexing_refuses_what_ray_decides(two_nodes: TestCluster, tmp_path: Pat
         (["--query", "a ring"], "--query: searches on this machine; leave out --engine ray"),
         (["--device", "cpu"], "--device: Ray gives each worker its device; leave it out"),
     ):
-        words = ["videopro.index", str(tmp_path / "v.mp4"), "--encoder", "pocket", *words]
+        words = ["videopro", "index", str(tmp_path / "v.mp4"), "--encoder", "pocket", *words]
         text = finish(two_nodes.start(*words), status=2)
         assert f"error: {said}" in text

@@ -130,7 +130,7 @@ def test_a_team_file_gives_the_agents_and_what_their_selection_cost(tmp_path: Pa
         ("[]", "must be an object"),
         (
             '{"agents": ["a", "b"]}',
-            r"is not a team file of videopro.select_agents \(benchmark: Field required",
+            r"is not a team file of videopro select-agents \(benchmark: Field required",
         ),
         (TEAM.model_copy(update={"agents": ("one",)}).model_dump_json(), "1 agents; name 2 to 4"),
     ],

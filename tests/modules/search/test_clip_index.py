@@ -21,7 +21,7 @@ from tests.support import ROOT
 from tests.support.making_videos import make, read_number
 from tests.support.number_encoder import NumberEncoder
 from tests.support.tiny_encoders import languagebind_folder
-from videopro.commands.index import command as command
+from videopro.commands import index as command
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.errors import ModelError
 from videopro.modules.search import build_index, clip_bounds, default_root, index_path, prepare_index

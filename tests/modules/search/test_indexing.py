@@ -19,8 +19,8 @@ from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import MODELS
 from videopro.benchmarks import Protocol
-from videopro.commands.index import command as command
-from videopro.commands.index.command import IndexConfig, index_videos
+from videopro.commands import index as command
+from videopro.commands.index import IndexConfig, index_videos
 from videopro.engine import walk
 from videopro.errors import ConfigError, WorkerBug
 from videopro.methods import Questions, RunRequest, create

@@ -4,8 +4,8 @@
         --model Qwen/Qwen3-VL-2B-Instruct
 
 The question is answered like a benchmark's: with a choice, or without choices in words. Programs and agents'
-steps are shown while they run (`console`), or told to another program (`json_lines`), and the question may be
-kept in a run folder (`keeping`).
+steps are shown while they run (`console`), or told to another program, and the question may be kept in a run
+folder (`output`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, setting
 from videopro.commands.ask.console import ConsoleObserver
-from videopro.commands.ask.json_lines import JsonObserver, errors_as_json
-from videopro.commands.ask.keeping import Keeper, QuestionFailed
+from videopro.commands.ask.output import JsonObserver, Keeper, QuestionFailed, errors_as_json
 from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,
@@ -237,7 +236,3 @@ def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
 def _options(config: AskConfig) -> dict[str, Any]:
     shows_subtitles = config.subtitles is not None or config.subtitle_track is not None
     return favouring_answers(config.method, config.options, shows_subtitles=shows_subtitles)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

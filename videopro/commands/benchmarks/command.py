@@ -12,17 +12,18 @@ Exit status: 0, 2 for errors the user can fix (an incomplete benchmark too), 130
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
 
 from videopro.backbones import Backbone, load_backbone
-from videopro.cli import CommandLine, did_you_mean, exit_status, setting
+from videopro.benchmarks import BENCHMARKS, PRESETS
+from videopro.cli import CommandLine, exit_status, setting
 from videopro.commands.benchmarks.check import CheckConfig, check
-from videopro.commands.benchmarks.listing import listing
-from videopro.errors import ConfigError
+from videopro.errors import BenchmarkError
 from videopro.runs import (
     CombineConfig,
     JudgeConfig,
@@ -32,6 +33,36 @@ from videopro.runs import (
     metric_lines,
     submit,
 )
+
+_DEFAULTS = "The first split is the default. So is the protocol of its name, or else the first."
+
+
+def listing(files: Sequence[str] = ()) -> Group:
+    """The benchmarks, those of these files too, then the names that stand for several of them. Raises
+    BenchmarkError for a file that describes none; a broken package is a row that says so."""
+    table = Table(title="--benchmark", caption=_DEFAULTS)
+    for name in ("name", "--split", "--protocol", "--root"):
+        table.add_column(name, overflow="fold")
+    for name in [*BENCHMARKS, *files]:
+        try:
+            _add(table, name)
+        except BenchmarkError as error:
+            if name in files:
+                raise
+            table.add_row(name, "", "", escape(str(error)))
+    presets = Table(title="several benchmarks under one name")
+    for name in ("--benchmark", "runs", "frames a call"):
+        presets.add_column(name, overflow="fold")
+    for preset, (parts, frames) in PRESETS.items():
+        names = ", ".join(f"{name} {split} ({protocol})" for name, split, protocol in parts)
+        presets.add_row(preset, names, str(frames))
+    return Group(table, presets)
+
+
+def _add(table: Table, name: str) -> None:
+    benchmark = BENCHMARKS[name]
+    shown = ", ".join(protocol.name for protocol in benchmark.protocols)
+    table.add_row(*map(escape, (name, ", ".join(benchmark.splits), shown, benchmark.holds)))
 
 
 @dataclass(frozen=True)
@@ -51,23 +82,15 @@ COMBINE = CommandLine("benchmarks combine", CombineConfig)
 LINES = (LIST, CHECK, JUDGE, SUBMIT, COMBINE)
 
 
-def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
-    """The command line. Returns the exit status."""
-    argv = list(sys.argv[1:] if argv is None else argv)
+def main(argv: Sequence[str], *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line, which begins with the last word of the command's name. Returns the exit status."""
     with exit_status() as status:
-        names = [line.name.split()[-1] for line in LINES]
-        if argv[:1] in (["-h"], ["--help"]):
-            print(__doc__)
-            return 0
-        if not argv or argv[0] not in names:
-            hint = did_you_mean(argv[0], names) if argv else f"known: {', '.join(names)}"
-            raise ConfigError(f"videopro benchmarks: give a command; {hint}")
-        command, arguments = argv[0], argv[1:]
+        command, *arguments = argv
         if command == "list":
             Console().print(listing(LIST.parse(arguments).files))
         elif command == "check":
             checked = check(CHECK.parse(arguments))
-            print("\n".join(checked.lines()))
+            print("\n".join(checked.lines))
             return 0 if checked.is_complete else 2
         elif command == "judge":
             summary = judge_run(JUDGE.parse(arguments), load=load)
@@ -79,7 +102,3 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             lacking = f"{written.unanswered} of them without an answer"
             print(f"{written.path}: {written.questions} questions, {lacking}")
     return status.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,6 @@ The planner is an adapter, or a model that videopro merge made, whose base then 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,15 @@ from typing import Any
 from videopro.backbones import Backbone, library_versions, load_backbone
 from videopro.benchmarks import Benchmark
 from videopro.cli import exit_status, needs_extra, read_yaml
-from videopro.commands.prompts.asking import NATIVE, PLANNER, as_modules_ask, ask, check
+from videopro.commands.prompts.planner import (
+    NATIVE,
+    PLANNER,
+    AskedPlanner,
+    AskedRuns,
+    as_modules_ask,
+    modules_of,
+    read_planner,
+)
 from videopro.commands.prompts.settings import PROMPTS, PromptsConfig
 from videopro.data_synthesis.balance import RowLimits, limited
 from videopro.data_synthesis.card import write_card
@@ -32,9 +39,8 @@ from videopro.runs import RunFolder
 
 COMMAND = PROMPTS
 
-with needs_extra("train", "videopro prompts", __name__, COMMAND.print_help):
+with needs_extra("train", "videopro prompts", __name__):
     from videopro.commands.prompts.oracle_modes import fill_oracle_modes
-    from videopro.commands.prompts.planner import AskedPlanner, modules_of, read_planner
     from videopro.train.runtime import RECORD, recorded_videos
 
 
@@ -69,9 +75,9 @@ def prompts_from_questions(
         ) from error
     # The positions of options are part of a question: another seed asks other questions.
     benchmark = as_modules_ask(selection.benchmark, f"options in an order drawn from seed {config.seed}")
-    check(config, planner, benchmark, items, (NATIVE, PLANNER), load)
-    native = ask(config, planner, benchmark, items, NATIVE, load)
-    planned = ask(config, planner, benchmark, items, PLANNER, load)
+    runs = AskedRuns(config, planner, benchmark, items, load)
+    runs.check(NATIVE, PLANNER)
+    native, planned = runs.ask(NATIVE), runs.ask(PLANNER)
     if int(os.environ.get("RANK", "0")) > 0:
         return None
     modules = modules_of(planned, RunFolder(config.output / PLANNER).traces, reference)
@@ -153,7 +159,3 @@ def _trained_videos(config: PromptsConfig, planner: AskedPlanner) -> EvaluationV
     name = f"the SFT data of {planner.name}"
     trained.contents |= {content: EvaluationVideo(f"a video of {name}", name) for content in videos}
     return trained
-
-
-if __name__ == "__main__":
-    sys.exit(main())

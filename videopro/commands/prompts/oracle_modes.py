@@ -13,8 +13,7 @@ from typing import Any
 from videopro.backbones import Backbone, library_versions
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import read_yaml
-from videopro.commands.prompts.asking import NATIVE, ask
-from videopro.commands.prompts.planner import read_planner
+from videopro.commands.prompts.planner import NATIVE, AskedRuns, read_planner
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.card import (
     inline_counts,
@@ -37,7 +36,6 @@ _PATHS = ("video", "videos", "subtitles")
 """Columns with paths, which are relative to the folder of the rows' file."""
 _NAMED = 20
 """Lines that a message names."""
-_SPACE = " \t\r\n"
 
 
 def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -> dict[str, Any] | None:
@@ -123,7 +121,7 @@ def _answers(
         for number, row in rows.items()
     ]
     benchmark = Benchmark("rows", "", items, Protocol(parser=ROBUST))
-    traces = ask(config, read_planner(config), benchmark, items, NATIVE, load)
+    traces = AskedRuns(config, read_planner(config), benchmark, items, load).ask(NATIVE)
     return {trace.question_id: trace for trace in traces}
 
 
@@ -146,49 +144,13 @@ def _card_text(card: Mapping[str, Any]) -> str:
 
 def _filled(line: bytes, mode: Mode | None, folder: Path | None) -> bytes:
     """The line of a row with its oracle mode; with `folder`, also with whole paths in place of those that are
-    relative to it, since the line moves to another folder. Every other byte stays."""
-    text = line.decode("utf-8")
-    values = _values(text)
-    changes: list[tuple[int, int, str]] = []
+    relative to it, since the line moves to another folder."""
+    row = json.loads(line)
     if folder is not None:
-        for name in _PATHS:
-            if name in values:
-                start, end, value = values[name]
-                absolute = _absolute(value, folder)
-                if absolute != value:
-                    changes.append((start, end, json.dumps(absolute, ensure_ascii=False)))
+        row |= {name: _absolute(row[name], folder) for name in _PATHS if name in row}
     if mode is not None:
-        if "oracle_mode" in values:
-            start, end, _ = values["oracle_mode"]
-            changes.append((start, end, json.dumps(mode)))
-        else:
-            last = max(end for _, end, _ in values.values())
-            changes.append((last, last, f', "oracle_mode": {json.dumps(mode)}'))
-    for start, end, value in sorted(changes, reverse=True):
-        text = text[:start] + value + text[end:]
-    return text.encode("utf-8")
-
-
-def _values(text: str) -> dict[str, tuple[int, int, Any]]:
-    """Where the values of an object's keys are in its text, and the values. The text is known to be JSON."""
-    decoder = json.JSONDecoder()
-
-    def after_space(position: int) -> int:
-        while text[position] in _SPACE:
-            position += 1
-        return position
-
-    values: dict[str, tuple[int, int, Any]] = {}
-    position = after_space(text.index("{") + 1)
-    while text[position] != "}":
-        key, position = decoder.raw_decode(text, position)
-        start = after_space(after_space(position) + 1)
-        value, end = decoder.raw_decode(text, start)
-        values[key] = (start, end, value)
-        position = after_space(end)
-        if text[position] == ",":
-            position = after_space(position + 1)
-    return values
+        row["oracle_mode"] = mode
+    return json.dumps(row, ensure_ascii=False).encode("utf-8")
 
 
 def _absolute(value: Any, folder: Path) -> Any:

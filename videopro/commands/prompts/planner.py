@@ -1,20 +1,24 @@
 """The planner whose failures become prompts, as its own folder records it: who answers directly beside it,
-and what its prompts look like."""
+and what its prompts look like; and the runs in which both are asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import ModelRecord, PlannerRecord, model_needs, read_spec
+from videopro.backbones import Backbone, ModelRecord, PlannerRecord, model_needs, read_spec
 from videopro.backbones.qwen import find_records
+from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import check_needs, is_hub_name
+from videopro.commands import infer
+from videopro.commands.infer_settings import InferConfig
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.module_drops import RowReference
 from videopro.methods.planners import API, PromptFile
 from videopro.modules import modules_of_prompt
+from videopro.runs import RunFolder
 from videopro.traces import Trace, read_heads
 
 
@@ -88,3 +92,63 @@ def modules_of(traces: Iterable[Trace], path: Path, reference: RowReference) -> 
             text = heads.get(prompt.key, prompt.head) + prompt.text
             modules[trace.question_id] = modules_of_prompt(text, reference.form, reference.clip_times)
     return modules
+
+
+NATIVE, PLANNER = "native", "planner"
+"""The folders of the runs."""
+
+
+def as_modules_ask(benchmark: Benchmark, changed: str) -> Benchmark:
+    """The questions under the protocol of the modules: m* is about the direct answer that a native program
+    gets (query_native), whatever prompt the benchmark's own protocol has. `changed` says in which way the
+    questions differ from the published ones."""
+    version = f"{benchmark.version}; {changed}" if benchmark.version else changed
+    return replace(benchmark, protocol=Protocol(parser=ROBUST), parser=None, version=version)
+
+
+@dataclass(frozen=True)
+class AskedRuns:
+    """The runs in which the questions are asked, as `videopro infer` asks: they resume, share their work and
+    can be viewed."""
+
+    config: PromptsConfig
+    planner: AskedPlanner
+    benchmark: Benchmark
+    items: Sequence[Item]
+    load: Callable[..., Backbone]
+
+    def settings(self, name: str) -> InferConfig:
+        """The settings of one of the runs. Directly answers who answers inside the planner's programs, with
+        what these show it."""
+        config, is_planner = self.config, name == PLANNER
+        adapter: dict[str, Any] = {"adapter": config.adapter} if is_planner and config.adapter else {}
+        budgets = {} if is_planner else self.planner.budgets
+        return InferConfig(
+            benchmark=self.benchmark.name,
+            split=self.benchmark.split,
+            root=config.root,
+            model=config.model if is_planner else self.planner.answerer or config.model,
+            # Its first program alone: what refines it is for the planner in training to write.
+            method="adaptive" if is_planner else "native",
+            options=config.planner_options if is_planner else {},
+            backbone={**budgets, **config.backbone, **adapter},
+            nearest_intact=config.nearest_intact,
+            seed=config.seed,
+            output=config.output / name,
+            workers=config.workers,
+            in_flight=config.in_flight,
+            redo_errors=config.redo_errors,
+            redo_changed=config.redo_changed,
+        )
+
+    def check(self, *names: str) -> None:
+        """Check runs before the first of them starts. Raises VideoProError."""
+        for name in names:
+            infer.check(self.settings(name), load=self.load, asked=(self.benchmark, list(self.items)))
+
+    def ask(self, name: str) -> list[Trace]:
+        """The traces of the questions, asked as far as they have not been. Raises VideoProError."""
+        settings = self.settings(name)
+        infer.run(settings, load=self.load, asked=(self.benchmark, list(self.items)))
+        ids = {item.id for item in self.items}
+        return [trace for trace in RunFolder(settings.output).read() if trace.question_id in ids]

@@ -1,12 +1,12 @@
-"""What a folder is that is pushed or was pulled, found from the records that training, synthesis and runs
-write into it, and which of its files belong to it.
+"""What a folder is that is pushed or was pulled, by the records that training, synthesis and runs write into
+it, and which of its files belong to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
 from videopro.cli import read_yaml
@@ -17,43 +17,50 @@ from videopro.storage import parse_json
 Kind = Literal["adapter", "planner", "dataset", "run"]
 RepoType = Literal["model", "dataset"]
 
-CARD = "README.md"
 VIDEOS = "videos"
 """The folder that a dataset or run on the hub names its videos in; it is not on the hub itself."""
 MODEL_RECORD, TRAINING_RECORD = "videopro.json", "training_record.json"
-ADAPTER_CONFIG = "adapter_config.json"
-SFT, GRPO, HELD_OUT = "sft.jsonl", "grpo.jsonl", "held_out.jsonl"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+INDEX = "model.safetensors.index.json"
+SFT, GRPO = "sft.jsonl", "grpo.jsonl"
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
-"""The files of a dataset, as videopro synthesize writes them (docs/synthesis.md)."""
+"""The data card, as videopro synthesize writes it (docs/synthesis.md)."""
 
-_PROCESSOR = (
-    *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt"),
-    *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
+_MODEL_FILES = (
+    *(
+        MODEL_RECORD,
+        TRAINING_RECORD,
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "tokenizer.model",
+        "vocab.json",
+    ),
+    *(
+        "merges.txt",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "chat_template.jinja",
+        "chat_template.json",
+    ),
     *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json"),
 )
-_RECORDS = (MODEL_RECORD, TRAINING_RECORD)
 _FILES: Mapping[Kind, tuple[str, ...]] = {
-    "adapter": (ADAPTER_CONFIG, "adapter_model.safetensors", *_RECORDS, *_PROCESSOR),
-    "planner": (
-        *("config.json", "generation_config.json", "model.safetensors.index.json", "*.safetensors"),
-        *(*_RECORDS, *_PROCESSOR),
+    "adapter": (ADAPTER_CONFIG, ADAPTER_WEIGHTS, *_MODEL_FILES),
+    "planner": ("config.json", "generation_config.json", INDEX, "*.safetensors", *_MODEL_FILES),
+    "dataset": (
+        SFT,
+        GRPO,
+        "held_out.jsonl",
+        CARD_JSON,
+        CARD_MD,
+        "config.yaml",
+        "records.jsonl",
+        "prompts.jsonl",
     ),
-    "dataset": (*(SFT, GRPO, HELD_OUT, CARD_JSON, CARD_MD, "config.yaml", "records.jsonl", "prompts.jsonl"),),
     "run": ("config.yaml", "traces.jsonl", "prompts.jsonl", "summary.json", "grades.jsonl"),
 }
-"""Patterns of the files that belong to each kind. Only these go up: what else a folder holds is unknown."""
-
-_REASONS: tuple[tuple[str, str], ...] = (
-    (CARD, "the hub's card is made from the records; edit it on the hub, where edits are kept"),
-    ("checkpoint-*", "a checkpoint of the training, with its optimizer"),
-    ("work", "locks, logs and replies of the commands that made it"),
-    (".cache", "what the hub's client noted about a download"),
-    (VIDEOS, "videos and their subtitles are never uploaded"),
-    *((f"*{ending}", "a video: never uploaded") for ending in (".mp4", ".mkv", ".webm", ".avi", ".mov")),
-    *((f"*{ending}", "subtitles: never uploaded") for ending in (".srt", ".vtt", ".ass")),
-    *((f"*{ending}", "a pickle: loading it runs code") for ending in (".bin", ".pt", ".pth", ".pkl")),
-    ("trainer_state.json", "the trainer's state; what it logged is in the training record"),
-)
+"""Patterns of the files that belong to each kind. Only these go up: what else a folder holds is unknown, or a
+pickle (which runs code where it is loaded), a checkpoint, a log, or a video."""
 
 
 @dataclass(frozen=True)
@@ -70,31 +77,27 @@ class Artefact:
 
     def files(self) -> list[str]:
         """The names of the files that belong to it, in alphabetical order."""
-        names = {path.name for pattern in _FILES[self.kind] for path in self.folder.glob(pattern)}
-        return sorted(name for name in names if (self.folder / name).is_file())
+        paths = (path for pattern in _FILES[self.kind] for path in self.folder.glob(pattern))
+        return sorted({path.name for path in paths if path.is_file()})
 
-    def left_out(self) -> Iterator[tuple[str, str]]:
-        """(name, reason) of the other files and folders in it."""
+    def left_out(self) -> list[str]:
+        """The other files and folders in it, in alphabetical order."""
         belonging = set(self.files())
-        for path in sorted(self.folder.iterdir()):
-            if path.name not in belonging:
-                yield path.name + ("/" if path.is_dir() else ""), self._reason(path.name)
-
-    def _reason(self, name: str) -> str:
-        reasons = (reason for pattern, reason in _REASONS if PurePosixPath(name).match(pattern))
-        return next(reasons, f"no part of {_NOUNS[self.kind]}")
+        others = (path for path in sorted(self.folder.iterdir()) if path.name not in belonging)
+        return [path.name + ("/" if path.is_dir() else "") for path in others]
 
     def json(self, name: str) -> dict[str, Any]:
         """The object in one of its files; empty without the file. Raises ConfigError for a broken one."""
-        return _read_object(self.folder / name)
-
-
-_NOUNS: Mapping[Kind, str] = {
-    "adapter": "an adapter",
-    "planner": "a planner",
-    "dataset": "a dataset",
-    "run": "a run",
-}
+        path = self.folder / name
+        if not path.is_file():
+            return {}
+        try:
+            content = parse_json(path.read_bytes(), infinite=True)
+            if not isinstance(content, dict):
+                raise ValueError("it is no JSON object")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path}: cannot be read ({error}); restore it") from error
+        return content
 
 
 def read_artefact(folder: Path) -> Artefact:
@@ -104,59 +107,45 @@ def read_artefact(folder: Path) -> Artefact:
             f"{folder}: there is no such folder; give that of an adapter, a planner, a dataset or a run"
         )
     if (folder / ADAPTER_CONFIG).is_file():
-        return _checked(Artefact("adapter", folder), ADAPTER_CONFIG, "adapter_model.safetensors")
+        return _checked_model(Artefact("adapter", folder), [ADAPTER_WEIGHTS])
     if (folder / "config.json").is_file():
-        return _checked_model(folder)
-    if (folder / CARD_JSON).is_file() and "about" in _read_object(folder / CARD_JSON):
-        return _checked_dataset(folder)
+        planner = Artefact("planner", folder)
+        parts = planner.json(INDEX).get("weight_map") or {"": "model.safetensors"}
+        return _checked_model(planner, sorted(set(parts.values())))
+    dataset = Artefact("dataset", folder)
+    if "about" in dataset.json(CARD_JSON):
+        if not any((folder / name).is_file() for name in (SFT, GRPO)):
+            raise ConfigError(f"{folder}: has a {CARD_JSON} and neither {SFT} nor {GRPO}; write it again")
+        return dataset
     if (folder / "config.yaml").is_file():
-        return _checked_run(folder)
+        return _checked_run(Artefact("run", folder))
     raise ConfigError(
         f"{folder}: is no adapter ({ADAPTER_CONFIG}), no planner (config.json), no dataset ({CARD_JSON}) and "
         "no run (config.yaml); give the folder that videopro sft, grpo, merge, synthesize or infer wrote"
     )
 
 
-def _checked(artefact: Artefact, *needed: str) -> Artefact:
-    folder = artefact.folder
-    missing = [name for name in needed if not (folder / name).is_file()]
+def _complete(artefact: Artefact, needed: list[str]) -> Artefact:
+    missing = [name for name in needed if not (artefact.folder / name).is_file()]
     if missing:
         raise ConfigError(
-            f"{folder}: looks like {_NOUNS[artefact.kind]}, and {', '.join(missing)} is missing; finish the "
+            f"{artefact.folder}: is of kind {artefact.kind}, and {', '.join(missing)} is missing; finish the "
             "command that writes it"
         )
-    if artefact.repo_type == "model" and not any((folder / name).is_file() for name in _RECORDS):
+    return artefact
+
+
+def _checked_model(artefact: Artefact, weights: list[str]) -> Artefact:
+    if not any((artefact.folder / name).is_file() for name in (MODEL_RECORD, TRAINING_RECORD)):
         raise ConfigError(
-            f"{folder}: has no {MODEL_RECORD} and no {TRAINING_RECORD}, so nothing says how it was trained; "
-            "push what videopro sft, grpo or merge wrote"
+            f"{artefact.folder}: has no {MODEL_RECORD} and no {TRAINING_RECORD}, so nothing says how it was "
+            "trained; push what videopro sft, grpo or merge wrote"
         )
-    return artefact
+    return _complete(artefact, weights)
 
 
-def _checked_model(folder: Path) -> Artefact:
-    artefact = _checked(Artefact("planner", folder), "config.json")
-    index = folder / "model.safetensors.index.json"
-    try:
-        parts = (
-            sorted(set(_read_object(index)["weight_map"].values()))
-            if index.is_file()
-            else ["model.safetensors"]
-        )
-    except (KeyError, AttributeError, TypeError) as error:
-        raise ConfigError(f"{index}: lists no weights ({type(error).__name__}: {error})") from error
-    return _checked(artefact, *map(str, parts))
-
-
-def _checked_dataset(folder: Path) -> Artefact:
-    artefact = Artefact("dataset", folder)
-    rows = [name for name in (SFT, GRPO) if (folder / name).is_file()]
-    if not rows:
-        raise ConfigError(f"{folder}: has a {CARD_JSON} and neither {SFT} nor {GRPO}; write it again")
-    return artefact
-
-
-def _checked_run(folder: Path) -> Artefact:
-    settings = read_yaml(folder / "config.yaml")
+def _checked_run(artefact: Artefact) -> Artefact:
+    folder, settings = artefact.folder, read_yaml(artefact.folder / "config.yaml")
     if "run_key" not in settings:
         raise ConfigError(f"{folder / 'config.yaml'}: has no run_key, so it is not that of a run")
     if "synthesis" in (settings.get("identity") or {}):
@@ -164,20 +153,9 @@ def _checked_run(folder: Path) -> Artefact:
             f"{folder}: is a synthesis without datasets; re-run its videopro synthesize, which writes them "
             "at the end"
         )
+    # A trace that is being written would go up in half.
     if RunFolder(folder).is_running():
         raise ConfigError(
             f"{folder}: a command is answering questions of this run; push it when that is done"
         )
-    return _checked(Artefact("run", folder), "traces.jsonl", "summary.json")
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        content = parse_json(path.read_bytes(), infinite=True)
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}); restore it") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: is no JSON object; restore it")
-    return content
+    return _complete(artefact, ["traces.jsonl", "summary.json"])

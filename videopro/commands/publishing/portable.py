@@ -1,4 +1,4 @@
-"""Texts without what belongs to one machine: folders, and addresses of its network.
+"""An artefact's files as they go up: texts without the paths and addresses of this machine, none with a key.
 
 Videos are named below `videos/`, wherever they lie here, so that another machine can put them there. Other
 absolute paths are reduced to their last part, and addresses that only this network knows to localhost.
@@ -6,94 +6,110 @@ absolute paths are reduced to their last part, and addresses that only this netw
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import Any
 
-from videopro.commands.publishing.artefacts import VIDEOS
-from videopro.storage import parse_json
+from huggingface_hub import get_token
+
+from videopro.commands.publishing.artefacts import CARD_JSON, CARD_MD, VIDEOS, Artefact
+from videopro.errors import ConfigError
+from videopro.storage import read_json_lines
+
+_TEXTS = (".json", ".jsonl", ".yaml", ".md", ".txt", ".jinja")
+_VERBATIM = ("tokenizer.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json")
+"""Texts of the tokenizer: whatever looks like a path in them is a part of the vocabulary."""
 
 _ROOTS = (
     *("home", "root", "Users", "mnt", "data", "tmp", "var", "opt", "srv", "media", "scratch", "work", "nfs"),
     *("workspace", "storage", "usr", "gpfs", "lustre", "project", "projects", "private", "dev/shm", "net"),
 )
-_PATH = re.compile(rf"(?<![\w.~/:<-])/(?:{'|'.join(_ROOTS)})(?:/[^\s\"'\\,;:()<>|\[\]]+)+")
-"""An absolute path inside a text, such as a message."""
-_WHOLE_PATH = re.compile(r'(?<=")(?:/[^"\\\s/]+){2,}/?(?=")')
-"""A JSON text that is nothing but an absolute path."""
-_ABSOLUTE = re.compile(r"(?:/[^/\n]+){2,}/?|~/[^\n]+")
+_PART = r'(?:[^"\\\s/]|\\u[0-9a-f]{4})+'
+_PATH = re.compile(
+    rf"""
+      (?<=")(?:~|/{_PART})(?:/{_PART})+/?(?=")  # all of a JSON text
+    | (?<=[:-]\ )(?:~|/[^\s"'/]+)(?:/[^\s"'/]+)+/?$  # all of a value of YAML
+    | (?<![\w.~/:<-])/(?:{"|".join(_ROOTS)})(?:/[^\s"'\\,;:()<>|\[\]]+)+  # inside a message
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+"""An absolute path of two parts at least: a single one may be a token, such as /think."""
 _ADDRESS = re.compile(r"(?P<scheme>https?://)(?P<host>\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _LOCAL_ENDINGS = (".local", ".internal", ".lan", ".localdomain", ".home", ".corp", ".intranet")
 
 
-class Portable:
-    """Replaces paths and addresses in texts, and counts what it replaced."""
+@dataclass(frozen=True)
+class StagedFile:
+    """A file that goes up. `text`: its content, if that differs from the file's own."""
 
-    def __init__(self, videos: Iterable[str]) -> None:
-        """`videos`: absolute paths of video and subtitle files."""
-        self.counts: Counter[str] = Counter()
-        self._replaced = _variants(_video_folders(videos))
-        longest = sorted(self._replaced, key=len, reverse=True)
-        self._paths = re.compile("|".join(map(re.escape, longest))) if longest else None
+    source: Path
+    text: str | None = None
 
-    def json_lines(self, text: str) -> str:
-        """JSON lines for another machine; other bytes than those of paths and addresses stay as they are."""
-        return _WHOLE_PATH.sub(self._last_part, self.text(text))
+    @property
+    def name(self) -> str:
+        """Its name in the repository."""
+        return self.source.name
 
-    def text(self, text: str) -> str:
-        """The text for another machine."""
-        if self._paths is not None:
-            text = self._paths.sub(self._replace, text)
-        text = _PATH.sub(self._last_part, text)
-        return _ADDRESS.sub(self._public_address, text)
-
-    def value(self, value: Any) -> Any:
-        """A value of YAML or JSON for another machine."""
-        if isinstance(value, Mapping):
-            return {
-                self.text(key) if isinstance(key, str) else key: self.value(each)
-                for key, each in value.items()
-            }
-        if isinstance(value, list | tuple):
-            return [self.value(each) for each in value]
-        if not isinstance(value, str):
-            return value
-        text = self.text(value)
-        # A folder below a root that `_ROOTS` does not list. A single part may be a token, such as /think.
-        if text == value and _ABSOLUTE.fullmatch(value):
-            self.counts["paths"] += 1
-            return PurePath(value).name
-        return text
-
-    def _replace(self, match: re.Match[str]) -> str:
-        self.counts["paths"] += 1
-        return self._replaced[match[0]]
-
-    def _last_part(self, match: re.Match[str]) -> str:
-        self.counts["paths"] += 1
-        return PurePath(match[0]).name
-
-    def _public_address(self, match: re.Match[str]) -> str:
-        if _is_public(match["host"]):
-            return match[0]
-        self.counts["addresses"] += 1
-        return f"{match['scheme']}localhost"
-
-
-def named_files(lines: Iterable[bytes]) -> Iterator[str]:
-    """The paths of videos and subtitles in rows of a dataset, or in traces."""
-    for line in lines:
+    def read(self) -> str:
+        """The text that goes up. Raises ConfigError."""
         try:
-            row = parse_json(line) if line.strip() else None
-        except ValueError:
-            continue
-        if not isinstance(row, dict):
-            continue
+            return self.source.read_text(encoding="utf-8") if self.text is None else self.text
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self.source}: cannot be read as text ({error}); restore it") from error
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.source.stat().st_size if self.text is None else len(self.text.encode())
+
+
+def stage(artefact: Artefact, names: Mapping[str, str]) -> list[StagedFile]:
+    """The files of an artefact as they go up; writes nothing. `names`: further texts of this machine, and
+    what stands for each of them. Raises VideoProError for a row that is no JSON, and naming all secrets if
+    there are any."""
+    rows = [artefact.folder / name for name in artefact.files() if name.endswith(".jsonl")]
+    videos = {path for file in rows for path in named_files(file) if path.startswith("/")}
+    names = {**names, **video_folders(videos)}
+    staged = []
+    digests: dict[str, str] = {}
+    for name in artefact.files():
+        file = StagedFile(artefact.folder / name)
+        if file.source.suffix in _TEXTS and name not in _VERBATIM:
+            before = file.read()
+            after = portable(before, names)
+            # Byte for byte the same where nothing changes.
+            if after != before:
+                file = replace(file, text=after)
+                digests[_digest(before)] = _digest(after)
+        staged.append(file)
+    # The data card names the rows as they go up.
+    staged = [_with_digests(file, digests) if file.name in (CARD_JSON, CARD_MD) else file for file in staged]
+    # Last: a replacement may also have removed one.
+    refuse_secrets((file.source, file.read()) for file in staged if file.source.suffix in _TEXTS)
+    return staged
+
+
+def portable(text: str, names: Mapping[str, str]) -> str:
+    """The text for another machine. `names`: texts of this machine, and what stands for each of them."""
+    if names:
+        escaped = _with_escapes(names)
+        known = re.compile("|".join(map(re.escape, sorted(escaped, key=len, reverse=True))))
+        text = known.sub(lambda match: escaped[match[0]], text)
+    text = _PATH.sub(lambda match: PurePath(match[0]).name, text)
+    return _ADDRESS.sub(
+        lambda match: match[0] if _is_public(match["host"]) else f"{match['scheme']}localhost", text
+    )
+
+
+def named_files(rows: Path) -> Iterator[str]:
+    """The paths of videos and subtitles in rows of a dataset, or in traces. Raises DatasetError for a row
+    that is no JSON object."""
+    for _, _, row in read_json_lines(rows, "JSON lines"):
         video, videos = row.get("video"), row.get("videos")
         named = [video, row.get("subtitles"), *(videos if isinstance(videos, list) else ())]
         if isinstance(video, dict):
@@ -101,7 +117,7 @@ def named_files(lines: Iterable[bytes]) -> Iterator[str]:
         yield from (name for name in named if isinstance(name, str) and name)
 
 
-def _video_folders(paths: Iterable[str]) -> dict[str, str]:
+def video_folders(paths: Iterable[str]) -> dict[str, str]:
     """For each folder of videos, its name below `videos/`: that of its path which the folders do not have in
     common. Where they have no more in common than the root or the folders of users, they are numbered."""
     files = sorted(set(paths))
@@ -120,13 +136,13 @@ def _video_folders(paths: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _variants(names: Mapping[str, str]) -> dict[str, str]:
+def _with_escapes(names: Mapping[str, str]) -> dict[str, str]:
     """The texts and their forms inside JSON, with letters that are not ASCII escaped or not."""
-    variants = dict(names)
+    forms = dict(names)
     for text, name in names.items():
         for ascii in (True, False):
-            variants[json.dumps(text, ensure_ascii=ascii)[1:-1]] = json.dumps(name, ensure_ascii=ascii)[1:-1]
-    return variants
+            forms[json.dumps(text, ensure_ascii=ascii)[1:-1]] = json.dumps(name, ensure_ascii=ascii)[1:-1]
+    return forms
 
 
 def _is_public(host: str) -> bool:
@@ -138,3 +154,53 @@ def _is_public(host: str) -> bool:
     except ValueError:
         return "." in host and not host.endswith(_LOCAL_ENDINGS)
     return address.is_loopback or address.is_global
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _with_digests(file: StagedFile, digests: Mapping[str, str]) -> StagedFile:
+    text = file.read()
+    for before, after in digests.items():
+        text = text.replace(before, after)
+    return file if text == file.read() else replace(file, text=text)
+
+
+# ---- keys that must not go up ------------------------------------------------------------------------------
+
+_KEY_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
+_SHORTEST_KEY = 12
+"""A shorter value of such a variable may stand in a text by chance."""
+_SECRETS: Mapping[str, re.Pattern[str]] = {
+    "a token of the hub": re.compile(r"\bhf_[A-Za-z0-9]{30,}\b"),
+    "a key of an API": re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"),
+    "a key of AWS": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    "a token of GitHub": re.compile(r"\b(?:ghp|gho|ghs|ghu|github_pat)_[A-Za-z0-9_]{30,}\b"),
+    "a key of Google": re.compile(r"\bAIza[0-9A-Za-z_-]{35}"),
+    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "an address with a password": re.compile(r"[a-z][a-z0-9+.-]*://[^\s/:@\"']+:[^\s/@\"']+@"),
+    "an Authorization header": re.compile(r"(?i)\bauthorization\W{1,6}(?:bearer|basic) [a-z0-9+/_=.-]{8,}"),
+}
+
+
+def refuse_secrets(texts: Iterable[tuple[Path, str]]) -> None:
+    """Raise ConfigError, naming all, if there are secrets in (file, text) that would go up: the values of
+    this environment's keys, and what looks like a key. No part of one is shown."""
+    keys = {f"the value of {name}": key for name, key in os.environ.items() if name.endswith(_KEY_ENDINGS)}
+    keys["the token of the hub"] = get_token() or ""
+    patterns = {
+        name: re.compile(re.escape(key.strip()))
+        for name, key in keys.items()
+        if len(key.strip()) >= _SHORTEST_KEY
+    }
+    lines = []
+    for path, text in texts:
+        matches = ((pattern.search(text), name) for name, pattern in {**patterns, **_SECRETS}.items())
+        spans = sorted((match.start(), name) for match, name in matches if match is not None)
+        lines += [f"{path}, line {text.count(chr(10), 0, start) + 1}: {name}" for start, name in spans]
+    if lines:
+        raise ConfigError(
+            f"nothing was pushed, as secrets would go up: {'; '.join(lines)}; remove them there, and replace "
+            "the keys, which others may have read"
+        )

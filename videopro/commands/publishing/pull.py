@@ -5,36 +5,33 @@ commands read.
     videopro pull mina/programs@v1 programs --videos /data/cg_bench/videos
 
 Every file is compared with the hub's checksum, and the folder is read as the other commands will. If it is
-stopped, re-run it: what is there is not downloaded again. With HF_HUB_OFFLINE=1, the hub's cache on this
-machine is taken.
+stopped, re-run it: what is there is not downloaded again.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from huggingface_hub import HfApi, constants, snapshot_download
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from huggingface_hub import HfApi, get_token
 
-from videopro import __version__
-from videopro.cli import CommandLine, check_connections, exit_status, setting
-from videopro.commands.publishing.artefacts import Artefact, RepoType, read_artefact
-from videopro.commands.publishing.hub_errors import asking_hub
-from videopro.commands.publishing.names import split_name
-from videopro.commands.publishing.pulled import check_readable, next_commands
-from videopro.commands.publishing.pulled_videos import put_videos
+from videopro import __version__, benchmarks
+from videopro.backbones import read_model_record
+from videopro.benchmarks import BENCHMARKS
+from videopro.cli import CommandLine, exit_status, read_yaml, setting
+from videopro.commands.publishing.artefacts import VIDEOS, Artefact, RepoType, read_artefact
+from videopro.commands.publishing.card import base_name, train_commands, use_command
+from videopro.commands.publishing.hub import asking_hub, check_hub, split_name
+from videopro.commands.publishing.portable import named_files
 from videopro.errors import ConfigError, writing
+from videopro.runs import RunFolder
 
 _AGAIN = "; re-run the same command: what is there is not downloaded again"
 _METADATA = Path(".cache") / "huggingface"
 """Where the hub's client notes what it downloaded into a folder."""
-_NAMED = 3
-"""How many files a message names."""
 
 
 @dataclass(frozen=True)
@@ -67,33 +64,42 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def pull(config: PullConfig) -> Artefact:
     """Download, check, and return what is there. Raises VideoProError."""
-    name, revision = split_name(config.repo, revision=True)
+    name, revision = split_name(config.repo)
     if config.videos is not None and not config.videos.is_dir():
         raise ConfigError(f"--videos {config.videos}: there is no such folder")
-    _check_folder(config.folder)
-    if constants.HF_HUB_OFFLINE:
-        _copy_cached(config, name, revision)
-    else:
-        check_connections(constants.ENDPOINT)
-        _download(config, name, revision)
+    if config.folder.exists() and not config.folder.is_dir():
+        raise ConfigError(f"{config.folder}: is a file; name a folder")
+    # Files of another origin would be taken for what was pulled.
+    if config.folder.is_dir() and any(config.folder.iterdir()) and not (config.folder / _METADATA).is_dir():
+        raise ConfigError(f"{config.folder}: has files of another origin; name a new folder")
+    check_hub(get_token(), needed=False)
+    _download(config, name, revision)
     artefact = read_artefact(config.folder)
-    check_readable(artefact)
-    put_videos(artefact, config.videos)
+    # Read as the commands do that use it: a later version may have written it.
+    if artefact.kind == "run":
+        RunFolder(artefact.folder).read()
+    elif artefact.repo_type == "model":
+        read_model_record(artefact.folder)
+    if artefact.repo_type == "dataset":
+        _put_videos(artefact, config.videos)
     return artefact
 
 
-def _check_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder}: is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _METADATA).is_dir():
-        raise ConfigError(f"{folder}: has files of another origin; name a new folder")
+def next_commands(artefact: Artefact) -> list[str]:
+    """Commands to try on it."""
+    folder = str(artefact.folder)
+    if artefact.kind == "run":
+        return [f"videopro view {folder} --open", f"videopro report {folder} --output report"]
+    if artefact.kind == "dataset":
+        return train_commands(folder, artefact.files())
+    return [use_command(artefact, folder, base_name(artefact))]
 
 
 def _download(config: PullConfig, name: str, revision: str | None) -> None:
     api = HfApi(library_name="videopro", library_version=__version__)
     folder = config.folder
     with asking_hub(name, revision, again=_AGAIN):
-        repo_type = config.repo_type or _repo_type(api, name, revision)
+        repo_type = config.repo_type or _repo_type(api, name)
         # One commit for all that follows: a push may come in between.
         commit = api.repo_info(name, repo_type=repo_type, revision=revision).sha
         with writing(str(folder), folder.parent, then="re-run the command, or name another folder"):
@@ -102,64 +108,66 @@ def _download(config: PullConfig, name: str, revision: str | None) -> None:
     damaged = [*(each["path"] for each in checked.mismatches), *checked.missing_paths]
     if damaged:
         raise ConfigError(
-            f"{folder}: {_enumeration(damaged)} not as {name} has it: delete {folder}, and pull again"
+            f"{folder}: not as {name} has it: {', '.join(damaged)}; delete {folder}, and pull again"
         )
-    # The client leaves files alone that an earlier commit had.
-    extra = [path for path in checked.extra_paths if "/" not in path]
-    if extra:
-        print(f"{folder} also has {', '.join(extra[:_NAMED])}, which {name} does not have", file=sys.stderr)
 
 
-def _enumeration(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    return f"{', '.join(paths[:_NAMED])}{more} {'is' if len(paths) == 1 else 'are'}"
-
-
-def _repo_type(api: HfApi, name: str, revision: str | None) -> RepoType:
+def _repo_type(api: HfApi, name: str) -> RepoType:
     """Whether the repository is of a model or of a dataset. Raises ConfigError if both exist."""
-    types: list[RepoType] = []
-    missing: RepositoryNotFoundError | None = None
-    for repo_type in ("model", "dataset"):
-        try:
-            api.repo_info(name, repo_type=repo_type, revision=revision)
-            types.append(repo_type)
-        except GatedRepoError:
-            raise
-        except RepositoryNotFoundError as error:
-            missing = error
+    kinds: tuple[RepoType, RepoType] = ("model", "dataset")
+    types = [kind for kind in kinds if api.repo_exists(name, repo_type=kind)]
     if len(types) == 2:
         raise ConfigError(f"the hub has a model and a dataset {name}; give --repo-type model or dataset")
-    if not types and missing is not None:
-        raise missing
-    return types[0]
+    # One that does not exist is asked for once more, which says why.
+    return types[0] if types else "model"
 
 
-def _copy_cached(config: PullConfig, name: str, revision: str | None) -> None:
-    """Copy what the hub's cache has."""
-    types: tuple[RepoType, ...] = (config.repo_type,) if config.repo_type else ("model", "dataset")
-    problem: ConfigError | None = None
-    for repo_type in types:
-        try:
-            with asking_hub(name, revision):
-                cached = snapshot_download(
-                    name, repo_type=repo_type, revision=revision, local_files_only=True
-                )
-        except ConfigError as error:
-            problem = error
-            continue
-        with writing(
-            str(config.folder), config.folder.parent, then="re-run the command, or name another folder"
-        ):
-            # The cache has links to its blobs; a copy outlives it.
-            shutil.copytree(cached, config.folder, dirs_exist_ok=True)
+# ---- videos ------------------------------------------------------------------------------------------------
+
+
+def _put_videos(artefact: Artefact, videos: Path | None) -> None:
+    """Link the folder that rows and traces name their videos in to `videos`, or to those that their
+    benchmark draws. Prints what is not there. Raises ConfigError if the folder is in the way."""
+    prefix = f"{VIDEOS}/"
+    named = {name for rows in artefact.folder.glob("*.jsonl") for name in named_files(rows)}
+    names = sorted(name.removeprefix(prefix) for name in named if name.startswith(prefix))
+    if not names:
+        return
+    source = videos.resolve() if videos is not None else _drawn_videos(artefact, names)
+    link = artefact.folder / VIDEOS
+    if source is not None:
+        if link.exists() and not link.is_symlink():
+            raise ConfigError(
+                f"{link}: is a folder; remove it, or put the videos there and leave --videos out"
+            )
+        link.unlink(missing_ok=True)
+        link.symlink_to(source, target_is_directory=True)
+    missing = [name for name in names if not (link / name).is_file()]
+    if missing:
+        fix = "put them there" if link.exists() else "re-run with --videos FOLDER, or put them there"
         print(
-            f"HF_HUB_OFFLINE is set: {name} is taken from the hub's cache, and not compared with the hub",
+            f"{len(missing)} of {len(names)} videos and subtitles are not in {link}, such as {missing[0]}: "
+            f"{fix}",
             file=sys.stderr,
         )
-        return
-    assert problem is not None
-    raise problem
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _drawn_videos(artefact: Artefact, names: Sequence[str]) -> Path | None:
+    """The folder of the videos that a benchmark draws, if they are missing; None for other videos."""
+    config = read_yaml(artefact.folder / "config.yaml") if (artefact.folder / "config.yaml").is_file() else {}
+    source = str(config.get("benchmark") or config.get("source"))
+    if source not in BENCHMARKS or BENCHMARKS[source].needs_root:
+        return None
+    identity: dict[str, Any] = config.get("identity") or {}
+    about = identity.get("protocol") or identity.get("synthesis") or {}
+    split = about.get("split") or "test"
+    drawn = benchmarks.load(source, split=split, world_seed=config.get("world_seed"))
+    if drawn.version != about.get("version"):
+        print(f"its videos are of another version of {source} ({about.get('version')})", file=sys.stderr)
+        return None
+    # A video and its subtitles have one stem.
+    stems = {Path(name).stem for name in names}
+    items = [item for item in drawn.items if item.video.stem in stems]
+    if items and drawn.fetch is not None:
+        drawn.fetch(items)
+    return items[0].video.parent.resolve() if items else None

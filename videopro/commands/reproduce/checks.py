@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from videopro.cli import Need, cache_root, check_key, check_needs, folder_problem, install, is_installed
-from videopro.commands.doctor.findings import Finding, State, size
+from videopro.commands.doctor import Finding, State, size
 from videopro.commands.reproduce.estimates import Size
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from videopro.cli import CommandLine, exit_status
-from videopro.commands.doctor.command import show
-from videopro.commands.doctor.machine import visible_gpus
+from videopro.commands.doctor import show, visible_gpus
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.estimates import estimates, size_of
 from videopro.commands.reproduce.expected import expected_of_synthesis

@@ -22,7 +22,7 @@ class LvAgentSettings(AgentSettings):
         default=(), metadata=setting(f"2 to {MOST_AGENTS} different models: {ROLE_HELP}")
     )
     team: Path | None = field(
-        default=None, metadata=setting("team file of videopro.select_agents, instead of agents")
+        default=None, metadata=setting("team file of videopro select-agents, instead of agents")
     )
     frames: int = field(
         default=16, metadata=setting("frames of the second look, for the answer", client="less")
@@ -50,7 +50,7 @@ class LvAgentSettings(AgentSettings):
             both = ", not both" if self.agents else ""
             raise ConfigError(
                 f"lvagent: name the agents (agents=[A, B, C], 2 to {MOST_AGENTS}) or a team file of "
-                f"videopro.select_agents (team=FILE){both}"
+                f"videopro select-agents (team=FILE){both}"
             )
         if self.agents:
             check_agents(self.agents)

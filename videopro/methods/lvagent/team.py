@@ -1,4 +1,4 @@
-"""The team file: which agents answer, chosen by pseudo-labels (`videopro.select_agents` writes it)."""
+"""The team file: which agents answer, chosen by pseudo-labels (`videopro select-agents` writes it)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def read_team(path: Path) -> Team:
         first = error.errors(include_url=False, include_input=False)[0]
         location = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"{path}: is not a team file of videopro.select_agents ({location}: {first['msg']})"
+            f"{path}: is not a team file of videopro select-agents ({location}: {first['msg']})"
         ) from error
     cost = team.cost
     spent = Cost(cost.seconds, {}, cost.frames, cost.calls, cost.tokens_in, cost.tokens_out)

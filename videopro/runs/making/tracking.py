@@ -115,7 +115,7 @@ TRACKERS: dict[str, type[_Tracker]] = {"wandb": _Wandb, "trackio": _Trackio, "te
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Raise ConfigError for an unknown tracker; what they need is in `videopro.cli.trackers`."""
+    """Raise ConfigError for an unknown tracker; what they need is in `videopro.cli.needs`."""
     for name in names:
         if name not in TRACKERS:
             raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")

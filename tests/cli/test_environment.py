@@ -32,22 +32,14 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
-        ("HTTPS_PROXY", "ftp://proxy:21", "HTTPS_PROXY is ftp://proxy:21: a proxy's address begins with"),
-        (
-            "https_proxy",
-            "socks4://proxy:1080",
-            "https_proxy is socks4://proxy:1080: a proxy's",
-        ),
-        (
-            "HTTP_PROXY",
-            "http://proxy:99999",
-            "HTTP_PROXY is http://proxy:99999: it has no valid",
-        ),
-        ("HTTP_PROXY", "http://:3128", "it has no valid host and port"),
+        ("HTTPS_PROXY", "ftp://proxy:21", "HTTPS_PROXY is ...: it is no address of a proxy, as in"),
+        ("https_proxy", "socks4://proxy:1080", "https_proxy is ...: it is no address of a proxy"),
+        ("HTTP_PROXY", "http://proxy:99999", "HTTP_PROXY is ...: it is no address of a proxy"),
+        ("HTTP_PROXY", "http://:3128", "it is no address of a proxy"),
         ("ALL_PROXY", "http://[::1", "ALL_PROXY is ...: it is no address of a proxy"),
-        ("ALL_PROXY", "http://me:secret@proxy:port", "ALL_PROXY is http://proxy:port: it has no valid host"),
+        ("ALL_PROXY", "http://me:secret@proxy:port", "ALL_PROXY is ...: it is no address of a proxy"),
         ("SSL_CERT_FILE", "/missing.pem", "SSL_CERT_FILE is /missing.pem: there is no such file"),
-        ("SSL_CERT_FILE", "/", "SSL_CERT_FILE is /: it is no file"),
+        ("SSL_CERT_FILE", "/", "SSL_CERT_FILE is /: there is no such file"),
         ("SSL_CERT_FILE", __file__, "it holds no certificates; name a file of certificates"),
         ("SSL_CERT_DIR", "/missing", "SSL_CERT_DIR is /missing: there is no such folder"),
     ],
@@ -105,21 +97,15 @@ def test_good_certificates_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     check_connections("https://example.org/v1")
 
 
+_UNSENDABLE = "it has a space, a line break or another character that no header can carry"
+
+
 @pytest.mark.parametrize(
     ("key", "problem"),
     [
-        ("sk-abc\n", ""),
-        ("  sk-abc ", ""),
-        ("", ""),
-        ("Basic dXNlcjpwdw==", ""),
-        ("sk-ab\nc", "it has a line break in the middle"),
-        ("sk-ab\r\nX-Other: c", "it has a line break in the middle"),
-        ("sk-ab c", "it has a space in the middle"),
-        ("sk-ab\tc", "it has a space in the middle"),
-        ("schlüssel", "it has a character that is not ASCII"),
-        ("sk-ab\u200b", "it has a character that is not ASCII"),
-        ("sk-ab\x00c", "it has a control character"),
-        ("sk-ab\x1bc", "it has a control character"),
+        *((key, "") for key in ("sk-abc\n", "  sk-abc ", "", "Basic dXNlcjpwdw==")),
+        *((key, _UNSENDABLE) for key in ("sk-ab\nc", "sk-ab\r\nX-Other: c", "sk-ab c", "sk-ab\tc")),
+        *((key, _UNSENDABLE) for key in ("schlüssel", "sk-ab\u200b", "sk-ab\x00c", "sk-ab\x1bc")),
         ('"sk-abc"', "it is in quotation marks"),
     ],
     ids=repr,

@@ -13,26 +13,36 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from videopro.backbones import MODELS, check_scope
-from videopro.cli import CommandLine, Counter, check_needs, exit_status, setting
-from videopro.commands.index.cluster import index_on_cluster
-from videopro.commands.index.precision import tell_precision
-from videopro.commands.unprepared import Unprepared
-from videopro.commands.video_files import VIDEOS_HELP, named_videos
-from videopro.engine import Walk, shard
-from videopro.engine.cluster import ENGINE, RAY, read_ray_settings
-from videopro.errors import ConfigError, VideoError
+from videopro.cli import CommandLine, Counter, check_needs, exit_status, setting, trim_heap
+from videopro.commands.video_files import VIDEOS_HELP, Unprepared, named_videos
+from videopro.engine import CrashRecord, Unit, Walk, shard
+from videopro.engine.cluster import ENGINE, RAY, Cluster, RaySettings, WorkerPool, read_ray_settings
+from videopro.errors import ConfigError, NativeError, RunError, VideoError, unexpected_as
 from videopro.modules import cache_need, part_needs
-from videopro.modules.models.encoders import AUTO_DTYPE, BATCH_SIZE, VideoTextEncoder, load_encoder
-from videopro.modules.search import CLIP_SECONDS, IndexBusy, build_index, clip_bounds, index_path
+from videopro.modules.models.encoders import (
+    AUTO_DTYPE,
+    BATCH_SIZE,
+    VideoTextEncoder,
+    load_encoder,
+    resolve_dtype,
+)
+from videopro.modules.search import (
+    CLIP_SECONDS,
+    IndexBusy,
+    build_index,
+    clip_bounds,
+    default_root,
+    index_path,
+)
 from videopro.video import NEAREST_INTACT_HELP, Video, check_nearest_intact
 
 # Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
@@ -126,14 +136,7 @@ def index(config: IndexConfig) -> int:
             raise ConfigError("--device: Ray gives each worker its device; leave it out")
         if config.query is not None:
             raise ConfigError("--query: searches on this machine; leave out --engine ray")
-        failed = index_on_cluster(
-            paths,
-            load,
-            shares,
-            clip_seconds=config.clip_seconds,
-            root=config.root,
-            nearest_intact=config.nearest_intact,
-        )
+        failed = index_on_cluster(paths, load, shares, config)
     else:
         loaded = load()
         failed = index_videos(paths, loaded, config)
@@ -186,7 +189,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                     counter.update(done, total)
 
             try:
-                lines = index_video(path, encoder, config, progress)
+                indexed = index_video(path, encoder, config, progress, wait=False)
             except IndexBusy:
                 walk.put_off(path)
                 return True
@@ -205,7 +208,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
             else:
                 unindexed.prepared()
                 # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
-                print("\n".join(lines), file=sys.stdout if out.isatty() else out, flush=True)
+                print(indexed.text, file=sys.stdout if out.isatty() else out, flush=True)
             if len(paths) > 1:
                 counter.advance()
             return True
@@ -224,25 +227,129 @@ class _Stopped(Exception):
     """The command ends before this video is done."""
 
 
+@dataclass(frozen=True)
+class Indexed:
+    """An index that is there now."""
+
+    where: Path
+    text: str
+    """What to print about it: its clips, the seconds that it took, its file, and what a query met."""
+
+
 def index_video(
     path: Path,
     encoder: VideoTextEncoder,
     config: IndexConfig,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[str]:
-    """Index one video, and return the lines to print about it. `progress`: see `build_index`. Raises
-    IndexBusy while another process is at it, VideoError if it cannot be read, and VideoProError."""
+    *,
+    wait: bool = True,
+) -> Indexed:
+    """Index one video. `progress`, `wait`: see `build_index`. Raises IndexBusy while another process is at it
+    and it does not wait, VideoError if it cannot be read, and VideoProError."""
     video, began = Video.open(path, nearest_intact=config.nearest_intact), time.monotonic()
     seconds, root = config.clip_seconds, config.root
-    clip_index = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=False)
+    index = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=wait)
     where = index_path(video, encoder, clip_seconds=seconds, root=root)
-    lines = [f"{path}: {len(clip_index.clips)} clips, {time.monotonic() - began:.1f} s, {where}"]
+    lines = [f"{path}: {len(index.clips)} clips, {time.monotonic() - began:.1f} s, {where}"]
     if config.query is not None:
-        for number, score in clip_index.search(config.query, config.top_k):
-            start, end = clip_index.clips[number]
+        for number, score in index.search(config.query, config.top_k):
+            start, end = index.clips[number]
             lines.append(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
-    return lines
+    return Indexed(where, "\n".join(lines))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def tell_precision(encoder: Mapping[str, object]) -> None:
+    """Say on stderr how runs read indexes of an encoder with this identity, if runs on this machine would
+    not read them by themselves: the precision is part of what an index is known by."""
+    dtype = encoder["dtype"]
+    if dtype != resolve_dtype(AUTO_DTYPE):
+        print(
+            f"runs read indexes in {dtype} with encoder_dtype={dtype} only (videopro infer "
+            f"--options encoder_dtype={dtype}, videopro synthesize --encoder-dtype {dtype})",
+            file=sys.stderr,
+        )
+
+
+# ---- on a Ray cluster: workers that hold the encoder each take one video after the other -------------------
+
+
+@dataclass(frozen=True)
+class VideoFile:
+    """A video to index, as a worker's item."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """Its path, which names it."""
+        return str(self.path)
+
+    @property
+    def video_key(self) -> str:
+        """The same: a unit is one video."""
+        return self.id
+
+
+class IndexingWorker:
+    """Indexes videos on a node. `load` makes the encoder."""
+
+    in_flight = IN_FLIGHT
+
+    def __init__(self, load: Callable[[], VideoTextEncoder]) -> None:
+        self._encoder = load()
+
+    def identity(self) -> dict[str, object]:
+        """The encoder's."""
+        return dict(self._encoder.identity())
+
+    def work(
+        self, config: IndexConfig, items: Sequence[VideoFile]
+    ) -> Iterator[tuple[str, Indexed | VideoError | NativeError]]:
+        """The index of each video, or why there is none."""
+        for item in items:
+            try:
+                with unexpected_as(NativeError):
+                    indexed = index_video(item.path, self._encoder, config)
+                yield item.id, indexed
+            except (VideoError, NativeError) as error:
+                yield item.id, error
+            trim_heap()
+
+
+def index_on_cluster(
+    paths: Sequence[Path], load: Callable[[], VideoTextEncoder], shares: RaySettings, config: IndexConfig
+) -> int:
+    """Index these videos on the cluster at RAY_ADDRESS, and return how many could not be indexed, each with a
+    line on stderr. The indexes are files of their own in a folder that all nodes share. Raises VideoProError,
+    also if an index is not where this machine sees it."""
+    # The default folder of this machine, for all nodes.
+    config = replace(config, root=config.root or default_root())
+    work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
+    failed, unindexed = 0, Unprepared("indexed")
+    with Counter("indexing", len(paths)) as counter, Cluster() as cluster:
+        pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
+        with WorkerPool(cluster, partial(IndexingWorker, load), shares, most=len(work)) as pool:
+            identity = pool.start()
+            # No file remembers crashes: the next command tries the video again.
+            for results, given_up in pool.run(work, config, CrashRecord.empty(), lambda ids, reason: None):
+                for name, result in results:
+                    if isinstance(result, VideoError):
+                        print(f"error: {result}", file=sys.stderr)
+                        failed += 1
+                    elif isinstance(result, NativeError):
+                        unindexed.tell(Path(name), result)
+                        failed += 1
+                    elif not result.where.exists():
+                        raise RunError(
+                            f"{name}: its index was written to {result.where} on its node, where this "
+                            "machine does not see it; give --root, a folder that all nodes share"
+                        )
+                    else:
+                        unindexed.prepared()
+                        print(result.text)
+                for item, reason in given_up:
+                    print(f"error: {item.path}: given up, because {reason}, twice", file=sys.stderr)
+                    failed += 1
+                counter.advance(len(results) + len(given_up))
+    tell_precision(identity)
+    return failed

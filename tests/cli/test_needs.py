@@ -10,10 +10,10 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from videopro.cli import REQUESTS_CERTIFICATES, Need, check_needs, folder_problem, hub, requirements, trackers
+from videopro.cli import Need, check_needs, folder_problem, is_hub_name, needs, wandb_problem
 from videopro.commands.ask.command import main as ask
 from videopro.commands.compare import main as compare
-from videopro.commands.index.command import main as index
+from videopro.commands.index import main as index
 from videopro.commands.infer import main as infer
 from videopro.data_synthesis.run import main as synthesize
 from videopro.errors import ConfigError
@@ -32,10 +32,10 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     loaded: list[str] = []
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub, "_refusal", lambda name, headers: "the hub cannot be reached (no network)")
+    monkeypatch.setattr(needs, "_refusal", lambda name, headers: "the hub cannot be reached (no network)")
     lacking = ("sentence_transformers", "wandb", "timm")
-    monkeypatch.setattr(requirements, "is_installed", lambda package: package not in lacking)
-    monkeypatch.setattr(trackers, "wandb_problem", lambda: "no key")
+    monkeypatch.setattr(needs, "is_installed", lambda package: package not in lacking)
+    monkeypatch.setattr(needs, "wandb_problem", lambda: "no key")
     monkeypatch.setattr("transformers.AutoModelForImageTextToText.from_pretrained", loaded.append)
     monkeypatch.setattr("videopro.modules.loading.ModuleModels._once", lambda *given: loaded.append("part"))
     return loaded
@@ -154,11 +154,11 @@ def test_a_merged_planner_answers_with_what_its_base_has(nothing_here: list[str]
     from videopro.backbones import read_spec
 
     (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": "pocket"}}))
-    needs = adapted("videopro").needs(read_spec(str(tmp_path)))
-    assert [need for need in needs if need.hub] == []
+    required = adapted("videopro").needs(read_spec(str(tmp_path)))
+    assert [need for need in required if need.hub] == []
     (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": MODEL}}))
-    needs = adapted("videopro").needs(read_spec(str(tmp_path)))
-    assert [need.hub for need in needs if need.hub] == list(PARTS)
+    required = adapted("videopro").needs(read_spec(str(tmp_path)))
+    assert [need.hub for need in required if need.hub] == list(PARTS)
 
 
 def test_servers_are_checked_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_servers_are_checked_without_being_asked(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError) as raised:
         check_needs([Need("model server:m", url="https://localhost:9/v1", key="MY_KEY")])
     assert "SSL_CERT_FILE is /missing.pem" in str(raised.value)
-    assert "MY_KEY cannot be sent: it has a space" in str(raised.value)
+    assert "MY_KEY cannot be sent: it has a space, a line break" in str(raised.value)
 
 
 def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -184,17 +184,18 @@ def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
             return type("Reply", (), {"status_code": statuses[name]})
 
     monkeypatch.setattr(huggingface_hub, "get_session", Session)
-    told = hub.refusals(statuses)
+    told = needs.refusals(statuses)
     assert list(told) == ["a/gated", "a/none"]
     assert "licence" in told["a/gated"]
     monkeypatch.setenv("HF_TOKEN", "schl\u00fcssel")
     assert (
-        "HF_TOKEN cannot be sent: it has a character that is not ASCII" in hub.refusals(["a/here"])["a/here"]
+        "HF_TOKEN cannot be sent: it has a space, a line break or another"
+        in needs.refusals(["a/here"])["a/here"]
     )
     monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "https://hub.invalid")
-    assert "SSL_CERT_FILE is /missing.pem" in hub.refusals(["a/here"])["a/here"]
-    assert hub.refusals([str(model_dir())]) == {}
+    assert "SSL_CERT_FILE is /missing.pem" in needs.refusals(["a/here"])["a/here"]
+    assert needs.refusals([str(model_dir())]) == {}
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     ],
 )
 def test_names_of_the_hub(name: str, expected: bool) -> None:
-    assert hub.is_hub_name(name) is expected
+    assert is_hub_name(name) is expected
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -225,15 +226,14 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in ("API_KEY", "MODE", "DISABLED", "BASE_URL", "CONFIG_DIR", "IDENTITY_TOKEN_FILE"):
         monkeypatch.delenv(f"WANDB_{name}", raising=False)
-    for name in ("NETRC", *REQUESTS_CERTIFICATES):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("NETRC", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def test_wandb_without_an_account(no_account: Path) -> None:
-    assert trackers.wandb_problem().startswith("no key; set WANDB_API_KEY, or run wandb login")
+    assert wandb_problem().startswith("no key; set WANDB_API_KEY, or run wandb login")
 
 
 @pytest.mark.parametrize(
@@ -250,27 +250,24 @@ def test_wandb_with_a_key_or_told_to_send_nothing(
     no_account: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
-    assert trackers.wandb_problem() == ""
+    assert wandb_problem() == ""
 
 
 def test_wandb_after_a_login(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (no_account / ".netrc").write_text("machine api.wandb.ai\n  login user\n  password 0123456789\n")
     (no_account / ".netrc").chmod(0o600)
-    assert trackers.wandb_problem() == ""
+    assert wandb_problem() == ""
     monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org")
-    assert trackers.wandb_problem().startswith("no key")
+    assert wandb_problem().startswith("no key")
 
 
-def test_wandbs_own_settings_and_certificates(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandbs_own_settings(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (no_account / "wandb").mkdir()
     (no_account / "wandb" / "settings").write_text("[default]\nmode = offline\n")
-    assert trackers.wandb_problem() == ""
+    assert wandb_problem() == ""
     monkeypatch.setenv("WANDB_MODE", "online")
     monkeypatch.setenv("WANDB_API_KEY", "01234\n56789")
-    assert "WANDB_API_KEY cannot be sent: it has a line break" in trackers.wandb_problem()
-    monkeypatch.setenv("WANDB_API_KEY", "0123456789")
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/missing.pem")
-    assert trackers.wandb_problem().startswith("REQUESTS_CA_BUNDLE is /missing.pem: there is no such file")
+    assert "WANDB_API_KEY cannot be sent: it has a space, a line break" in wandb_problem()
 
 
 def test_models_of_the_cache_are_used_where_the_hub_cannot_be_reached(
@@ -287,10 +284,10 @@ def test_models_of_the_cache_are_used_where_the_hub_cannot_be_reached(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "")
     need = Need("model a/model", hub="a/model")
-    monkeypatch.setattr(hub, "_ask", lambda name, headers: 200)
+    monkeypatch.setattr(needs, "_ask", lambda name, headers: 200)
     check_needs([need])
     assert (os.environ["HF_HUB_OFFLINE"], capsys.readouterr().err) == ("", "")
-    monkeypatch.setattr(hub, "_ask", lambda name, headers: "no route")
+    monkeypatch.setattr(needs, "_ask", lambda name, headers: "no route")
     check_needs([Need("model", hub="")])
     assert os.environ["HF_HUB_OFFLINE"] == ""
     check_needs([need])

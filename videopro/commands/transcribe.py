@@ -12,33 +12,37 @@ on the same files at the same time.
 from __future__ import annotations
 
 import sys
+from collections import Counter as Tally
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from shlex import quote
 from typing import Literal
 
+import pysubs2
 from rich.console import Console
+from rich.table import Table
 
 from videopro.cli import CommandLine, Counter, cache_root, check_needs, exit_status, setting
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
-from videopro.commands.transcribe.outcomes import Outcome, Outcomes
-from videopro.commands.transcribe.subtitle_files import SubtitleFormat, write_subtitles
-from videopro.commands.unprepared import Unprepared
-from videopro.commands.video_files import VIDEOS_HELP, named_videos
+from videopro.commands.video_files import VIDEOS_HELP, Unprepared, named_videos
 from videopro.engine import Walk, shard
 from videopro.errors import ConfigError, SubtitleError, VideoError
 from videopro.modules import WHISPER, cache_need, check_speech, part_needs, resolve_speech
 from videopro.modules.models import (
-    SpeechRecognizer,
     SpeechSpec,
+    Transcript,
     TranscriptBusy,
     read_speech,
     transcribe_video,
 )
+from videopro.storage import write_atomically
 from videopro.video import Video
 
 _QUESTIONS, _MODEL, _OUTPUT = "Videos", "Model", "Output"
+_MOST_ROWS = 20
+"""Videos that the table lists one by one."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class TranscribeConfig:
     device: str | None = field(
         default=None, metadata=setting("such as cuda:1; default: the first accelerator", group=_MODEL)
     )
-    write: SubtitleFormat | None = field(
+    write: Literal["srt", "vtt"] | None = field(
         default=None,
         metadata=setting(
             "also write a subtitle file for each video, srt or vtt, to look at and to correct", group=_OUTPUT
@@ -131,21 +135,19 @@ def transcribe(config: TranscribeConfig) -> int:
         # Sorted: commands that name the same files in another order still split them alike.
         paths = shard(sorted(paths), config.shard)
     check_needs([*part_needs({"speech": speech}, "--speech whisper:FOLDER"), cache_need()])
-    outcomes = Outcomes(with_subtitles)
+    outcomes: list[Outcome] = []
     try:
         _transcribe_all(paths, read_speech(speech), config, outcomes)
     finally:
         # After Ctrl-C too: what is done stays done.
-        if outcomes.rows or outcomes.with_subtitles:
-            Console().print(outcomes.table())
-            for remark in outcomes.remarks():
-                print(remark)
-    for row in outcomes.failed():
-        if row.problem:
-            print(f"error: {row.problem}", file=sys.stderr)
+        if outcomes or with_subtitles:
+            _print_outcomes(outcomes, with_subtitles)
+    failed = [each for each in outcomes if each.transcript is None]
+    for each in failed:
+        if each.problem:
+            print(f"error: {each.problem}", file=sys.stderr)
     print(f"next: {_next_command(config, speech, paths)}")
-    failed = len(outcomes.failed())
-    is_some = failed < len(outcomes.rows)
+    is_some = len(failed) < len(outcomes)
     return 2 if failed and not (config.skip_unreadable and is_some) else 0
 
 
@@ -182,7 +184,7 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
             f"--benchmark {config.benchmark}: brings its own videos; leave out {config.videos[0]}"
         )
     run_config = InferConfig(
-        config.benchmark,
+        benchmark=config.benchmark,
         model="",
         output=Path(),
         split=config.split,
@@ -205,17 +207,11 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
 
 
 def _transcribe_all(
-    paths: Sequence[Path], speech: SpeechSpec, config: TranscribeConfig, outcomes: Outcomes
+    paths: Sequence[Path], speech: SpeechSpec, config: TranscribeConfig, outcomes: list[Outcome]
 ) -> None:
     walk, unprepared = Walk(paths), Unprepared("transcribed")
-    loaded: list[SpeechRecognizer] = []
-
-    def load() -> SpeechRecognizer:
-        # Only if something has to be heard.
-        if not loaded:
-            loaded.append(speech.load(config.device))
-        return loaded[0]
-
+    # Loaded only if something has to be heard.
+    load = cache(lambda: speech.load(config.device))
     doing, total = (paths[0].name, None) if len(paths) == 1 else ("transcribing", len(paths))
     with Counter(doing, total) as counter:
 
@@ -229,8 +225,8 @@ def _transcribe_all(
                 transcript = transcribe_video(
                     video, speech, load, cache_root() / "speech", progress=progress, wait=False
                 )
-                written = write_subtitles(transcript, path, config.write, config.output)
-                outcome = Outcome(path, transcript, written=written)
+                written = _write_subtitles(transcript, path, config)
+                outcome = Outcome(path, transcript, note=written)
                 unprepared.prepared()
             except TranscriptBusy:
                 walk.put_off(path)
@@ -241,9 +237,36 @@ def _transcribe_all(
                 # Named at once, with its traceback.
                 unprepared.tell(path, error)
                 outcome = Outcome(path)
-            outcomes.add(outcome)
+            outcomes.append(outcome)
             if len(paths) > 1:
                 counter.advance()
+
+
+def _write_subtitles(transcript: Transcript, video: Path, config: TranscribeConfig) -> str:
+    """Write the subtitle file of a video, if one is asked for, and say so; a file that is there stays as it
+    is, as a user may have corrected it. Raises ConfigError if it cannot be written."""
+    if config.write is None:
+        return ""
+    path = (config.output or video.parent) / f"{video.stem}.{config.write}"
+    if not transcript.lines:
+        # An empty file would be taken for a damaged one.
+        return f"{path}: not written: nothing is said"
+    if path.exists():
+        return f"{path}: left as it is; delete it to have it written again"
+    subtitles = pysubs2.SSAFile()
+    for line in transcript.lines:
+        event = pysubs2.SSAEvent(round(line.start * 1000), round(line.end * 1000))
+        event.plaintext = line.text
+        subtitles.append(event)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # With tags kept, since a brace in a transcript is no formatting.
+        write_atomically(path, subtitles.to_string(config.write, keep_ssa_tags=True), shared=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be written ({error.strerror}); give another folder with --output"
+        ) from error
+    return f"{path}: written"
 
 
 def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) -> str:
@@ -259,5 +282,78 @@ def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) 
     )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+# ---- what became of each video -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a video."""
+
+    path: Path
+    transcript: Transcript | None = None
+    problem: str = ""
+    """Why there is no transcript; "" if that was printed when it happened."""
+    note: str = ""
+    """What became of its subtitle file."""
+
+    @property
+    def kind(self) -> str:
+        """In a word."""
+        if self.transcript is None:
+            return "failed"
+        if not self.transcript.has_sound:
+            return "no sound"
+        if not self.transcript.lines:
+            return "nothing said"
+        return "transcribed" if self.transcript.is_new else "was there"
+
+    @property
+    def language(self) -> str:
+        """The one that is spoken, if it is known."""
+        return (self.transcript.language if self.transcript is not None else None) or ""
+
+
+def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
+    """Print the videos, if they are few, and their sums; then what was left out, damaged, written, or failed.
+    `with_subtitles`: the videos that were left out, because their subtitles are listed."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("video", overflow="fold")
+    for name in ("", "language"):
+        table.add_column(name)
+    for name in ("sound, min", "took, s", "lines"):
+        table.add_column(name, justify="right")
+    for each in outcomes if len(outcomes) <= _MOST_ROWS else ():
+        table.add_row(each.path.name, each.kind, each.language, *_figures([each]))
+    table.add_row(
+        f"{len(outcomes)} video{'s' if len(outcomes) != 1 else ''}",
+        ", ".join(f"{count} {kind}" for kind, count in Tally(each.kind for each in outcomes).items()),
+        ", ".join(
+            f"{language}: {count}"
+            for language, count in Tally(each.language for each in outcomes if each.language).most_common()
+        ),
+        *_figures(outcomes),
+    )
+    Console().print(table)
+    if with_subtitles:
+        print(
+            f"left out, since subtitles are listed: {with_subtitles} (--subtitles none transcribes them too)"
+        )
+    for each in outcomes:
+        if each.transcript is not None and each.transcript.damaged:
+            packets = f"{each.transcript.damaged} packets of its sound"
+            print(f"{each.path.name}: {packets} cannot be decoded; nothing was heard there")
+        if each.note:
+            print(each.note)
+    if failed := [each.path.name for each in outcomes if each.transcript is None]:
+        print(f"without a transcript: {', '.join(failed)}")
+
+
+def _figures(outcomes: Sequence[Outcome]) -> tuple[str, str, str]:
+    """Minutes of sound, the seconds of the command that heard it, and lines."""
+    transcripts = [each.transcript for each in outcomes if each.transcript is not None]
+    seconds = [each.seconds for each in transcripts if each.seconds is not None]
+    return (
+        f"{sum(each.sound_seconds for each in transcripts) / 60:.1f}",
+        f"{sum(seconds):.1f}" if seconds else "",
+        str(sum(len(each.lines) for each in transcripts)),
+    )

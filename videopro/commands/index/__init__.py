@@ -1,1 +1,0 @@
-"""`videopro index`: embed the clips of videos, on this machine or on a Ray cluster."""

@@ -1,1 +1,0 @@
-"""`videopro transcribe`: write down what is said in videos, for every method to read."""

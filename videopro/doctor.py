@@ -1,8 +1,0 @@
-"""`python -m videopro.doctor` is `videopro doctor`."""
-
-import sys
-
-from videopro.commands.doctor.command import main
-
-if __name__ == "__main__":
-    sys.exit(main())
