@@ -73,8 +73,7 @@ class CommandLine(Generic[T]):
         arguments = list(sys.argv[1:] if argv is None else argv)
         named = self._with_named(arguments)
         if HELP.intersection(arguments):
-            # Not kept if it is of a plug-in, which may be another one next time.
-            named.show_help(arguments, is_kept=named is self)
+            named.show_help(arguments)
             raise SystemExit(0)
         return named._parse(arguments)
 
