@@ -66,7 +66,7 @@ def no_teacher(*args: object, **settings: object) -> Planner:
 
 
 class Teacher:
-    """A planner behind a log and a budget; thread safe.
+    """A planner behind a budget and a log, which one that asks no model does not need; thread safe.
 
     `concurrency`: at most this many requests in flight. `longest`: at most this many tokens a reply, to
     bound a request's cost before it is sent.
@@ -75,15 +75,15 @@ class Teacher:
     def __init__(
         self,
         planner: Planner,
-        log: ReplyLog,
         budget: TeacherBudget,
+        log: ReplyLog | None = None,
         *,
         concurrency: int = 8,
         longest: int = 4096,
     ) -> None:
         self.planner = planner
         self.budget = budget
-        self._log = log
+        self.log = log
         self._longest = longest
         self._identity = json.dumps(planner.identity(), sort_keys=True)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="teacher")
@@ -98,18 +98,26 @@ class Teacher:
     def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
         """Send requests, and return at once: what comes next may go on while they are in flight. `collect`
         gets the replies."""
-        return [self._threads.submit(self._request, request) for request in requests]
+        return [self._threads.submit(self.answer, request) for request in requests]
 
-    def close(self) -> None:
+    def cancel(self) -> None:
         """Cancel the requests in flight."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.planner.close()
 
-    def _request(self, request: PlanRequest) -> PlannerReply | Refusal:
+    def close(self) -> None:
+        """Cancel the requests in flight, and close the log."""
+        self.cancel()
+        if self.log is not None:
+            self.log.close()
+
+    def answer(self, request: PlanRequest) -> PlannerReply | Refusal:
+        """Its reply to a request. Raises CapReached, and RunError when it serves none at all."""
         if not self.planner.asks_model:
             return self.planner.write([request])[0]
+        assert self.log is not None
         key = self._key(request)
-        recorded = self._log.find(key)
+        recorded = self.log.find(key)
         if recorded is not None:
             return recorded
         # After the look into the log: recorded replies cost nothing, also once the teacher has stopped.
@@ -124,7 +132,7 @@ class Teacher:
                 raise
             except BackboneError as error:
                 return self._refusal(key, request, error)
-            self._log.append(key, request.kind, written)
+            self.log.append(key, request.kind, written)
         # A reply ends the row of refusals.
         with self._lock:
             self._refusals = 0
@@ -132,7 +140,8 @@ class Teacher:
 
     def _refusal(self, key: str, request: PlanRequest, error: BackboneError) -> Refusal:
         tokens = (error.tokens_in, error.tokens_out) if isinstance(error, EmptyReply) else (0, 0)
-        self._log.append_refusal(key, request.kind, str(error), *tokens)
+        assert self.log is not None
+        self.log.append_refusal(key, request.kind, str(error), *tokens)
         with self._lock:
             self._refusals += 1
             if self._refusals >= REFUSALS_IN_A_ROW:

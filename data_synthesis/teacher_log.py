@@ -7,19 +7,16 @@ the file at the same time, and each finds the replies of the others.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from videopro.data_synthesis.reservations import Reservations
 from videopro.errors import ConfigError
 from videopro.methods.planners import PlannerReply
 from videopro.storage import JsonLinesLog, SetAside, parse_json
 
-# Seconds between two looks at whether other processes' requests have left room under a cap.
-POLL_SECONDS = 0.2
 ENOUGH_REPLIES = 30
 """Recorded replies from which mean tokens are taken."""
 _OUTCOME = "a reply without another line is asked for again"
@@ -64,8 +61,8 @@ class TeacherBudget:
     """Caps on all requests of a synthesis, including those of earlier commands; thread-safe.
 
     Before it is sent, a request reserves the most that it can cost, so that a cap holds with any number of
-    requests in flight, and with any number of processes on a folder (`share`). Raises ConfigError for invalid
-    caps.
+    requests in flight. Of another process on the folder, the requests that ended count, and not those in
+    flight: it may pass a cap by these. Raises ConfigError for invalid caps.
     """
 
     def __init__(
@@ -86,17 +83,6 @@ class TeacherBudget:
         self._requests, self._cost = max_requests, max_cost
         self._pending: list[float] = []
         self._changed = threading.Condition()
-        self._shared: Reservations | None = None
-        self._catch_up: Callable[[], None] = lambda: None
-
-    @property
-    def has_caps(self) -> bool:
-        """Whether anything limits the requests."""
-        return self._requests is not None or self._cost is not None
-
-    def share(self, reservations: Reservations, catch_up: Callable[[], None]) -> None:
-        """Reserve beside other processes on the folder. `catch_up` charges what they have spent."""
-        self._shared, self._catch_up = reservations, catch_up
 
     @property
     def cost(self) -> float | None:
@@ -118,40 +104,19 @@ class TeacherBudget:
         room; raises CapReached when there is none."""
         most = self.prices.of(most_in, most_out) if self.prices is not None else 0.0
         with self._changed:
-            while not self._reserve(most):
+            while not self._fits(most, self._pending):
                 # It does not fit even when nothing is in flight: waiting would not help.
                 if not self._fits(most, []):
                     raise CapReached
-                # Other processes cannot wake this one, so it looks again.
-                self._changed.wait(None if self._shared is None else POLL_SECONDS)
+                self._changed.wait()
+            self._pending.append(most)
         try:
             yield
         finally:
-            with self._changed, self._among_processes():
+            with self._changed:
                 # Any one of equal amounts: their number and their sum are what counts.
                 self._pending.remove(most)
-                self._tell()
                 self._changed.notify_all()
-
-    def _reserve(self, most: float) -> bool:
-        """Reserve this much if it fits."""
-        with self._among_processes():
-            pending_elsewhere: list[float] = []
-            if self._shared is not None:
-                self._catch_up()
-                pending_elsewhere = self._shared.elsewhere()
-            if not self._fits(most, self._pending + pending_elsewhere):
-                return False
-            self._pending.append(most)
-            self._tell()
-        return True
-
-    def _among_processes(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._shared is None else self._shared.locked()
-
-    def _tell(self) -> None:
-        if self._shared is not None:
-            self._shared.write(self._pending)
 
     def exclusive(self) -> AbstractContextManager[bool]:
         """A block in which no other thread reserves."""

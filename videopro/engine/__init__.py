@@ -12,5 +12,6 @@ from videopro.engine.queue import read_crashes as read_crashes
 from videopro.engine.queue import record_crash as record_crash
 from videopro.engine.queue import share_of_units as share_of_units
 from videopro.engine.queue import units as units
+from videopro.engine.queue import worker_died as worker_died
 from videopro.engine.walk import Walk as Walk
 from videopro.engine.walk import shard as shard

@@ -20,6 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from videopro.errors import RunError, cannot_lock, cannot_write
 from videopro.storage import JsonLinesLog, parse_json
+from videopro.traces import Failure
 
 # Questions per unit: enough to share the video's encoding, few enough that the last video of a run does not
 # keep one worker busy while the others are idle.
@@ -100,6 +101,11 @@ def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
     this: if a whole run is killed, no question is blamed."""
     with JsonLinesLog(path) as log:
         log.append({"ids": list(ids), "reason": reason})
+
+
+def worker_died(reason: str) -> Failure:
+    """The error of a question that is given up, because workers died on it; `reason`: the last death's."""
+    return Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,10 @@ def index_on_cluster(
     failed, unindexed = 0, Unprepared("indexed")
     with Counter("indexing", len(paths)) as counter, Cluster() as cluster:
         make = partial(IndexingWorker, load)
-        pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
-        with WorkerPool(cluster, make, settings, most=len(work)) as pool:
+        pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError] = WorkerPool(
+            cluster, make, settings, most=len(work)
+        )
+        with pool:
             identity = pool.start()
             # No file remembers crashes: the next command tries the video again.
             for results, given_up in pool.run(work, job, CrashRecord.empty(), lambda ids, reason: None):

@@ -4,8 +4,7 @@ Ray is an optional dependency (extra `ray`), which is imported when a cluster is
 """
 
 from videopro.engine.cluster.connection import Cluster as Cluster
-from videopro.engine.cluster.hosting import MOST_IN_FLIGHT as MOST_IN_FLIGHT
-from videopro.engine.cluster.hosting import Worker as Worker
+from videopro.engine.cluster.pool import MOST_IN_FLIGHT as MOST_IN_FLIGHT
 from videopro.engine.cluster.pool import WorkerPool as WorkerPool
 from videopro.engine.cluster.settings import ENGINE as ENGINE
 from videopro.engine.cluster.settings import RAY as RAY

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -37,7 +38,9 @@ class Cluster:
     def __init__(self) -> None:
         self._ray: Any = None
         self._is_ours = False
-        self._watch: _Watch | None = None
+        self._misses = 0
+        """How often in a row nothing listened at the address."""
+        self._looked = time.monotonic()
         self.address = ""
         """Host and port of the head."""
 
@@ -49,34 +52,33 @@ class Cluster:
             self._connect(os.environ.get("RAY_ADDRESS", ""))
             self._is_ours = True
         self.address = ray.get_runtime_context().gcs_address
-        self._watch = _Watch(self.address)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._watch is not None:
-            self._watch.end()
         if self._is_ours:
             # Without its head, Ray waits for it here. With it, the process must not end before Ray has left.
             leaving = threading.Thread(target=self._ray.shutdown, daemon=True)
             leaving.start()
-            leaving.join(_LEAVE_DEAD_SECONDS if self._is_dead() else _LEAVE_SECONDS)
+            leaving.join(_LEAVE_DEAD_SECONDS if self._misses >= _MISSES else _LEAVE_SECONDS)
 
     def check(self) -> None:
-        """Raise RunError if the cluster's head has not answered for a while."""
-        if self._is_dead():
+        """Raise RunError if the cluster's head has not answered for a while. To be called all the time: it
+        looks every few seconds."""
+        if time.monotonic() - self._looked >= _WATCH_SECONDS:
+            host, _, port = self.address.rpartition(":")
+            self._misses = 0 if _answers(host, port, _WATCH_SECONDS) else self._misses + 1
+            self._looked = time.monotonic()
+        if self._misses >= _MISSES:
             raise RunError(
                 f"the Ray cluster at {self.address} no longer answers; finished work is saved. Start the "
                 "cluster again, and re-run the same command to resume"
             )
 
-    def _is_dead(self) -> bool:
-        return self._watch is not None and self._watch.misses >= _MISSES
-
-    def nodes(self) -> dict[str, dict[str, float]]:
-        """The resources of each node that is alive, by its id."""
-        return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
+    def nodes(self) -> list[dict[str, float]]:
+        """The resources of each node that is alive."""
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def start_beside(self, cls: type[Any], *, calls: int) -> Any:
         """An actor on this process's own node that reserves nothing; `calls`: it serves so many at a time."""
@@ -117,23 +119,6 @@ class Cluster:
         # Ray prints what happens to nodes and workers to stdout, which no public setting prevents. We say it
         # in one line of our own.
         ray._private.worker._worker_logs_enabled = False
-
-
-class _Watch:
-    """Counts, in a thread, how often in a row nothing listened at an address."""
-
-    def __init__(self, address: str) -> None:
-        self.misses = 0
-        self._host, _, self._port = address.rpartition(":")
-        self._ended = threading.Event()
-        threading.Thread(target=self._run, daemon=True, name="ray-watch").start()
-
-    def end(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        while not self._ended.wait(_WATCH_SECONDS):
-            self.misses = 0 if _answers(self._host, self._port, _WATCH_SECONDS) else self.misses + 1
 
 
 def _answers(host: str, port: str, seconds: float) -> bool:

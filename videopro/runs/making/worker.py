@@ -23,7 +23,16 @@ from videopro.backbones.wrappers import Meter, share_backbone
 from videopro.benchmarks import Item
 from videopro.benchmarks import Protocol as BenchmarkProtocol
 from videopro.cli import trim_heap
-from videopro.engine import CrashRecord, InFlight, Unit, lease, read_crashes, record_crash, share_of_units
+from videopro.engine import (
+    CrashRecord,
+    InFlight,
+    Unit,
+    lease,
+    read_crashes,
+    record_crash,
+    share_of_units,
+    worker_died,
+)
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
@@ -41,7 +50,6 @@ from videopro.runs.folder import RunFolder
 from videopro.traces import (
     NO_REDO,
     REDONE,
-    Failure,
     Redo,
     Result,
     SharedClock,
@@ -289,8 +297,7 @@ def blame_machine(error: BaseException, folder: RunFolder) -> None:
 
 def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
     """The trace of a question that is given up, because workers died on it; `reason`: the last death's."""
-    died = Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
-    return _trace(item, Result(error=died), video_ref(item), job, {})
+    return _trace(item, Result(error=worker_died(reason)), video_ref(item), job, {})
 
 
 def _with_times_scaled(trace: Trace, factor: float) -> Trace:
