@@ -13,11 +13,10 @@ from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
-from videopro.data_synthesis.balance import rule_of
-from videopro.data_synthesis.datasets import Datasets, letters_of
-from videopro.data_synthesis.plan_table import FILTER_HEADS, filter_rows
+from videopro.data_synthesis.datasets import Datasets, letters_of, rule_of
+from videopro.data_synthesis.plan import FILTER_HEADS, filter_rows
 from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed, trace_oracle_mode
-from videopro.data_synthesis.teacher_log import Prices, TeacherUsage
+from videopro.data_synthesis.teacher import Prices, TeacherUsage
 from videopro.errors import RunError, cannot_write
 from videopro.storage import write_atomically
 from videopro.traces import CUT_OFF, Round, Trace, is_confident

@@ -15,7 +15,15 @@ from typing import Protocol
 from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
-from videopro.data_synthesis.module_drops import MODULES, NO_DROPS, WITHOUT, ModuleDrops
+from videopro.data_synthesis.questions import (
+    MODULES,
+    NO_DROPS,
+    UNDIVIDED,
+    WITHOUT,
+    ModuleDrops,
+    Side,
+    VideoSplit,
+)
 from videopro.data_synthesis.rules import (
     NATIVE,
     PLAN,
@@ -24,7 +32,6 @@ from videopro.data_synthesis.rules import (
     refinement_needed,
     shown_prompt,
 )
-from videopro.data_synthesis.split import UNDIVIDED, Side, VideoSplit
 from videopro.data_synthesis.teacher import Refusal, collect
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
 from videopro.executor import Limits, Program
@@ -54,6 +61,9 @@ from videopro.traces import (
 )
 from videopro.video import Subtitles, Video, load_subtitles
 
+# Programs about a video that run in parallel: each waits for the backbone most of its time.
+_MOST_PARALLEL = 8
+
 
 @dataclass(frozen=True)
 class ExploreSettings:
@@ -71,8 +81,6 @@ class ExploreSettings:
     seed: int = 0
     subtitles: bool = True
     """Whether the modules get the subtitles that the source lists."""
-    max_parallel: int = 8
-    """Programs that run in parallel."""
     prompt_file: PromptFile | None = None
     """The user's prompts for the teacher; None: ours."""
     reasoned: ReasonedRule = REASONED
@@ -310,7 +318,7 @@ class Explorer:
                 _repeat(state.rounds, index, first)
 
     def _run_parallel(self, jobs: Sequence[tuple[_QuestionState, Callable[[], None]]]) -> None:
-        errors = run_parallel(jobs, lambda job: job[1](), self._settings.max_parallel)
+        errors = run_parallel(jobs, lambda job: job[1](), _MOST_PARALLEL)
         for (state, _), error in zip(jobs, errors, strict=True):
             if error is not None:
                 state.error = error

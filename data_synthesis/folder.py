@@ -120,7 +120,7 @@ def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     loading them. Raises RunError."""
     recorded, current = folder.settings(), as_mapping(config)
     teacher = recorded["identity"]["teacher"]
-    names = {"temperature", "top_p", "max_new_tokens"} & teacher.keys()
+    names = {"temperature", "max_new_tokens"} & teacher.keys()
     # What the preset stands for is in the other settings.
     names |= {option.name for option in fields(ModuleSettings)} - {"preset"}
     lines = identity_difference(

@@ -29,8 +29,7 @@ from videopro.cli import trim_heap
 from videopro.data_synthesis.explore import Explorer, SendsRequests
 from videopro.data_synthesis.folder import SynthesisFolder, as_mapping, full_identity
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.teacher import Refusal, Teacher
-from videopro.data_synthesis.teacher_log import CapReached, ReplyLog
+from videopro.data_synthesis.teacher import CapReached, Refusal, ReplyLog, Teacher
 from videopro.engine import (
     ExceptionWatch,
     Progress,

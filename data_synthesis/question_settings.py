@@ -10,7 +10,7 @@ from typing import Any, Literal
 from videopro import benchmarks
 from videopro.benchmarks import Benchmark
 from videopro.cli import setting
-from videopro.data_synthesis.balance import GRPO_KINDS, RowLimits
+from videopro.data_synthesis.datasets import GRPO_KINDS, RowLimits
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, read_prompts

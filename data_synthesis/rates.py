@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from videopro.data_synthesis.explore import ExploreSettings
+from videopro.data_synthesis.questions import Side
 from videopro.data_synthesis.rules import NATIVE, PLAN, grpo_tasks, select_trajectories
-from videopro.data_synthesis.split import Side
 from videopro.traces import Trace
 
 ENOUGH = 30

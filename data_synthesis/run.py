@@ -35,12 +35,10 @@ from videopro.data_synthesis.folder import (
 )
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.pipeline import MODELS_FLAG, Exploration
-from videopro.data_synthesis.plan import make_plan
-from videopro.data_synthesis.plan_table import shortage, show_plan
+from videopro.data_synthesis.plan import make_plan, shortage, show_plan
 from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.teacher import no_teacher
-from videopro.data_synthesis.teacher_log import read_reply_tokens, read_teacher_usage
+from videopro.data_synthesis.teacher import no_teacher, read_reply_tokens, read_teacher_usage
 from videopro.engine.cluster import read_ray_settings
 from videopro.methods import PreparedModels, prepare_models
 from videopro.methods.planners import Planner, load_planner, planner_needs
@@ -136,7 +134,7 @@ def run(
         make_planner = partial(
             load_teacher if config.teacher is not None else no_teacher,
             config.teacher or "",
-            sampling=Sampling(config.max_new_tokens, config.temperature, config.top_p),
+            sampling=Sampling(config.max_new_tokens, config.temperature),
             api_key_env=config.api_key_env,
             concurrency=config.concurrency,
             server=ServerSettings.given_in(config.backbone),

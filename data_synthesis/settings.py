@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 from videopro.backbones import check_key_name
 from videopro.cli import setting
-from videopro.data_synthesis.balance import SFT_KINDS, RowLimits
+from videopro.data_synthesis.datasets import SFT_KINDS, RowLimits
 from videopro.data_synthesis.explore import ExploreSettings
-from videopro.data_synthesis.module_drops import ModuleDrops, RowReference
 from videopro.data_synthesis.question_settings import QuestionSettings
-from videopro.data_synthesis.split import VideoSplit
-from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
+from videopro.data_synthesis.questions import ModuleDrops, RowReference, VideoSplit
+from videopro.data_synthesis.teacher import Prices, TeacherBudget
 from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
@@ -93,7 +92,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         metadata=setting("add rows for --method program: a program even if a direct answer is enough"),
     )
     temperature: float = field(default=0.7, metadata=setting("sampling temperature of an API teacher"))
-    top_p: float = field(default=1.0, metadata=setting("top-p of an API teacher"))
     max_new_tokens: int = field(
         default=4096, metadata=setting("maximum length of an API teacher's reply in tokens, with thinking")
     )
@@ -107,7 +105,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     videos: int | None = field(
         default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
     )
-    max_parallel: int = field(default=8, metadata=setting("programs about a video that run in parallel"))
     max_requests: int | None = field(
         default=None,
         metadata=setting("maximum number of requests to an API teacher, over all commands on this folder"),
@@ -148,7 +145,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         self.limits_sft().check("sft", SFT_KINDS)
         self.check_questions()
         self.asked_prompts()
-        for name in ("concurrency", "max_parallel", "max_new_tokens"):
+        for name in ("concurrency", "max_new_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.videos is not None and self.videos < 1:
@@ -264,7 +261,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             tau=self.tau,
             seed=self.seed,
             subtitles=self.subtitles == "listed",
-            max_parallel=self.max_parallel,
             prompt_file=self.asked_prompts(),
             reasoned=self.reasoned_confidence,
             drops=ModuleDrops(self.drop_modules or 0.0, self.seed),

@@ -19,11 +19,11 @@ from tests.support.synthesis_sources import cg, write_cg
 from tests.support.synthesis_world import answered, crashed, load_moody, native, program, record
 from videopro.backbones import Backbone
 from videopro.data_synthesis.explore import ExploreSettings
-from videopro.data_synthesis.plan_table import plan_rows
+from videopro.data_synthesis.plan import plan_rows
+from videopro.data_synthesis.questions import VideoSplit
 from videopro.data_synthesis.rates import measured_rates
 from videopro.data_synthesis.run import main, run
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.split import VideoSplit
 
 
 def not_loaded(*args: Any, **settings: Any) -> Backbone:

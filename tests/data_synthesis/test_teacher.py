@@ -12,11 +12,13 @@ import pytest
 
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro.backbones.base import Sampling
-from videopro.data_synthesis.teacher import REFUSALS_IN_A_ROW, Refusal, Teacher
-from videopro.data_synthesis.teacher_log import (
+from videopro.data_synthesis.teacher import (
+    REFUSALS_IN_A_ROW,
     CapReached,
     Prices,
+    Refusal,
     ReplyLog,
+    Teacher,
     TeacherBudget,
     read_teacher_usage,
 )

@@ -21,9 +21,8 @@ from videopro.benchmarks import Benchmark
 from videopro.cli import exit_status, needs_extra, read_yaml
 from videopro.commands.prompts.asking import NATIVE, PLANNER, as_modules_ask, ask, check
 from videopro.commands.prompts.settings import PROMPTS, PromptsConfig
-from videopro.data_synthesis.balance import RowLimits, limited
 from videopro.data_synthesis.card import write_card
-from videopro.data_synthesis.datasets import GRPO, assemble, write_rows
+from videopro.data_synthesis.datasets import GRPO, RowLimits, assemble, limited, write_rows
 from videopro.data_synthesis.decontamination import EvaluationVideo, EvaluationVideos, add_rows
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card, prompts_card_text

@@ -12,7 +12,7 @@ from videopro.backbones import ModelRecord, PlannerRecord, model_needs, read_spe
 from videopro.backbones.qwen import find_records
 from videopro.cli import check_needs, is_hub_name
 from videopro.commands.prompts.settings import PromptsConfig
-from videopro.data_synthesis.module_drops import RowReference
+from videopro.data_synthesis.questions import RowReference
 from videopro.methods.planners import API, PromptFile
 from videopro.modules import modules_of_prompt
 from videopro.traces import Trace, read_heads
