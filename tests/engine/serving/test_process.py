@@ -18,7 +18,7 @@ import pytest
 from tests.support import ROOT, engine_folder, stub_engine
 from tests.support.engine_folder import is_alive, make, names, processes, soon
 from videopro.engine.serving import AttachedEngine, EngineSettings, ServedModel, process, started
-from videopro.engine.serving.local_http import exempt_from_proxies
+from videopro.engine.serving.attached import exempt_from_proxies
 from videopro.errors import BackboneError, ConfigError
 
 folder = engine_folder.folder

@@ -20,7 +20,7 @@ from tests.support.tiny_encoders import languagebind_folder
 from videopro.benchmarks import Protocol
 from videopro.commands.index import command as command
 from videopro.commands.index.command import IndexConfig, index_videos
-from videopro.engine import walk
+from videopro.engine import queue as walk
 from videopro.errors import ConfigError, WorkerBug
 from videopro.methods import Questions, RunRequest, create
 from videopro.modules import ModuleModels, ModuleSettings

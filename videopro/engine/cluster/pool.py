@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from videopro import __version__
-from videopro.engine.cluster.connection import Cluster
-from videopro.engine.cluster.settings import RaySettings, Share
+from videopro.engine.cluster.connection import Cluster, RaySettings, Share
 from videopro.engine.queue import CrashRecord, Unit, share_of_units
 from videopro.errors import (
     RunError,
