@@ -7,11 +7,12 @@ from videopro.runs.asked import generation_identity as generation_identity
 from videopro.runs.combining import CombineConfig as CombineConfig
 from videopro.runs.combining import combine as combine
 from videopro.runs.combining import combine_cg_bench as combine_cg_bench
-from videopro.runs.finding import find_runs as find_runs
 from videopro.runs.folder import RUN_FIELDS as RUN_FIELDS
 from videopro.runs.folder import RunFolder as RunFolder
 from videopro.runs.folder import identity_difference as identity_difference
 from videopro.runs.folder import run_key as run_key
+from videopro.runs.following import RunTail as RunTail
+from videopro.runs.following import find_runs as find_runs
 from videopro.runs.grading import grade_of as grade_of
 from videopro.runs.grading import read_official as read_official
 from videopro.runs.judging import JudgeConfig as JudgeConfig
@@ -29,5 +30,4 @@ from videopro.runs.summary import metric_lines as metric_lines
 from videopro.runs.summary import summarize as summarize
 from videopro.runs.summary import summary_table as summary_table
 from videopro.runs.summary import write_summary as write_summary
-from videopro.runs.tail import RunTail as RunTail
 from videopro.runs.text_table import TextTable as TextTable

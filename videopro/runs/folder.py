@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,8 @@ def _from_difference(text: str, other: Any) -> str:
     """Of a long text, such as a prompt, the part where it begins to differ from the other."""
     if len(text) <= _LONG:
         return text
-    start = 0
-    if isinstance(other, str):
-        pairs = enumerate(zip(text, other, strict=False))
-        differs = next(
-            (index for index, (ours, theirs) in pairs if ours != theirs), min(len(text), len(other))
-        )
-        start = max(0, differs - 20)
+    pairs = zip(text, other if isinstance(other, str) else "", strict=False)
+    start = max(0, len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))) - 20)
     part = text[start : start + _LONG]
     return ("…" if start else "") + part + ("…" if start + _LONG < len(text) else "")
 

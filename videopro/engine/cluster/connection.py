@@ -1,5 +1,5 @@
-"""The connection to a Ray cluster, joined at RAY_ADDRESS, watched, and left; and the settings of `--ray`: what
-each worker needs of its node.
+"""The connection to a Ray cluster, joined at RAY_ADDRESS, watched, and left; and the settings of `--ray`:
+what each worker needs of its node.
 
 Ray's own driver ends its process a minute after the cluster's head is gone. `Cluster.check` raises earlier,
 so that the command can say so and end as any other.
