@@ -14,6 +14,7 @@ import math
 import os
 import random
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from videopro.errors import ConfigError, RunError, cannot_lock, cannot_write
+from videopro.errors import (
+    ConfigError,
+    RunError,
+    VideoProError,
+    WorkerBug,
+    cannot_lock,
+    cannot_write,
+    is_full,
+    is_machines,
+    machine_error,
+)
 from videopro.storage import JsonLinesLog, parse_json
 from videopro.traces import Failure
 
@@ -104,6 +115,16 @@ def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
     this: if a whole run is killed, no question is blamed."""
     with JsonLinesLog(path) as log:
         log.append({"ids": list(ids), "reason": reason})
+
+
+def as_told(error: Exception, file: Path | str = "a file") -> BaseException:
+    """An error that ends a worker, as its command shows it. Call it where it is caught. `file`: the one that
+    most likely is full, if the error names none."""
+    if isinstance(error, VideoProError):
+        return error
+    if isinstance(error, OSError) and is_full(error):
+        return RunError(cannot_write(error.filename or file, error))
+    return machine_error(error) if is_machines(error) else WorkerBug(traceback.format_exc())
 
 
 def worker_died(reason: str) -> Failure:

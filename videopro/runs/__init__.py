@@ -9,6 +9,9 @@ from videopro.runs.combining import combine as combine
 from videopro.runs.combining import combine_cg_bench as combine_cg_bench
 from videopro.runs.folder import RUN_FIELDS as RUN_FIELDS
 from videopro.runs.folder import RunFolder as RunFolder
+from videopro.runs.folder import check_files as check_files
+from videopro.runs.folder import check_model as check_model
+from videopro.runs.folder import check_questions as check_questions
 from videopro.runs.folder import identity_difference as identity_difference
 from videopro.runs.folder import run_key as run_key
 from videopro.runs.following import RunTail as RunTail
@@ -19,9 +22,6 @@ from videopro.runs.judging import JudgeConfig as JudgeConfig
 from videopro.runs.judging import judge_run as judge_run
 from videopro.runs.judging import read_grades as read_grades
 from videopro.runs.judging import recorded_protocol as recorded_protocol
-from videopro.runs.resuming import check_files as check_files
-from videopro.runs.resuming import check_model as check_model
-from videopro.runs.resuming import check_questions as check_questions
 from videopro.runs.serving import Served as Served
 from videopro.runs.serving import read_vllm_settings as read_vllm_settings
 from videopro.runs.submission import SubmitConfig as SubmitConfig

@@ -12,7 +12,6 @@ import os
 import pickle
 import sys
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,15 +21,10 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from videopro import __version__
 from videopro.engine.cluster.connection import Cluster, RaySettings, Share
-from videopro.engine.queue import CrashRecord, Unit, share_of_units
+from videopro.engine.queue import CrashRecord, Unit, as_told, share_of_units
 from videopro.errors import (
     RunError,
-    VideoProError,
     WorkerBug,
-    cannot_write,
-    is_full,
-    is_machines,
-    machine_error,
 )
 
 ItemT = TypeVar("ItemT")
@@ -99,7 +93,7 @@ class WorkerHost:
                 f"node {address} cannot import what this command uses ({error}); install it there"
             )
         except Exception as error:
-            return _presentable(error)
+            return as_told(error)
 
     def work(self, job: object, items: Sequence[object]) -> Iterator[tuple[str, Any] | BaseException]:
         """The worker's results, and at the end the error that stopped it."""
@@ -107,18 +101,7 @@ class WorkerHost:
         try:
             yield from self._worker.work(job, items)
         except Exception as error:
-            yield _presentable(error)
-
-
-def _presentable(error: Exception) -> BaseException:
-    """The error as the command shows it."""
-    if isinstance(error, VideoProError):
-        return error
-    if isinstance(error, OSError) and is_full(error):
-        return RunError(cannot_write(error.filename or "a file", error))
-    if is_machines(error):
-        return machine_error(error)
-    return WorkerBug(traceback.format_exc())
+            yield as_told(error)
 
 
 # ---- in the command ----------------------------------------------------------------------------------------
@@ -392,7 +375,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
             scheduling_strategy="SPREAD",
         ).remote()
         # Pickled here, so that what a node cannot import is an error of its `load`, and not Ray's own.
-        make = cloudpickle.dumps(self._make)
+        make = cloudpickle.dumps(self._make)  # type: ignore[no-untyped-call]
         self._members.append(Member(actor, actor.load.remote(make, os.getcwd())))
 
     def _say_waiting(self) -> None:

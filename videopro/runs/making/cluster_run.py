@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from videopro.benchmarks import Item
 from videopro.cli import trim_heap
-from videopro.engine import CrashRecord, Unit, read_crashes, record_crash
+from videopro.engine import CrashRecord, InFlight, read_crashes, record_crash
 from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
 from videopro.errors import MachineError, WorkerBug
 from videopro.methods import create
@@ -82,8 +82,12 @@ class ClusterSupervisor:
         folder = job.folder
         with closing(TraceLog(folder.traces, run_key=job.run_key, redo=job.redo)) as log:
             log.refresh()
+            open_units = [
+                replace(unit, items=tuple(item for item in unit.items if not log.is_done(item.id)))
+                for unit in job.units
+            ]
             pool_work = self._pool.run(
-                _open_units(job.units, log),
+                open_units,
                 # The units travel one by one.
                 replace(job, units=()),
                 read_crashes(folder.crashes),
@@ -126,26 +130,10 @@ class AnsweringWorker:
         """The trace of each question about one video, as soon as it is answered."""
         with self._making:
             if self._answerer is None:
-                self._answerer = UnitAnswerer(job, self._method, self._backbone, _Silent())
+                # The pool knows what a worker answers.
+                silent = InFlight(lambda ids: None)
+                self._answerer = UnitAnswerer(job, self._method, self._backbone, silent)
         # The pool keeps the questions apart that workers died on.
         for trace in self._answerer.answer(items, CrashRecord.empty()):
             yield trace.question_id, trace
         trim_heap()
-
-
-class _Silent:
-    """The pool knows what a worker answers."""
-
-    def answering(self, ids: Sequence[str]) -> None:
-        return
-
-    def doing(self, counts: Mapping[str, int]) -> None:
-        return
-
-
-def _open_units(units: Sequence[Unit[Item]], log: TraceLog) -> list[Unit[Item]]:
-    """The units' questions that have no trace yet."""
-    left = [
-        replace(unit, items=tuple(item for item in unit.items if not log.is_done(item.id))) for unit in units
-    ]
-    return [unit for unit in left if unit.items]

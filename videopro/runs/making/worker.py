@@ -27,6 +27,7 @@ from videopro.engine import (
     CrashRecord,
     InFlight,
     Unit,
+    UnitInFlight,
     lease,
     read_crashes,
     record_crash,
@@ -78,16 +79,6 @@ class Reporter(Protocol):
         """This is being done from now on, each with so many videos."""
 
 
-class UnitReporter(Protocol):
-    """What the thread of one unit reports while it works."""
-
-    def answering(self, ids: Sequence[str]) -> None:
-        """As of `Reporter`, for the questions of this unit."""
-
-    def doing(self, stage: str) -> None:
-        """The thread is at this now."""
-
-
 @dataclass(frozen=True)
 class WorkerJob:
     """Everything that a worker needs besides a backbone."""
@@ -120,14 +111,14 @@ class UnitAnswerer:
     answers holds once, and all its threads use. Thread-safe.
 
     The backbone gets the requests of all of them, a model in this process in batches (`share_backbone`).
-    `report` gets the questions of all of them.
+    `in_flight` is told the questions of all of them.
     """
 
-    def __init__(self, job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
+    def __init__(self, job: WorkerJob, method: Method, backbone: Backbone, in_flight: InFlight) -> None:
         self._job = job
         self._method = method
         self._backbone = share_backbone(backbone)
-        self._in_flight = InFlight(report.answering, report.doing)
+        self._in_flight = in_flight
         self._clock = SharedClock()
 
     def answer(self, items: Sequence[Item], crashes: CrashRecord) -> Iterator[Trace]:
@@ -144,7 +135,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
     Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and the
     machine's errors; earlier answers are in the log.
     """
-    answerer = UnitAnswerer(job, method, backbone, report)
+    answerer = UnitAnswerer(job, method, backbone, InFlight(report.answering, report.doing))
     most = units_in_flight(job.in_flight, backbone)
     with _Units(job, answerer, most) as units:
         while True:
@@ -239,7 +230,7 @@ def answer_unit(
     method: Method,
     backbone: Backbone,
     crashes: CrashRecord,
-    report: UnitReporter,
+    report: UnitInFlight,
 ) -> Iterator[Trace]:
     """Answer questions about one video, yielding each trace as soon as it is ready. Raises BackboneError if
     the backbone no longer answers, and MachineError. Several threads may do so at a time, each with a
