@@ -1,4 +1,4 @@
-"""The end of a synthesis: datasets, data card and table, from all that is recorded."""
+"""The end of a synthesis: datasets, data card and a few lines, from all that is recorded."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from videopro.backbones import library_versions
 from videopro.benchmarks import Item
-from videopro.data_synthesis.card import card_text, make_card, write_card
+from videopro.data_synthesis.card import CARD_MD, card_text, inline_counts, make_card, write_card
 from videopro.data_synthesis.datasets import assemble, evaluation_rows, limited, write_rows
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
@@ -22,38 +19,30 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import read_teacher_usage
 
 
-def show_table(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
-    """Print the table."""
-    grid = Table(title=f"synthesis from {card['about']['source']}", caption_justify="left")
-    for name in ("", "sft", "grpo"):
-        grid.add_column(name, justify="left" if not name else "right")
-    sft, grpo = card["sft"], card["grpo"]
-    for kind in sorted({*sft["by kind"], *grpo["by kind"]}):
-        grid.add_row(kind, str(sft["by kind"].get(kind, "-")), str(grpo["by kind"].get(kind, "-")))
-    grid.add_section()
-    for family in sorted({*sft["by family and kind"], *grpo["by family and kind"]}):
-        counts = [sum(part["by family and kind"].get(family, {}).values()) for part in (sft, grpo)]
-        grid.add_row(f"family {family}", *map(str, counts))
-    grid.add_section()
-    grid.add_row("all", str(sft["rows"]), str(grpo["rows"]), style="bold")
-    first, teacher, questions = card["programs"]["first"], card["teacher"], card["questions"]
-    native = card["native"]
-    caption = [
+def show_end(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
+    """Print what was made; the card has the rest."""
+    questions, first, native, teacher = (
+        card["questions"],
+        card["programs"]["first"],
+        card["native"],
+        card["teacher"],
+    )
+    for name in ("sft", "grpo"):
+        print(f"{name}.jsonl: {card[name]['rows']} rows ({inline_counts(card[name]['by kind'])})")
+    print(
         f"{questions['recorded']} questions, {sum(questions['without a result'].values())} without a result; "
         f"native right {native['right and confident'] + native['right and unsure']}, and confident "
-        f"{native['right and confident']}",
+        f"{native['right and confident']}\n"
         f"{first['replies']} programs: right {first['right']}, failed {first['failed']}, not well-formed "
-        f"{first['not well-formed']}",
-    ]
+        f"{first['not well-formed']}"
+    )
     if teacher["requests"]:
         cost = f", cost {teacher['cost']}" if teacher["cost"] is not None else ""
-        caption.append(
+        print(
             f"teacher: {teacher['requests']} requests ({teacher['refused']} gave no text), "
             f"{teacher['tokens_in']} + {teacher['tokens_out']} tokens{cost}"
         )
-    grid.caption = "\n".join(caption)
-    Console().print(grid)
-    Console().print(f"folder: {folder}", soft_wrap=True)
+    print(f"folder: {folder} (families, what was rejected and why: {CARD_MD})")
     if open_questions:
         print(
             f"{open_questions} questions are still open: a cap was reached, or --assemble-only was given; "
@@ -75,10 +64,10 @@ def finish(
     guard: DecontaminationGuard,
     items: list[Item],
 ) -> dict[str, Any]:
-    """Datasets, card and table; one command on the folder at a time, and each from all that is recorded."""
+    """Datasets and card; one command on the folder at a time, and each from all that is recorded."""
     with folder.finishing():
         card, open_questions = _write(config, folder, selection, guard, items)
-    show_table(card, folder.path, open_questions=open_questions)
+    show_end(card, folder.path, open_questions)
     return card
 
 

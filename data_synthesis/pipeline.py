@@ -102,7 +102,7 @@ class Exploration:
             progress.watch(folder.log(writable=False))
             run_pipeline(
                 units(self.items),
-                Explorer(backbone, models, teacher, config.explore_settings()),
+                Explorer(backbone, models, teacher, config),
                 backbone,
                 log,
                 job,
@@ -277,7 +277,7 @@ class ExploringWorker:
         asked: SendsRequests = _RemoteTeacher(teacher)
         if make_free is not None:
             asked = Teacher(make_free(None), config.budget())
-        self._explorer = Explorer(self._backbone, self._models, asked, config.explore_settings())
+        self._explorer = Explorer(self._backbone, self._models, asked, config)
 
     def identity(self) -> dict[str, object]:
         """Of the model that answers, and of those behind the modules."""

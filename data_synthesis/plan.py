@@ -45,11 +45,11 @@ def make_plan(
     """The plan for asking these questions, JSON-able. `traces`: what the folder has recorded, and `spent` and
     `replies` what its requests used; their rates replace assumptions. `has_files`: whether the videos should
     be there, and are not made on demand."""
-    settings, split = config.explore_settings(), config.video_split()
+    split = config.video_split()
     is_divided = split.sft_share is not None
     sides = SIDES if is_divided else SIDES[:1]
     side_of = {item.id: next(s for s in sides if split.serves(item.video_key, s)) for item in items}
-    rates = {side: rates_of(traces, side, settings, always_program=config.always_program) for side in sides}
+    rates = {side: rates_of(traces, side, config) for side in sides}
     recorded = {trace.question_id for trace in traces}
     open_items = [item for item in items if item.id not in recorded]
     tokens = _reply_tokens(config, items, replies)

@@ -103,12 +103,24 @@ class QuestionSettings:
         """Raise ConfigError for invalid settings."""
         self.limits_grpo().check("grpo", GRPO_KINDS)
         self.row_prompts()
-        if not 0 <= self.tau <= 1:
-            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+        self.check_shares("tau")
+        self.check_least(1, "held_out_videos")
         if self.source == "pocket" and self.cg_bench_mini != "questions":
             raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
-        if self.held_out_videos is not None and self.held_out_videos < 1:
-            raise ConfigError(f"held_out_videos is {self.held_out_videos}; it must be at least 1")
+
+    def check_least(self, least: int, *names: str) -> None:
+        """Raise ConfigError for a number that is set, and below the least."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(f"{name} is {value}; it must be {'at least 1' if least else '0 or more'}")
+
+    def check_shares(self, *names: str) -> None:
+        """Raise ConfigError for a share that is set, and not one."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"{name} is {value}; it must lie in 0..1")
 
     @property
     def row_kinds(self) -> tuple[PromptKind, ...]:

@@ -257,9 +257,6 @@ class ModuleDrops:
         return draw.choice(REMOVABLE) if draw.random() < self.share else None
 
 
-NO_DROPS = ModuleDrops()
-
-
 @dataclass(frozen=True)
 class RowReference:
     """What the prompts of rows say of the modules."""

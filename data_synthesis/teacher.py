@@ -201,10 +201,8 @@ class ReplyLog:
 def read_teacher_usage(path: Path) -> TeacherUsage:
     """The usage that a file records; zero for a missing file."""
     spent = TeacherUsage()
-    if path.exists():
-        with JsonLinesLog(path, writable=False) as file:
-            for record in _records(file.read(), SetAside(path, _OUTCOME)):
-                spent.add(record["tokens_in"], record["tokens_out"], "refused" in record)
+    for record in _recorded(path):
+        spent.add(record["tokens_in"], record["tokens_out"], "refused" in record)
     return spent
 
 
@@ -230,16 +228,10 @@ class ReplyTokens:
 def read_reply_tokens(path: Path) -> ReplyTokens:
     """The tokens that a file records; none for a missing file."""
     sums = {False: (0, 0, 0), True: (0, 0, 0)}
-    if path.exists():
-        with JsonLinesLog(path, writable=False) as file:
-            for record in _records(file.read(), SetAside(path, _OUTCOME)):
-                refining = record["kind"] != "plan_program"
-                count, tokens_in, tokens_out = sums[refining]
-                sums[refining] = (
-                    count + 1,
-                    tokens_in + record["tokens_in"],
-                    tokens_out + record["tokens_out"],
-                )
+    for record in _recorded(path):
+        refining = record["kind"] != "plan_program"
+        count, tokens_in, tokens_out = sums[refining]
+        sums[refining] = (count + 1, tokens_in + record["tokens_in"], tokens_out + record["tokens_out"])
     return ReplyTokens(sums[False], sums[True])
 
 
@@ -250,6 +242,14 @@ def read_reply(line: bytes) -> dict[str, Any]:
     if "refused" not in record:
         record["text"], record["notes"]
     return dict(record)
+
+
+def _recorded(path: Path) -> list[dict[str, Any]]:
+    """The records of a whole file; none of a missing one."""
+    if not path.exists():
+        return []
+    with JsonLinesLog(path, writable=False) as file:
+        return _records(file.read(), SetAside(path, _OUTCOME))
 
 
 def _records(lines: bytes, set_aside: SetAside, first: int = 1) -> list[dict[str, Any]]:
