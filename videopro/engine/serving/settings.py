@@ -18,7 +18,7 @@ from videopro.storage import parse_json
 
 VLLM = setting(
     "with --engine vllm: program (the engine's environment, its Python or its vllm), memory, max_model_len, "
-    "gpus, requests, flags, start_seconds, such as program=engine memory=0.8"
+    "gpus, flags, start_seconds, such as program=engine memory=0.8"
 )
 ENGINES = setting(
     "where the work is done: local (processes of this machine), ray (the cluster at $RAY_ADDRESS; unset: Ray "
@@ -58,16 +58,13 @@ class EngineSettings:
         metadata=setting("tokens of the longest prompt with its reply; unset: the model's, at most 32768"),
     )
     gpus: int = field(default=1, metadata=setting("GPUs of one engine (tensor parallel)"))
-    requests: int | None = field(
-        default=None, metadata=setting("requests that are written at a time; unset: vLLM's own number")
-    )
     flags: str = field(default="", metadata=setting("further flags of vllm serve"))
     start_seconds: int = field(default=1800, metadata=setting("seconds within which it has to answer"))
 
     def __post_init__(self) -> None:
         if not 0 < self.memory <= 1:
             raise ConfigError(f"vllm: memory is {self.memory:g}; it must be above 0 and at most 1")
-        for name in ("max_model_len", "gpus", "requests", "start_seconds"):
+        for name in ("max_model_len", "gpus", "start_seconds"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"vllm: {name} is {value}; it must be at least 1")
@@ -140,8 +137,8 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
         switches.append("--enforce-eager")
     dtype = _DTYPES.get(model.dtype) or ("auto" if on_gpu else "float32")
     flags["--dtype"] = dtype
-    if settings.requests is not None or not on_gpu:
-        flags["--max-num-seqs"] = settings.requests or _CPU_REQUESTS
+    if not on_gpu:
+        flags["--max-num-seqs"] = _CPU_REQUESTS
     if model.rank:
         switches.append("--enable-lora")
         flags["--max-lora-rank"] = next((rank for rank in RANKS if rank >= model.rank), model.rank)
