@@ -65,7 +65,7 @@ def finish(
     items: list[Item],
 ) -> dict[str, Any]:
     """Datasets and card; one command on the folder at a time, and each from all that is recorded."""
-    with folder.finishing():
+    with folder.locked("finish.lock"):
         card, open_questions = _write(config, folder, selection, guard, items)
     show_end(card, folder.path, open_questions)
     return card

@@ -4,10 +4,8 @@ settings and models that these depend on, by which the folder is known.
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from videopro.cli import read_yaml
 from videopro.data_synthesis.card import CARD_JSON, CARD_MD
 from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.errors import ConfigError, RunError, cannot_lock, cannot_write
+from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.methods.planners import Planner
 from videopro.modules import ModuleSettings
 from videopro.runs import RunFolder, identity_difference
@@ -35,22 +33,6 @@ class SynthesisFolder(RunFolder):
         self.sft, self.grpo = path / SFT, path / GRPO
         self.held_out = path / HELD_OUT
         self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
-
-    @contextmanager
-    def finishing(self) -> Iterator[None]:
-        """Let one command at a time write datasets and card. Raises RunError."""
-        path = self.work / "finish.lock"
-        try:
-            self.work.mkdir(parents=True, exist_ok=True)
-            file = path.open("w")
-        except OSError as error:
-            raise RunError(cannot_write(path, error)) from error
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            except OSError as error:
-                raise RunError(cannot_lock(path, error)) from error
-            yield
 
     def plan(self) -> dict[str, Any] | None:
         """The plan that was made before its questions were asked; None: none were."""

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import takewhile
@@ -210,7 +210,7 @@ class RunFolder:
         try:
             for folder in (self.leases, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
-            with _locked(self.work / "config.lock"):
+            with self.locked("config.lock"):
                 self.check_same(identity)
                 content = {**settings, "run_key": key, "identity": json.loads(json.dumps(identity))}
                 write_atomically(self.config, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
@@ -224,7 +224,7 @@ class RunFolder:
         kernel releases however the process ends. `alone`: no other command may answer questions of the run
         meanwhile. Raises RunError, also if another command keeps this one from running."""
         try:
-            with _locked(self.work / "config.lock"):
+            with self.locked("config.lock"):
                 write_atomically(self.requested, json.dumps(list(ids)))
             file = self.lock.open("w")
         except OSError as error:
@@ -236,6 +236,18 @@ class RunFolder:
                     f"{self.path}: another command answers questions of this run, and one of the two uses "
                     "--engine ray, which runs alone; wait for the other one, or stop it"
                 )
+            yield
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Let one process at a time into the block, by a file of this name. Raises RunError."""
+        path = self.work / name
+        with ExitStack() as stack:
+            try:
+                self.work.mkdir(parents=True, exist_ok=True)
+                fcntl.flock(stack.enter_context(path.open("w")), fcntl.LOCK_EX)
+            except OSError as error:
+                raise RunError(cannot_write(path, error, _ELSEWHERE)) from error
             yield
 
     def is_running(self) -> bool:
@@ -261,13 +273,6 @@ class RunFolder:
     def clear_leases(self) -> None:
         """Remove the leases of a finished run."""
         shutil.rmtree(self.leases, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def check_model(
