@@ -53,8 +53,11 @@ class _Wandb:
         if name == "wandb":
             quiet = package.Settings(console="off")
             more = {"name": shown, "id": own, "dir": folder.work, "settings": quiet}
-        project = os.environ.get(f"{name.upper()}_PROJECT", _PROJECT)
-        self._run = package.init(project=project, resume="allow", config=dict(settings), **more)
+        projects = {
+            "wandb": os.environ.get("WANDB_PROJECT", _PROJECT),
+            "trackio": os.environ.get("TRACKIO_PROJECT", _PROJECT),
+        }
+        self._run = package.init(project=projects[name], resume="allow", config=dict(settings), **more)
 
     def send(self, numbers: Mapping[str, float], step: int) -> None:
         """Send the numbers after `step` questions."""
