@@ -108,6 +108,7 @@ def assemble(
     seen: set[tuple[str, ...]] = set()
     # By id, not in the order of the file, which depends on who was done first.
     traces = sorted(traces, key=lambda trace: trace.question_id)
+    # A film may be there under two names: by its content it is on one side only.
     of_sft = {trace.video.id for trace in traces if split.serves(trace.video.key, "sft")}
     for trace in traces:
         evaluated = excluded.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)

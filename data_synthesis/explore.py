@@ -205,7 +205,7 @@ class Explorer:
         requests, futures = sent
         replies = collect(futures)
         for (state, request, refines), reply in zip(requests, replies, strict=True):
-            #  A failed question is recorded with its error: what else it was sent does not matter.
+            # A failed question is recorded with its error: what else it was sent does not matter.
             if state.error is not None:
                 continue
             if reply is None:
@@ -286,6 +286,7 @@ def _result(state: _QuestionState, context: VideoContext) -> Result:
     rounds = tuple(state.rounds)
     plans = [round for round in rounds if round.prompt_kind == PLAN]
     error = state.error
+    # Without a single program there is nothing to learn from; as an error it is asked again when wanted.
     if error is None and plans and all(REFUSED in round.notes for round in plans):
         error = BackboneError(f"the teacher wrote nothing: {plans[0].notes[REFUSED]}")
     if error is not None:

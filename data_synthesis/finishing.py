@@ -111,6 +111,7 @@ def _write(
                 **({} if row_prompts is None else {"prompts": dict(row_prompts.texts)}),
                 **({} if config.reference == "none" else {"reference": config.reference}),
             },
+            # Its address may name a machine of the user's.
             "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
             "model": recorded["identity"]["model"],
             "modules": recorded["identity"]["modules"],

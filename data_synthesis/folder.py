@@ -128,5 +128,6 @@ def as_mapping(config: SynthesisConfig) -> dict[str, Any]:
     return {
         key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         for key, value in asdict(config).items()
+        # These ask for something once, which a resumed synthesis must not repeat.
         if key not in ("assemble_only", "redo_errors", "redo_changed", "plan")
     }

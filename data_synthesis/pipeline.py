@@ -99,6 +99,7 @@ class Exploration:
             log = stack.enter_context(closing(folder.log(redo=self.redo)))
             progress = stack.enter_context(self._progress(teacher.budget.text))
             log.refresh()
+            # A reader of its own: what other commands on the folder record counts too.
             progress.watch(folder.log(writable=False))
             run_pipeline(
                 units(self.items),
@@ -125,12 +126,15 @@ class Exploration:
             cluster = stack.enter_context(Cluster())
             # One that asks no model writes in each worker.
             free = None if planner.asks_model else self.make_planner
+            # On this machine, whose disk has the file of replies.
             host = cluster.start_beside(TeacherHost, calls=config.concurrency)
             make = partial(ExploringWorker, config, load, free, host)
             pool: WorkerPool[Item, Trace] = WorkerPool(cluster, make, settings, most=len(work))
             stack.enter_context(pool)
+            # Only the workers know what their models are, and nothing is created before one has loaded them.
             models = pool.start()
             job = self._begin(planner, models["modules"], models["model"])
+            # Alone: workers hold no leases, so another command would explore the same questions.
             stack.enter_context(folder.running(ids, alone=True))
             # What the process beside this one spends is read in the file of replies.
             replies = stack.enter_context(closing(ReplyLog(folder.replies, budget)))

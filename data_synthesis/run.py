@@ -81,6 +81,7 @@ def run(
         began = folder.settings()["encoder_dtype"] if folder.config.exists() else config.encoder_precision
         config = replace(config, encoder_dtype=began)
 
+    # When first needed, and once: a benchmark's files take seconds, and wrong settings are told before.
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:
         return config.questions()

@@ -361,6 +361,7 @@ class Teacher:
     def answer(self, request: PlanRequest) -> PlannerReply | Refusal:
         """Its reply to a request. Raises CapReached, and RunError when it serves none at all."""
         if not self.planner.asks_model:
+            # It costs nothing and writes the same again: nothing is kept.
             return self.planner.write([request])[0]
         assert self.log is not None
         key = self._key(request)
@@ -401,5 +402,6 @@ class Teacher:
         return Refusal(str(error))
 
     def _key(self, request: PlanRequest) -> str:
+        # All that a reply depends on: by another temperature or prompt it is another request.
         identity = json.dumps([self._identity, request.kind, request.prompt, request.seed])
         return hashlib.sha256(identity.encode()).hexdigest()[:32]

@@ -75,7 +75,7 @@ class Progress:
     ) -> None:
         try:
             if self._log is not None and kind is None:
-                self._show(is_end=True)
+                self.update(is_end=True)
         finally:
             self._bars.stop()
             if self._log is not None:
@@ -86,7 +86,7 @@ class Progress:
         speed."""
         self._log = log
         self._lines.start(0)  # Nothing of the work is due yet, however long the model took.
-        before = self._show()
+        before = self.update()
         self._is_watching = True
         self._lines.start(before)
         self._before = before
@@ -95,11 +95,8 @@ class Progress:
             self._console.print(f"{self._doing} {left:,} question{'s' if left != 1 else ''} ...")
         self._bars.reset(self._task, completed=before, description=self._doing)
 
-    def update(self) -> int:
+    def update(self, *, is_end: bool = False) -> int:
         """Read the log, redraw, and return how many of the questions are done."""
-        return self._show()
-
-    def _show(self, *, is_end: bool = False) -> int:
         if self._log is None:
             return 0
         new = self._log.refresh()

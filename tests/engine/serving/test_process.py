@@ -223,7 +223,7 @@ def test_a_refused_adapter_is_an_error_and_is_not_loaded_after_a_restart(folder:
     with make(folder, []) as engine:
         with pytest.raises(BackboneError, match=r"'policy-v1' \(status 400\): modules_to_save"):
             engine.load_adapter("policy-v1", folder)
-        assert engine.adapters == {}
+        assert engine._adapters == {}
 
 
 PARENT = """

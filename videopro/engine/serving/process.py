@@ -329,12 +329,6 @@ class EngineProcess:
 
     # -- adapters
 
-    @property
-    def adapters(self) -> Mapping[str, Path]:
-        """The adapters that it has, by name."""
-        with self._lock:
-            return dict(self._adapters)
-
     def load_adapter(self, name: str, folder: Path) -> None:
         """Serve an adapter under a name of its own, also after it has been started again. Raises
         BackboneError if the engine refuses it."""
