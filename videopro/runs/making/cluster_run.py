@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.benchmarks import Item
@@ -28,7 +27,7 @@ from videopro.traces import Trace, TraceLog
 _COUNT_SECONDS = 0.5
 
 
-class ClusterSupervisor:
+class ClusterSupervisor(ExitStack):
     """Runs workers on the Ray cluster that RAY_ADDRESS names until no work is left.
 
     A context manager that leaves no worker behind. As with `Supervisor`: `load` makes the backbone inside
@@ -45,22 +44,17 @@ class ClusterSupervisor:
         most: int,
         in_flight: int | None,
     ) -> None:
+        super().__init__()
         self._settings = settings
         self._make = partial(AnsweringWorker, load, method, in_flight)
         self._most = most
-        self._stack = ExitStack()
         self._pool: WorkerPool[Item, Trace] | None = None
 
     def __enter__(self) -> Self:
-        cluster = self._stack.enter_context(Cluster())
+        cluster = self.enter_context(Cluster())
         pool: WorkerPool[Item, Trace] = WorkerPool(cluster, self._make, self._settings, most=self._most)
-        self._pool = self._stack.enter_context(pool)
+        self._pool = self.enter_context(pool)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
     def now(self) -> str:
         """What the workers are at is not known here."""
