@@ -7,3 +7,15 @@ Run it with `videopro synthesize`. Its modules that other commands use are liste
 # name.
 if __name__ != "videopro.data_synthesis":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.data_synthesis'")
+
+__all__ = [
+    "card",
+    "datasets",
+    "decontamination",
+    "guard",
+    "planner_prompts",
+    "question_settings",
+    "questions",
+    "run",
+    "settings",
+]

@@ -13,11 +13,10 @@ from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
-from videopro.data_synthesis.balance import rule_of
-from videopro.data_synthesis.datasets import Datasets, letters_of
-from videopro.data_synthesis.plan_table import FILTER_HEADS, filter_rows
-from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed, trace_oracle_mode
-from videopro.data_synthesis.teacher_log import Prices, TeacherUsage
+from videopro.data_synthesis.datasets import Datasets, letters_of, rule_of
+from videopro.data_synthesis.plan import FILTER_HEADS, filter_rows
+from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed
+from videopro.data_synthesis.teacher import Prices, TeacherUsage
 from videopro.errors import RunError, cannot_write
 from videopro.storage import write_atomically
 from videopro.traces import CUT_OFF, Round, Trace, is_confident
@@ -80,30 +79,18 @@ def make_card(
 
 def native_counts(labelled: Sequence[Trace], tau: float) -> dict[str, int]:
     """The native answers: right or wrong, and confident or not."""
-    executions = [trace.rounds[NATIVE].execution for trace in labelled]
-    pairs = [
-        (execution, trace.right)
-        for execution, trace in zip(executions, labelled, strict=True)
-        if execution is not None
-    ]
-    return {
-        "right and confident": sum(trace_oracle_mode(trace, tau) == "native" for trace in labelled),
-        "right and unsure": sum(
-            execution.answer.letter in right and not is_confident(execution, tau)
-            for execution, right in pairs
-        ),
-        "wrong and confident": sum(
-            execution.answer.letter not in right and is_confident(execution, tau)
-            for execution, right in pairs
-        ),
-        "wrong and unsure": sum(
-            execution.answer.letter is not None
-            and execution.answer.letter not in right
-            and not is_confident(execution, tau)
-            for execution, right in pairs
-        ),
-        "no letter": sum(execution.answer.letter is None for execution, _ in pairs),
-    }
+    counts: Counter[str] = Counter()
+    for trace in labelled:
+        execution = trace.rounds[NATIVE].execution
+        if execution is None:
+            continue
+        if execution.answer.letter is None:
+            counts["no letter"] += 1
+            continue
+        answer = "right" if execution.answer.letter in trace.right else "wrong"
+        counts[f"{answer} and {'confident' if is_confident(execution, tau) else 'unsure'}"] += 1
+    kinds = ("right and confident", "right and unsure", "wrong and confident", "wrong and unsure")
+    return {name: counts[name] for name in (*kinds, "no letter")}
 
 
 def program_counts(

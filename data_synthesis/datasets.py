@@ -1,7 +1,9 @@
 """From records to training data: records.jsonl to sft.jsonl, grpo.jsonl and the data card.
 
 A pure step over the records: the same records give the same bytes, in whatever order they were written. It
-uses traces and the rules, and neither sends requests nor runs programs.
+uses traces and the rules, and neither sends requests nor runs programs. Rows beyond a cap or a total are left
+out evenly: among the rules R1 to R4 (of prompts: among their kinds), and within each among the families of
+questions. What one of them lacks goes to the others.
 """
 
 from __future__ import annotations
@@ -10,23 +12,23 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks import Item
 from videopro.data_synthesis.decontamination import EvaluationVideos
-from videopro.data_synthesis.module_drops import NO_REFERENCE, RowReference
+from videopro.data_synthesis.questions import NO_REFERENCE, UNDIVIDED, RowReference, VideoSplit, drawn
 from videopro.data_synthesis.rules import (
     NATIVE,
+    RULES,
     Trajectory,
     grpo_tasks,
     select_trajectories,
     trace_oracle_mode,
 )
-from videopro.data_synthesis.split import UNDIVIDED, VideoSplit
-from videopro.errors import RunError, cannot_write
+from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.methods.planners import PromptFile
 from videopro.storage import write_atomically
 from videopro.traces import Trace
@@ -106,6 +108,7 @@ def assemble(
     seen: set[tuple[str, ...]] = set()
     # By id, not in the order of the file, which depends on who was done first.
     traces = sorted(traces, key=lambda trace: trace.question_id)
+    # A film may be there under two names: by its content it is on one side only.
     of_sft = {trace.video.id for trace in traces if split.serves(trace.video.key, "sft")}
     for trace in traces:
         evaluated = excluded.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
@@ -241,3 +244,105 @@ def letters_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """How often each letter is the correct one, over the questions of GRPO rows."""
     right = {row["question_id"]: row["answer"] for row in rows}
     return dict(sorted(Counter(right.values()).items()))
+
+
+Row = Mapping[str, Any]
+
+SFT_KINDS = ("native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement")
+GRPO_KINDS = ("plan", "bug_fix", "native_refinement", "program_refinement")
+MODES = {"mode_native": "native", "mode_program": "program"}
+"""The names under which a cap is put on the rows of a mode: of an SFT row that of its reply, of a GRPO row
+the oracle mode of its question."""
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """The limits of one dataset."""
+
+    rows: int | None = None
+    """Of the whole dataset; None: all."""
+    caps: Mapping[str, int] = field(default_factory=dict)
+    """By kind, by rule (R1 to R4) or by mode (MODES)."""
+
+    def check(self, name: str, kinds: Sequence[str]) -> None:
+        """Raise ConfigError, naming the settings `{name}_rows` and `{name}_caps`, for invalid limits."""
+        if self.rows is not None and self.rows < 1:
+            raise ConfigError(
+                f"{name}_rows is {self.rows}; it must be at least 1 (leave it out for all rows)"
+            )
+        names = (*kinds, *RULES, *MODES)
+        for key, cap in self.caps.items():
+            if key not in names:
+                raise ConfigError(f"{name}_caps: unknown kind {key!r}; it must be one of {', '.join(names)}")
+            if isinstance(cap, bool) or not isinstance(cap, int) or cap < 0:
+                raise ConfigError(f"{name}_caps: {key} is {cap!r}; it must be a whole number, 0 or more")
+
+
+def limited(datasets: Datasets, sft: RowLimits, grpo: RowLimits, *, seed: int) -> Datasets:
+    """The datasets within these limits, in the same order; rows that are left out are counted as
+    rejected."""
+    rejected = Counter(datasets.rejected)
+    kept_sft = _limited(datasets.sft, sft, "sft", seed, rejected)
+    kept_grpo = _limited(datasets.grpo, grpo, "grpo", seed, rejected)
+    return Datasets(kept_sft, kept_grpo, rejected)
+
+
+def _limited(
+    rows: Sequence[dict[str, Any]], limits: RowLimits, name: str, seed: int, rejected: Counter[str]
+) -> list[dict[str, Any]]:
+    accepted = list(rows)
+    for key, cap in limits.caps.items():
+        chosen = even([row for row in accepted if _counts_for(row, key)], cap, [_family], seed)
+        ids = {row["id"] for row in chosen}
+        left = [row for row in accepted if not _counts_for(row, key) or row["id"] in ids]
+        _count(rejected, f"{name}: beyond the cap of {key}", len(accepted) - len(left))
+        accepted = left
+    if limits.rows is not None:
+        ids = {row["id"] for row in even(accepted, limits.rows, [rule_of, _family], seed)}
+        left = [row for row in accepted if row["id"] in ids]
+        _count(rejected, f"{name}: beyond {name}_rows", len(accepted) - len(left))
+        accepted = left
+    return accepted
+
+
+def even(
+    rows: Sequence[Row], count: int, levels: Sequence[Callable[[Row], Hashable]], seed: int
+) -> list[Row]:
+    """`count` of the rows, as evenly as there are rows over the groups of the first level, and within each
+    over those of the next. Within the last, by a draw from the row's id. All rows, if there are no more."""
+    if len(rows) <= count:
+        return list(rows)
+    if not levels:
+        return sorted(rows, key=lambda row: (drawn(row["id"], f"{seed} rows"), row["id"]))[:count]
+    groups: dict[Hashable, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(levels[0](row), []).append(row)
+    # From the smallest: what it lacks of its share is shared by those after it.
+    smallest_first = sorted(groups.items(), key=lambda group: (len(group[1]), str(group[0])))
+    chosen: list[Row] = []
+    for position, (_, group) in enumerate(smallest_first):
+        share = (count - len(chosen)) // (len(smallest_first) - position)
+        chosen += even(group, share, levels[1:], seed)
+    return chosen
+
+
+def rule_of(row: Row) -> str:
+    """The rule that gave an SFT row (R1 to R4), or the kind of a prompt for GRPO."""
+    if "oracle_mode" in row:
+        return str(row["kind"])
+    return next(rule for rule, kinds in RULES.items() if row["kind"] in kinds)
+
+
+def _family(row: Row) -> str:
+    return row["family"] or ""
+
+
+def _counts_for(row: Row, key: str) -> bool:
+    if key in MODES:
+        return bool(row.get("mode", row.get("oracle_mode")) == MODES[key])
+    return bool(row["kind"] == key or row["kind"] in RULES.get(key, ()))
+
+
+def _count(rejected: Counter[str], reason: str, number: int) -> None:
+    if number:
+        rejected[reason] += number

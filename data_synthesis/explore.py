@@ -15,23 +15,15 @@ from typing import Protocol
 from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
-from videopro.data_synthesis.module_drops import MODULES, NO_DROPS, WITHOUT, ModuleDrops
-from videopro.data_synthesis.rules import (
-    NATIVE,
-    PLAN,
-    REFUSED,
-    SAME_AS,
-    refinement_needed,
-    shown_prompt,
-)
-from videopro.data_synthesis.split import UNDIVIDED, Side, VideoSplit
+from videopro.data_synthesis.questions import MODULES, WITHOUT
+from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed, shown_prompt
+from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import Refusal, collect
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, VideoProError, unexpected_as
 from videopro.executor import Limits, Program
 from videopro.methods import video_ref
-from videopro.methods.planners import PlannerReply, PlanRequest, PromptFile
+from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.methods.program import (
-    REASONED,
     answer_natively,
     cost_of_rounds,
     execute,
@@ -42,56 +34,11 @@ from videopro.methods.program import (
 )
 from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
 from videopro.question import prompts, right_letters
-from videopro.traces import (
-    NO_SUBTITLES,
-    Cost,
-    PromptKind,
-    ReasonedRule,
-    Result,
-    Round,
-    VideoRef,
-    failed_result,
-)
+from videopro.traces import NO_SUBTITLES, Cost, PromptKind, Result, Round, VideoRef, failed_result
 from videopro.video import Subtitles, Video, load_subtitles
 
-
-@dataclass(frozen=True)
-class ExploreSettings:
-    """What is tried for a question."""
-
-    programs: int = 4
-    """First programs of a question."""
-    refinements: int = 1
-    """Refinements of each program."""
-    grpo_programs: int | None = None
-    """First programs of a question that is only for GRPO; None: as the others."""
-    split: VideoSplit = UNDIVIDED
-    """Which videos are only for GRPO."""
-    tau: float = 0.75
-    seed: int = 0
-    subtitles: bool = True
-    """Whether the modules get the subtitles that the source lists."""
-    max_parallel: int = 8
-    """Programs that run in parallel."""
-    prompt_file: PromptFile | None = None
-    """The user's prompts for the teacher; None: ours."""
-    reasoned: ReasonedRule = REASONED
-    """What makes the confidence of a letter that comes straight from no call."""
-    drops: ModuleDrops = NO_DROPS
-    """Which questions do without a group of modules."""
-    nearest_intact: float = 0.0
-    """As of `Video.open`."""
-
-    def effort(self, video_key: str) -> tuple[int, int]:
-        """First programs of each question about a video, and refinements of each of these."""
-        return self.effort_of("sft" if self.split.serves(video_key, "sft") else "grpo")
-
-    def effort_of(self, side: Side) -> tuple[int, int]:
-        """First programs of each question of a side, and refinements of each of these."""
-        if side == "sft":
-            return self.programs, self.refinements if self.programs else 0
-        # A prompt for GRPO shows what is to be refined; the planner in training writes the refinement.
-        return (self.programs if self.grpo_programs is None else self.grpo_programs), 0
+# Programs about a video that run in parallel: each waits for the backbone most of its time.
+_MOST_PARALLEL = 8
 
 
 @dataclass
@@ -137,14 +84,16 @@ class Explorer:
     """
 
     def __init__(
-        self, backbone: Backbone, models: ModuleModels, teacher: SendsRequests, settings: ExploreSettings
+        self, backbone: Backbone, models: ModuleModels, teacher: SendsRequests, config: SynthesisConfig
     ) -> None:
         self._counted = ThreadMeter()
         # One for all threads, so that calls of different videos' programs share batches too.
         self._backbone = MeteredBackbone(share_backbone(backbone, adapter=False), self._counted)
         self._models = models
         self._teacher = teacher
-        self._settings = settings
+        self._config = config
+        self._prompt_file = config.asked_prompts()
+        self._drops = config.module_drops()
 
     def explore(self, items: Sequence[Item]) -> Iterator[tuple[Item, Result, VideoRef]]:
         """The result of each question about one video. Questions that a cap cut short are left out.
@@ -154,7 +103,7 @@ class Explorer:
         """
         try:
             with unexpected_as(NativeError):
-                video = Video.open(items[0].video, nearest_intact=self._settings.nearest_intact)
+                video = Video.open(items[0].video, nearest_intact=self._config.nearest_intact)
         except QUESTION_ERRORS as error:
             for item in items:
                 yield item, failed_result(error), video_ref(item)
@@ -164,7 +113,7 @@ class Explorer:
         # has one subtitle file and one set of modules.
         groups: dict[tuple[str, float, str | None], list[Item]] = {}
         for item in items:
-            left_out = self._settings.drops.group(item.id)
+            left_out = self._drops.group(item.id)
             groups.setdefault((str(item.subtitles), item.subtitle_offset, left_out), []).append(item)
         for (_, _, left_out), group in groups.items():
             try:
@@ -177,13 +126,13 @@ class Explorer:
             states = [_QuestionState(item) for item in group]
             self._explore(states, context)
             lines = listed or context.subtitles
-            file = str(group[0].subtitles or "") if self._settings.subtitles else None
+            file = str(group[0].subtitles or "") if self._config.subtitles == "listed" else None
             read = replace(seen, subtitles=file, text_id=lines.id if lines is not None else "")
             yield from ((state.item, _result(state, context), read) for state in states if not state.capped)
 
     def _subtitles(self, video: Video, item: Item) -> Subtitles | None:
         """Those that the source lists, if the modules get them."""
-        if not self._settings.subtitles or item.subtitles is None:
+        if self._config.subtitles == "none" or item.subtitles is None:
             return None
         return load_subtitles(
             item.subtitles,
@@ -199,7 +148,7 @@ class Explorer:
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         reference = api_reference(available_modules(context), context.clip_times)
-        count, refined = self._settings.effort(states[0].item.video_key)
+        count, refined = self._config.effort(states[0].item.video_key)
         # First programs do not depend on the native answers: the teacher writes while the backbone answers.
         plans = self._send(
             (state, self._plan(state.item, number, reference), None)
@@ -221,7 +170,7 @@ class Explorer:
     # ---- requests ------------------------------------------------------------------------------------------
 
     def _plan(self, item: Item, number: int, reference: str) -> PlanRequest:
-        file = self._settings.prompt_file
+        file = self._prompt_file
         if file is not None:
             prompt = file.fill(PLAN, item.question, reference=reference)
         else:
@@ -232,17 +181,17 @@ class Explorer:
         self, state: _QuestionState, reference: str, count: int
     ) -> Iterator[tuple[int, PlanRequest]]:
         for index, round in enumerate(state.rounds):
-            kind = refinement_needed(round, state.right, self._settings.tau)
+            kind = refinement_needed(round, state.right, self._config.tau)
             if kind is None:
                 continue
             prompt = shown_prompt(
-                kind, state.item.question, round, reference=reference, file=self._settings.prompt_file
+                kind, state.item.question, round, reference=reference, file=self._prompt_file
             )
             for number in range(count):
                 yield index, self._request(kind, prompt, state.item, number, reference)
 
     def _request(self, kind: PromptKind, prompt: str, item: Item, number: int, reference: str) -> PlanRequest:
-        seed = prompt_seed(self._settings.seed, kind, number, item.question)
+        seed = prompt_seed(self._config.seed, kind, number, item.question)
         return PlanRequest(kind, prompt, item.question, reference, seed)
 
     def _send(self, requests: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> _Sent:
@@ -256,7 +205,7 @@ class Explorer:
         requests, futures = sent
         replies = collect(futures)
         for (state, request, refines), reply in zip(requests, replies, strict=True):
-            #  A failed question is recorded with its error: what else it was sent does not matter.
+            # A failed question is recorded with its error: what else it was sent does not matter.
             if state.error is not None:
                 continue
             if reply is None:
@@ -287,7 +236,7 @@ class Explorer:
                 context,
                 limits=Limits(),
                 thread_meter=self._counted,
-                reasoned=self._settings.reasoned,
+                reasoned=self._config.reasoned_confidence,
             )
             state.rounds[index] = replace(state.rounds[index], execution=execution)
 
@@ -310,7 +259,7 @@ class Explorer:
                 _repeat(state.rounds, index, first)
 
     def _run_parallel(self, jobs: Sequence[tuple[_QuestionState, Callable[[], None]]]) -> None:
-        errors = run_parallel(jobs, lambda job: job[1](), self._settings.max_parallel)
+        errors = run_parallel(jobs, lambda job: job[1](), _MOST_PARALLEL)
         for (state, _), error in zip(jobs, errors, strict=True):
             if error is not None:
                 state.error = error
@@ -337,6 +286,7 @@ def _result(state: _QuestionState, context: VideoContext) -> Result:
     rounds = tuple(state.rounds)
     plans = [round for round in rounds if round.prompt_kind == PLAN]
     error = state.error
+    # Without a single program there is nothing to learn from; as an error it is asked again when wanted.
     if error is None and plans and all(REFUSED in round.notes for round in plans):
         error = BackboneError(f"the teacher wrote nothing: {plans[0].notes[REFUSED]}")
     if error is not None:

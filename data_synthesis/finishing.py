@@ -1,21 +1,54 @@
-"""The end of a synthesis: datasets, data card and table, from all that is recorded."""
+"""The end of a synthesis: datasets, data card and a few lines, from all that is recorded."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from videopro.backbones import library_versions
 from videopro.benchmarks import Item
-from videopro.data_synthesis.balance import limited
-from videopro.data_synthesis.card import card_text, make_card, write_card
-from videopro.data_synthesis.datasets import assemble, evaluation_rows, write_rows
+from videopro.data_synthesis.card import CARD_MD, card_text, inline_counts, make_card, write_card
+from videopro.data_synthesis.datasets import assemble, evaluation_rows, limited, write_rows
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.table import show_table
-from videopro.data_synthesis.teacher_log import read_teacher_usage
+from videopro.data_synthesis.teacher import read_teacher_usage
+
+
+def show_end(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
+    """Print what was made; the card has the rest."""
+    questions, first, native, teacher = (
+        card["questions"],
+        card["programs"]["first"],
+        card["native"],
+        card["teacher"],
+    )
+    for name in ("sft", "grpo"):
+        print(f"{name}.jsonl: {card[name]['rows']} rows ({inline_counts(card[name]['by kind'])})")
+    print(
+        f"{questions['recorded']} questions, {sum(questions['without a result'].values())} without a result; "
+        f"native right {native['right and confident'] + native['right and unsure']}, and confident "
+        f"{native['right and confident']}\n"
+        f"{first['replies']} programs: right {first['right']}, failed {first['failed']}, not well-formed "
+        f"{first['not well-formed']}"
+    )
+    if teacher["requests"]:
+        cost = f", cost {teacher['cost']}" if teacher["cost"] is not None else ""
+        print(
+            f"teacher: {teacher['requests']} requests ({teacher['refused']} gave no text), "
+            f"{teacher['tokens_in']} + {teacher['tokens_out']} tokens{cost}"
+        )
+    print(f"folder: {folder} (families, what was rejected and why: {CARD_MD})")
+    if open_questions:
+        print(
+            f"{open_questions} questions are still open: a cap was reached, or --assemble-only was given; "
+            "raise the cap and re-run the same command to resume",
+            file=sys.stderr,
+        )
 
 
 def source_label(selection: QuestionSelection, world_seed: int | None) -> str:
@@ -31,10 +64,10 @@ def finish(
     guard: DecontaminationGuard,
     items: list[Item],
 ) -> dict[str, Any]:
-    """Datasets, card and table; one command on the folder at a time, and each from all that is recorded."""
-    with folder.finishing():
+    """Datasets and card; one command on the folder at a time, and each from all that is recorded."""
+    with folder.locked("finish.lock"):
         card, open_questions = _write(config, folder, selection, guard, items)
-    show_table(card, folder.path, open_questions=open_questions)
+    show_end(card, folder.path, open_questions)
     return card
 
 
@@ -78,6 +111,7 @@ def _write(
                 **({} if row_prompts is None else {"prompts": dict(row_prompts.texts)}),
                 **({} if config.reference == "none" else {"reference": config.reference}),
             },
+            # Its address may name a machine of the user's.
             "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
             "model": recorded["identity"]["model"],
             "modules": recorded["identity"]["modules"],

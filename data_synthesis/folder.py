@@ -1,19 +1,24 @@
-"""A synthesis folder: its records (records.jsonl, config.yaml, work/) and the datasets made from them."""
+"""A synthesis folder: its records (records.jsonl, config.yaml, work/), the datasets made from them, and the
+settings and models that these depend on, by which the folder is known.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from videopro.benchmarks import Benchmark
 from videopro.cli import read_yaml
 from videopro.data_synthesis.card import CARD_JSON, CARD_MD
 from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
-from videopro.errors import ConfigError, RunError, cannot_lock, cannot_write
-from videopro.runs import RunFolder
+from videopro.data_synthesis.settings import SynthesisConfig
+from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.methods.planners import Planner
+from videopro.modules import ModuleSettings
+from videopro.runs import RunFolder, identity_difference
 from videopro.storage import parse_json, write_atomically
 
 
@@ -25,26 +30,9 @@ class SynthesisFolder(RunFolder):
         self.traces = path / "records.jsonl"
         self.replies = self.work / "replies.jsonl"
         self.plan_json = self.work / "plan.json"
-        self.reservations = self.work / "reserved"
         self.sft, self.grpo = path / SFT, path / GRPO
         self.held_out = path / HELD_OUT
         self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
-
-    @contextmanager
-    def finishing(self) -> Iterator[None]:
-        """Let one command at a time write datasets and card. Raises RunError."""
-        path = self.work / "finish.lock"
-        try:
-            self.work.mkdir(parents=True, exist_ok=True)
-            file = path.open("w")
-        except OSError as error:
-            raise RunError(cannot_write(path, error)) from error
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            except OSError as error:
-                raise RunError(cannot_lock(path, error)) from error
-            yield
 
     def plan(self) -> dict[str, Any] | None:
         """The plan that was made before its questions were asked; None: none were."""
@@ -78,3 +66,68 @@ class SynthesisFolder(RunFolder):
                 f"{self.path}: is not a synthesis folder; its config.yaml belongs to something else"
             )
         return content
+
+
+_DECIDING = (
+    *("tau", "programs", "refinements", "seed", "subtitles", "subtitle_track", "without_family"),
+    *("sft_share", "grpo_programs", "held_out_videos", "drop_modules"),
+    *("reasoned_confidence", "nearest_intact"),
+)
+
+
+def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
+    """What decides the questions and how they are explored, besides the models."""
+    return {
+        "source": source.name,
+        "split": source.split,
+        "version": source.version,
+        **{name: getattr(config, name) for name in _DECIDING},
+    }
+
+
+def full_identity(
+    config: SynthesisConfig, identity: Mapping[str, Any], planner: Planner, modules: object, model: object
+) -> dict[str, Any]:
+    """The identity of a synthesis with its models and its teacher."""
+    return {
+        **identity,
+        "teacher": {**planner.identity(), "prompts": _prompts(config)},
+        "modules": modules,
+        "model": model,
+    }
+
+
+def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
+    """Compare the settings of the teacher and of the modules' models with those of the folder, without
+    loading them. Raises RunError."""
+    recorded, current = folder.settings(), as_mapping(config)
+    teacher = recorded["identity"]["teacher"]
+    names = {"temperature", "max_new_tokens"} & teacher.keys()
+    # What the preset stands for is in the other settings.
+    names |= {option.name for option in fields(ModuleSettings)} - {"preset"}
+    lines = identity_difference(
+        {name: recorded[name] for name in names}
+        | {"teacher": recorded["teacher"], "teacher_prompts": teacher["prompts"]},
+        {name: current[name] for name in names}
+        | {"teacher": config.teacher, "teacher_prompts": _prompts(config)},
+    )
+    if lines:
+        raise RunError(
+            f"{folder.path}: holds another synthesis; give another --output, or the settings of that one:\n  "
+            + "\n  ".join(lines)
+        )
+
+
+def _prompts(config: SynthesisConfig) -> dict[str, str] | None:
+    file = config.asked_prompts()
+    return None if file is None else dict(file.texts)
+
+
+def as_mapping(config: SynthesisConfig) -> dict[str, Any]:
+    """The settings as YAML can hold them."""
+    return {
+        key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(config).items()
+        # These ask for something once, which a resumed synthesis must not repeat.
+        if key not in ("assemble_only", "redo_errors", "redo_changed", "plan")
+    }

@@ -9,12 +9,16 @@ from pathlib import Path
 
 from videopro.benchmarks import BENCHMARKS, CG_BENCH_FILES, Benchmark, Item, downloaded
 from videopro.data_synthesis.decontamination import (
+    MINI,
     EvaluationVideo,
     EvaluationVideos,
+    HeldOutQuestions,
+    comparable,
     evaluation_videos,
     find_evaluation_videos,
+    mini_questions,
+    set_aside,
 )
-from videopro.data_synthesis.held_out import MINI, HeldOutQuestions, comparable, mini_questions, set_aside
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.questions import QuestionSelection
 from videopro.errors import ConfigError

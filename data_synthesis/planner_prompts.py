@@ -23,8 +23,7 @@ from videopro.data_synthesis.card import (
     tally,
 )
 from videopro.data_synthesis.datasets import GRPO, Datasets, letters_of
-from videopro.data_synthesis.module_drops import MODULES
-from videopro.data_synthesis.split import VideoSplit
+from videopro.data_synthesis.questions import MODULES, VideoSplit
 from videopro.traces import Trace
 
 ALL_FOR_GRPO = VideoSplit(0.0, 0)

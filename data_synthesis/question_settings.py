@@ -10,7 +10,7 @@ from typing import Any, Literal
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark
 from videopro.cli import setting
-from videopro.data_synthesis.balance import GRPO_KINDS, RowLimits
+from videopro.data_synthesis.datasets import GRPO_KINDS, RowLimits
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, read_prompts
@@ -103,12 +103,24 @@ class QuestionSettings:
         """Raise ConfigError for invalid settings."""
         self.limits_grpo().check("grpo", GRPO_KINDS)
         self.row_prompts()
-        if not 0 <= self.tau <= 1:
-            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+        self.check_shares("tau")
+        self.check_least(1, "held_out_videos")
         if self.cg_bench_mini != "questions" and not BENCHMARKS[self.source].needs_root:
             raise ConfigError(f"cg_bench_mini: does not apply to {self.source}; leave it out")
-        if self.held_out_videos is not None and self.held_out_videos < 1:
-            raise ConfigError(f"held_out_videos is {self.held_out_videos}; it must be at least 1")
+
+    def check_least(self, least: int, *names: str) -> None:
+        """Raise ConfigError for a number that is set, and below the least."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(f"{name} is {value}; it must be {'at least 1' if least else '0 or more'}")
+
+    def check_shares(self, *names: str) -> None:
+        """Raise ConfigError for a share that is set, and not one."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigError(f"{name} is {value}; it must lie in 0..1")
 
     @property
     def row_kinds(self) -> tuple[PromptKind, ...]:

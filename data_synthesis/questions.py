@@ -1,7 +1,11 @@
-"""Selects the questions to ask, their order, and the position of the correct option.
+"""Which questions are asked: their filters, their order, the position of the correct option, the dataset that
+their video is for, and the modules that their programs may call.
 
 Of a benchmark's questions, those with no known answer and those of held-out families are left out; the
-options of the others are shuffled.
+options of the others are shuffled. A planner that GRPO asks about questions that it was fine-tuned on is
+right already and has nothing to gain, and questions about one video share what it shows: so the datasets for
+SFT and for GRPO share no video. A group of modules is left out of some questions, so that a planner learns to
+read what is there.
 """
 
 from __future__ import annotations
@@ -9,17 +13,73 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Literal
 
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark, Item
 from videopro.cli import did_you_mean
-from videopro.data_synthesis.filters import Filters
 from videopro.errors import ConfigError
+from videopro.methods.program import derive_seed
+from videopro.modules import named_modules, reference_text
+from videopro.modules.calls import REMOVABLE, ClipTimes
 from videopro.question import LETTERS, Question
+from videopro.traces import ReferenceForm, Trace
+
+
+@dataclass(frozen=True)
+class FilterStep:
+    """One filter: what it removed and what it left."""
+
+    name: str
+    removed: int
+    """Questions."""
+    questions: int
+    """Left after it."""
+    videos: int
+    """Left after it: those with a question left."""
+    because: Mapping[str, int] = field(default_factory=dict)
+    """The removed questions by a closer reason, where the filter has several."""
+
+
+class Filters:
+    """The questions that are left of a source, and the steps that led to them."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = list(items)
+        self.steps = [FilterStep("questions of the source", 0, len(items), _videos(items))]
+
+    def remove(self, name: str, reason: Callable[[Item], str | bool | None]) -> None:
+        """Remove the questions for which `reason` is true, or a text: the closer reason. A filter that
+        removes none is a step too: that it found nothing is worth knowing."""
+        reasons = [(item, reason(item)) for item in self.items]
+        self.items = [item for item, reason in reasons if not reason]
+        because = Counter(reason for _, reason in reasons if isinstance(reason, str))
+        removed = len(reasons) - len(self.items)
+        self.steps.append(
+            FilterStep(name, removed, len(self.items), _videos(self.items), dict(sorted(because.items())))
+        )
+
+    def removed(self) -> dict[str, int]:
+        """Removed questions by filter, without filters that removed none."""
+        counts: Counter[str] = Counter()
+        for step in self.steps:
+            counts[step.name] += step.removed
+        return {name: count for name, count in sorted(counts.items()) if count}
+
+    def summary(self) -> str:
+        """The removed questions in one line."""
+        counts = ", ".join(f"{name}: {count:,}" for name, count in self.removed().items())
+        return f"left out of {self.steps[0].questions:,}: {counts or 'none'}"
+
+
+def _videos(items: Iterable[Item]) -> int:
+    return len({item.video_key for item in items})
+
 
 # Letters that an option may mean by "option B", of however few options the question is.
 _USUAL = 10
@@ -142,3 +202,81 @@ def _shuffled(item: Item, position: int, seed: int) -> Item:
     return replace(
         item, question=Question(item.question.text, tuple(options)), answer=item.question.letters[position]
     )
+
+
+Side = Literal["sft", "grpo"]
+
+
+def drawn(video: str, salt: str) -> float:
+    """A number in 0..1 for a video's key: the same in every source, order and version."""
+    digest = hashlib.sha256(f"{salt}\0{video}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+@dataclass(frozen=True)
+class VideoSplit:
+    """The side of each video. It depends on the video's key, the seed and the share alone: neither a larger
+    limit nor another filter moves a video to the other side."""
+
+    sft_share: float | None
+    """The share of the videos whose rows are for SFT; None: every video gives rows of both kinds."""
+    seed: int
+
+    def serves(self, video_key: str, side: Side) -> bool:
+        """Whether a video gives rows of this side."""
+        if self.sft_share is None:
+            return True
+        is_sft = drawn(video_key, f"{self.seed} sft") < self.sft_share
+        return is_sft == (side == "sft")
+
+
+UNDIVIDED = VideoSplit(None, 0)
+"""Every video gives rows of both kinds."""
+
+
+MODULES = "modules"
+"""The note on the native round: the names of the modules that the question had, separated by blanks."""
+WITHOUT = "without"
+"""The note beside it: the group that was left out, if one was."""
+
+
+@dataclass(frozen=True)
+class ModuleDrops:
+    """How often a group is left out. The draw depends on the seed and the question's id alone, so that a
+    resumed or a larger synthesis makes the same."""
+
+    share: float = 0.0
+    seed: int = 0
+
+    def group(self, question_id: str) -> str | None:
+        """The group that a question does without; None: it has all modules."""
+        draw = random.Random(derive_seed(self.seed, MODULES, question_id))
+        return draw.choice(REMOVABLE) if draw.random() < self.share else None
+
+
+@dataclass(frozen=True)
+class RowReference:
+    """What the prompts of rows say of the modules."""
+
+    form: ReferenceForm = "none"
+    clip_times: ClipTimes = "video"
+
+    def text(self, trace: Trace) -> str:
+        """What the prompts about a trace's question say."""
+        if self.form == "none":
+            return ""
+        return reference_text(self.form, named_modules(self._names(trace)), self.clip_times)
+
+    def columns(self, trace: Trace) -> dict[str, object]:
+        """What a row says of it; nothing without a reference."""
+        if self.form == "none":
+            return {}
+        group = trace.rounds[0].notes.get(WITHOUT)
+        dropped = {} if group is None else {WITHOUT: [group]}
+        return {"reference": self.form, MODULES: self._names(trace), **dropped}
+
+    def _names(self, trace: Trace) -> list[str]:
+        return trace.rounds[0].notes[MODULES].split()
+
+
+NO_REFERENCE = RowReference()

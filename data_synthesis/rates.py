@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from videopro.data_synthesis.explore import ExploreSettings
+from videopro.data_synthesis.questions import Side
 from videopro.data_synthesis.rules import NATIVE, PLAN, grpo_tasks, select_trajectories
-from videopro.data_synthesis.split import Side
+from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.traces import Trace
 
 ENOUGH = 30
@@ -97,11 +97,9 @@ def assumed_rates(
     )
 
 
-def measured_rates(
-    traces: Iterable[Trace], side: Side, settings: ExploreSettings, *, always_program: bool
-) -> Rates | None:
+def measured_rates(traces: Iterable[Trace], side: Side, config: SynthesisConfig) -> Rates | None:
     """The rates of the recorded questions of a side; None below ENOUGH of them."""
-    split = settings.split
+    split = config.video_split()
     of_side = [trace for trace in traces if trace.error is None and split.serves(trace.video.key, side)]
     if len(of_side) < ENOUGH:
         return None
@@ -113,10 +111,10 @@ def measured_rates(
         requests += len(rounds)
         refinements += sum(round.prompt_kind != PLAN for round in rounds)
         if split.serves(trace.video.key, "sft"):
-            rows, _ = select_trajectories(trace, settings.tau, always_program=always_program)
+            rows, _ = select_trajectories(trace, config.tau, always_program=config.always_program)
             sft.update(row.kind for row in rows)
         if split.serves(trace.video.key, "grpo"):
-            grpo.update(task.kind for task in grpo_tasks(trace, settings.tau))
+            grpo.update(task.kind for task in grpo_tasks(trace, config.tau))
     count = len(of_side)
     return Rates(
         questions=count,
@@ -128,16 +126,19 @@ def measured_rates(
     )
 
 
-def rates_of(
-    traces: Sequence[Trace], side: Side, settings: ExploreSettings, *, always_program: bool
-) -> Rates:
+def rates_of(traces: Sequence[Trace], side: Side, config: SynthesisConfig) -> Rates:
     """The measured rates of a side, or the assumed ones."""
-    measured = measured_rates(traces, side, settings, always_program=always_program)
+    measured = measured_rates(traces, side, config)
     if measured is not None:
         return measured
-    programs, refinements = settings.effort_of(side)
-    is_divided = settings.split.sft_share is not None
-    return assumed_rates(side, programs, refinements, is_divided=is_divided, always_program=always_program)
+    programs, refinements = config.effort_of(side)
+    return assumed_rates(
+        side,
+        programs,
+        refinements,
+        is_divided=config.sft_share is not None,
+        always_program=config.always_program,
+    )
 
 
 def _some(rates: Mapping[str, float]) -> dict[str, float]:

@@ -318,6 +318,7 @@ def _unfit(round: Round, program: Program, right: Collection[str]) -> str | None
         return "gave no answer"
     if execution.answer.letter not in right:
         return "wrong answer"
+    # A letter that the program states itself has no confidence: it did not look.
     if execution.answer.confidence <= 0:
         return "right, but no answering call said so"
     # Missing tags are added; any other fault of form remains.

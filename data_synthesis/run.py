@@ -13,8 +13,7 @@ environment.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
@@ -25,41 +24,27 @@ from videopro.backbones import (
     Sampling,
     ServerSettings,
     load_backbone,
-    own_model,
 )
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import CommandLine, Need, check_needs, exit_status
-from videopro.data_synthesis.cluster_run import explore_on_cluster
-from videopro.data_synthesis.explore import Explorer
 from videopro.data_synthesis.finishing import finish, source_label
-from videopro.data_synthesis.folder import SynthesisFolder
-from videopro.data_synthesis.guard import DecontaminationGuard
-from videopro.data_synthesis.identity import (
-    as_mapping,
+from videopro.data_synthesis.folder import (
+    SynthesisFolder,
     check_teacher,
-    full_identity,
     synthesis_identity,
 )
-from videopro.data_synthesis.pipeline import SynthesisJob, run_pipeline
-from videopro.data_synthesis.plan import make_plan
-from videopro.data_synthesis.plan_table import shortage, show_plan
+from videopro.data_synthesis.guard import DecontaminationGuard
+from videopro.data_synthesis.pipeline import MODELS_FLAG, Exploration
+from videopro.data_synthesis.plan import make_plan, shortage, show_plan
 from videopro.data_synthesis.questions import QuestionSelection
-from videopro.data_synthesis.reservations import Reservations
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.teacher import Teacher, no_teacher
-from videopro.data_synthesis.teacher_log import ReplyLog, read_reply_tokens, read_teacher_usage
-from videopro.engine import ExceptionWatch, Progress, units
-from videopro.engine.cluster import RaySettings, read_ray_settings
+from videopro.data_synthesis.teacher import no_teacher, read_reply_tokens, read_teacher_usage
+from videopro.engine.cluster import read_ray_settings
 from videopro.methods import PreparedModels, plugin_identity, prepare_models
 from videopro.methods.planners import Planner, load_planner, planner_needs
 from videopro.methods.program import paper_backbone, program_needs
-from videopro.modules import ModuleModels
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.runs import RUN_FIELDS, Served, check_files, check_model, check_questions, read_vllm_settings
-from videopro.traces import Redo
-
-MODELS_FLAG = "--{option} none"
-"""How a synthesis leaves out the model of a part."""
 
 COMMAND = CommandLine("synthesize", SynthesisConfig, ignore=RUN_FIELDS, configs="synthesis")
 
@@ -96,6 +81,7 @@ def run(
         began = folder.settings()["encoder_dtype"] if folder.config.exists() else config.encoder_precision
         config = replace(config, encoder_dtype=began)
 
+    # When first needed, and once: a benchmark's files take seconds, and wrong settings are told before.
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:
         return config.questions()
@@ -146,9 +132,18 @@ def run(
     else:
         if (warning := shortage(plan)) is not None:
             print(warning, file=sys.stderr)
-        _explore(
-            config, prepared, items, folder, redo, plan, identity, selection.benchmark, load, load_teacher
+        make_planner = partial(
+            load_teacher if config.teacher is not None else no_teacher,
+            config.teacher or "",
+            sampling=Sampling(config.max_new_tokens, config.temperature),
+            api_key_env=config.api_key_env,
+            concurrency=config.concurrency,
+            server=ServerSettings.given_in(config.backbone),
         )
+        exploration = Exploration(
+            config, folder, selection.benchmark, items, redo, identity, plan, make_planner
+        )
+        _explore(exploration, prepared, load)
     return finish(config, folder, selection, guard, items)
 
 
@@ -225,152 +220,32 @@ def _teacher_needs(config: SynthesisConfig) -> list[Need]:
     return [] if config.teacher is None else planner_needs(config.teacher, config.api_key_env)
 
 
-def _explore(
-    config: SynthesisConfig,
-    prepared: PreparedModels,
-    items: list[Item],
-    folder: SynthesisFolder,
-    redo: Redo,
-    plan: Mapping[str, Any],
-    identity: dict[str, Any],
-    benchmark: Benchmark,
-    load: Callable[..., Backbone],
-    load_teacher: Callable[..., Planner],
-) -> None:
+def _explore(exploration: Exploration, prepared: PreparedModels, load: Callable[..., Backbone]) -> None:
     """Record every question that is not recorded yet."""
+    config, folder, redo = exploration.config, exploration.folder, exploration.redo
     recorded = folder.read() if folder.traces.exists() else []
-    if {item.id for item in items} <= {trace.question_id for trace in recorded if trace not in redo}:
+    if {item.id for item in exploration.items} <= {
+        trace.question_id for trace in recorded if trace not in redo
+    }:
         if config.engine == "vllm":
             _served(config).check(folder)
         else:
-            check_model(folder, identity, config.model, config.backbone, load)
+            check_model(folder, exploration.identity, config.model, config.backbone, load)
         check_teacher(config, folder)
         return
     check_needs(_needs(config, prepared))
-    make_planner = partial(
-        load_teacher if config.teacher is not None else no_teacher,
-        config.teacher or "",
-        sampling=Sampling(config.max_new_tokens, config.temperature, config.top_p),
-        api_key_env=config.api_key_env,
-        concurrency=config.concurrency,
-        server=ServerSettings.given_in(config.backbone),
-    )
     if config.engine == "ray":
-        shares = read_ray_settings(config.engine, config.ray)
-        _explore_on_cluster(
-            config, prepared, shares, items, folder, redo, plan, identity, benchmark, make_planner
-        )
+        exploration.on_cluster(prepared.load, read_ray_settings(config.engine, config.ray))
     elif config.engine == "vllm":
         # One process asks it, and one engine is more than it can keep busy.
         with _served(config).start(folder.logs, load, most=1) as engines:
-            backbone = engines.loaders[0]()
-            _explore_here(config, backbone, items, folder, redo, plan, identity, benchmark, make_planner)
+            exploration.here(engines.loaders[0]())
     else:
-        _explore_here(config, prepared.load(), items, folder, redo, plan, identity, benchmark, make_planner)
+        exploration.here(prepared.load())
 
 
 def _served(config: SynthesisConfig) -> Served:
     return Served.of(config.model, config.backbone, config.vllm)
-
-
-def _explore_here(
-    config: SynthesisConfig,
-    backbone: Backbone,
-    items: list[Item],
-    folder: SynthesisFolder,
-    redo: Redo,
-    plan: Mapping[str, Any],
-    identity: dict[str, Any],
-    benchmark: Benchmark,
-    make_planner: Callable[..., Planner],
-) -> None:
-    """Explore in this process, with a backbone that is closed at the end."""
-    planner = make_planner(backbone)
-    models = ModuleModels(config, answering=own_model(backbone), flag=MODELS_FLAG)
-    full = full_identity(config, identity, planner, models.identity(), backbone.identity())
-    key = folder.open(as_mapping(config), full)
-    folder.keep_plan(plan)
-    budget = config.budget()
-    replies = ReplyLog(folder.replies, budget)
-    replies.load()
-    reservations = Reservations(folder.reservations) if budget.has_caps else None
-    if reservations is not None:
-        budget.share(reservations, replies.refresh)
-    teacher = Teacher(planner, replies, budget, concurrency=config.concurrency, longest=config.max_new_tokens)
-    log = folder.log(redo=redo)
-    try:
-        log.refresh()
-        watch = ExceptionWatch(folder.exceptions)
-        ids = [item.id for item in items]
-        with Progress(ids, doing="exploring", note=budget.text, seen=watch.see) as progress:
-            progress.watch(folder.log(writable=False))
-            run_pipeline(
-                units(items),
-                Explorer(backbone, models, teacher, config.explore_settings()),
-                backbone,
-                log,
-                SynthesisJob(key, benchmark.protocol, benchmark.parser),
-                leases=folder.leases,
-                in_flight=config.videos_in_flight(),
-                on_progress=progress.update,
-                halt=teacher.close,
-            )
-    finally:
-        teacher.close()
-        log.close()
-        replies.close()
-        if reservations is not None:
-            reservations.close()
-        backbone.close()
-
-
-def _explore_on_cluster(
-    config: SynthesisConfig,
-    prepared: PreparedModels,
-    shares: RaySettings,
-    items: list[Item],
-    folder: SynthesisFolder,
-    redo: Redo,
-    plan: Mapping[str, Any],
-    identity: dict[str, Any],
-    benchmark: Benchmark,
-    make_planner: Callable[..., Planner],
-) -> None:
-    """As `_explore`, by the workers of a cluster. The teacher that is asked, its caps and the file of its
-    replies stay here."""
-    planner = make_planner(None)
-    budget = config.budget()
-    opened = ExitStack()
-
-    def open_folder(models: Mapping[str, object]) -> str:
-        full = full_identity(config, identity, planner, models["modules"], models["model"])
-        key = folder.open(as_mapping(config), full)
-        folder.keep_plan(plan)
-        return key
-
-    def make_teacher() -> Teacher:
-        replies = opened.enter_context(closing(ReplyLog(folder.replies, budget)))
-        replies.load()
-        if budget.has_caps:
-            budget.share(opened.enter_context(closing(Reservations(folder.reservations))), replies.refresh)
-        settings = {"concurrency": config.concurrency, "longest": config.max_new_tokens}
-        return Teacher(planner, replies, budget, **settings)
-
-    with opened:
-        explore_on_cluster(
-            config,
-            shares,
-            items,
-            folder,
-            redo,
-            benchmark,
-            load=prepared.load,
-            load_free_teacher=None if planner.asks_model else partial(make_planner, None),
-            models_flag=MODELS_FLAG,
-            open_folder=open_folder,
-            make_teacher=make_teacher,
-            spent=budget.text,
-        )
 
 
 if __name__ == "__main__":

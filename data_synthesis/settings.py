@@ -7,12 +7,10 @@ from typing import Any, Literal
 
 from videopro.backbones import check_key_name
 from videopro.cli import setting
-from videopro.data_synthesis.balance import SFT_KINDS, RowLimits
-from videopro.data_synthesis.explore import ExploreSettings
-from videopro.data_synthesis.module_drops import ModuleDrops, RowReference
+from videopro.data_synthesis.datasets import SFT_KINDS, RowLimits
 from videopro.data_synthesis.question_settings import QuestionSettings
-from videopro.data_synthesis.split import VideoSplit
-from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
+from videopro.data_synthesis.questions import ModuleDrops, RowReference, Side, VideoSplit
+from videopro.data_synthesis.teacher import Prices, TeacherBudget
 from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
@@ -93,7 +91,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         metadata=setting("add rows for --method program: a program even if a direct answer is enough"),
     )
     temperature: float = field(default=0.7, metadata=setting("sampling temperature of an API teacher"))
-    top_p: float = field(default=1.0, metadata=setting("top-p of an API teacher"))
     max_new_tokens: int = field(
         default=4096, metadata=setting("maximum length of an API teacher's reply in tokens, with thinking")
     )
@@ -107,7 +104,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     videos: int | None = field(
         default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
     )
-    max_parallel: int = field(default=8, metadata=setting("programs about a video that run in parallel"))
     max_requests: int | None = field(
         default=None,
         metadata=setting("maximum number of requests to an API teacher, over all commands on this folder"),
@@ -148,17 +144,10 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         self.limits_sft().check("sft", SFT_KINDS)
         self.check_questions()
         self.asked_prompts()
-        for name in ("concurrency", "max_parallel", "max_new_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.videos is not None and self.videos < 1:
-            raise ConfigError(f"videos is {self.videos}; it must be at least 1")
-        if self.temperature < 0:
-            raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
+        self.check_least(1, "concurrency", "max_new_tokens", "videos")
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
-        if self.sft_share is not None and not 0 <= self.sft_share <= 1:
-            raise ConfigError(f"sft_share is {self.sft_share}; it must lie in 0..1")
+        self.check_shares("sft_share")
         if self.drop_modules is not None and not 0 < self.drop_modules <= 1:
             raise ConfigError(f"drop_modules is {self.drop_modules}; it must be above 0 and at most 1")
         if self.drop_modules is not None and self.reference == "none":
@@ -169,10 +158,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
 
     def _check_asking(self) -> None:
         """Who is asked for programs, and for how many. Raises ConfigError."""
-        for name in ("programs", "grpo_programs", "refinements"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ConfigError(f"{name} is {value}; it must be 0 or more")
+        self.check_least(0, "programs", "grpo_programs", "refinements", "temperature")
         if self.grpo_programs is not None and self.sft_share is None:
             raise ConfigError("grpo_programs: needs --sft-share, which says which videos are for GRPO")
         if not self.asks_teacher:
@@ -187,14 +173,10 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
                 )
             return
         check_planner(self.teacher)
-        if self.teacher == "self":
+        if self.teacher == "self" or self.teacher.startswith(FILE):
             raise ConfigError(
-                "teacher 'self': a model does not teach itself; give api:MODEL@URL or a plug-in's name"
-            )
-        if self.teacher.startswith(FILE):
-            raise ConfigError(
-                f"teacher {self.teacher!r}: one program for all questions teaches nothing; give "
-                "api:MODEL@URL or a plug-in's name"
+                f"teacher {self.teacher!r}: neither the model itself nor one program for all questions "
+                "teaches anything; give api:MODEL@URL or a plug-in's name"
             )
         if self.teacher.startswith("server:"):
             raise ConfigError(
@@ -255,19 +237,17 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         file.require((*kinds, *REFINEMENT_KINDS) if self.refinements else kinds, "a teacher")
         return file
 
-    def explore_settings(self) -> ExploreSettings:
-        """The settings of the explorer."""
-        return ExploreSettings(
-            programs=self.programs,
-            refinements=self.refinements,
-            grpo_programs=self.grpo_programs,
-            split=self.video_split(),
-            tau=self.tau,
-            seed=self.seed,
-            subtitles=self.subtitles == "listed",
-            max_parallel=self.max_parallel,
-            prompt_file=self.asked_prompts(),
-            reasoned=self.reasoned_confidence,
-            drops=ModuleDrops(self.drop_modules or 0.0, self.seed),
-            nearest_intact=self.nearest_intact,
-        )
+    def module_drops(self) -> ModuleDrops:
+        """Which questions do without a group of modules."""
+        return ModuleDrops(self.drop_modules or 0.0, self.seed)
+
+    def effort(self, video_key: str) -> tuple[int, int]:
+        """First programs of each question about a video, and refinements of each of these."""
+        return self.effort_of("sft" if self.video_split().serves(video_key, "sft") else "grpo")
+
+    def effort_of(self, side: Side) -> tuple[int, int]:
+        """First programs of each question of a side, and refinements of each of these."""
+        if side == "sft":
+            return self.programs, self.refinements if self.programs else 0
+        # A prompt for GRPO shows what is to be refined; the planner in training writes the refinement.
+        return (self.programs if self.grpo_programs is None else self.grpo_programs), 0

@@ -33,7 +33,7 @@ from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.plan import make_plan
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.teacher_log import ReplyTokens, TeacherUsage
+from videopro.data_synthesis.teacher import ReplyTokens, TeacherUsage
 
 RECORD = "perf/training_data.json"
 VIDEOS, QUESTIONS, MINI_QUESTIONS, MINI_VIDEOS = 1219, 12129, 3000, 1118

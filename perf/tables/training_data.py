@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perf.tables.shared import Record, Table, Tables
-from videopro.data_synthesis.plan_table import FILTER_HEADS, PLAN_HEADS, filter_rows, plan_rows
+from videopro.data_synthesis.plan import FILTER_HEADS, PLAN_HEADS, filter_rows, plan_rows
 
 
 def _kept(record: Record) -> Table:

@@ -23,11 +23,10 @@ from tests.support.synthesis_world import (
     program,
     record,
 )
-from videopro.data_synthesis.balance import RowLimits, limited
-from videopro.data_synthesis.datasets import Datasets, assemble
+from videopro.data_synthesis.datasets import Datasets, RowLimits, assemble, limited
 from videopro.data_synthesis.decontamination import EvaluationVideos
+from videopro.data_synthesis.questions import VideoSplit
 from videopro.data_synthesis.run import main
-from videopro.data_synthesis.split import VideoSplit
 from videopro.traces import VideoRef, read_traces
 
 

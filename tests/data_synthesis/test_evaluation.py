@@ -16,8 +16,7 @@ from tests.support.synthesis_sources import cg, write_cg
 from tests.support.synthesis_world import NO_MODELS, load_moody, make_questions, native, record
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import assemble
-from videopro.data_synthesis.decontamination import EvaluationVideos, evaluation_videos
-from videopro.data_synthesis.held_out import set_aside
+from videopro.data_synthesis.decontamination import EvaluationVideos, evaluation_videos, set_aside
 from videopro.data_synthesis.run import main
 from videopro.errors import ConfigError, RunError
 from videopro.pocket import world

@@ -100,7 +100,7 @@ def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (("--teacher", "self"), "a model does not teach itself"),
+        (("--teacher", "self"), "neither the model itself nor one program"),
         (("--teacher", "api:m@https://user:key@host/v1"), "--api-key-env"),
         (("--teacher", "api:m@https://host/v1?key=1"), "--api-key-env"),
         (("--programs=-1",), "programs is -1"),

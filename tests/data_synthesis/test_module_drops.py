@@ -14,7 +14,7 @@ from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
 from tests.support.synthesis_runs import stub as stub
 from tests.support.synthesis_world import load_moody
-from videopro.data_synthesis.module_drops import ModuleDrops
+from videopro.data_synthesis.questions import ModuleDrops
 from videopro.data_synthesis.run import main
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError

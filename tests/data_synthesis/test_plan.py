@@ -18,12 +18,10 @@ from tests.support.synthesis_runs import stub as stub
 from tests.support.synthesis_sources import cg, write_cg
 from tests.support.synthesis_world import answered, crashed, load_moody, native, program, record
 from videopro.backbones import Backbone
-from videopro.data_synthesis.explore import ExploreSettings
-from videopro.data_synthesis.plan_table import plan_rows
+from videopro.data_synthesis.plan import plan_rows
 from videopro.data_synthesis.rates import measured_rates
 from videopro.data_synthesis.run import main, run
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.split import VideoSplit
 
 
 def not_loaded(*args: Any, **settings: Any) -> Backbone:
@@ -144,7 +142,7 @@ def test_a_plan_asks_loads_and_writes_nothing(
     assert not list(tmp_path.rglob("*.mp4"))
 
 
-def test_rates_are_measured_where_enough_is_recorded() -> None:
+def test_rates_are_measured_where_enough_is_recorded(cg_bench: Path) -> None:
     """Thirty questions: ten answered natively and surely, twenty whose one program failed and was fixed, as
     was the native answer."""
     sure = record(native("A", 0.9), program(answered("A", 0.9)))
@@ -155,14 +153,13 @@ def test_rates_are_measured_where_enough_is_recorded() -> None:
         program(answered("A", 0.9), 5, kind="native_refinement", refines=0),
     )
     traces = [sure] * 10 + [fixed] * 20
-    rates = measured_rates(traces, "sft", ExploreSettings(), always_program=False)
+    rates = measured_rates(traces, "sft", config(cg_bench))
     assert rates is not None
     assert (rates.questions, rates.requests, rates.refinements) == (30, 70 / 30, 40 / 30)
     assert rates.sft == {"native": 10 / 30, "bug_fix": 20 / 30, "native_refinement": 20 / 30}
     assert rates.grpo == {"plan": 1.0, "bug_fix": 20 / 30, "native_refinement": 20 / 30}
-    assert measured_rates(traces[1:], "sft", ExploreSettings(), always_program=False) is None
-    divided = ExploreSettings(split=VideoSplit(1.0, 0))
-    assert measured_rates(traces, "grpo", divided, always_program=False) is None
+    assert measured_rates(traces[1:], "sft", config(cg_bench)) is None
+    assert measured_rates(traces, "grpo", config(cg_bench, sft_share=1.0)) is None
 
 
 def test_the_card_has_the_plan_beside_what_happened(root: Path, tmp_path: Path, stub: StubServer) -> None:

@@ -156,10 +156,10 @@ def test_a_larger_limit_only_adds(root: Path, tmp_path: Path, stub: StubServer) 
 
 def test_concurrency_does_not_change_the_datasets(root: Path, tmp_path: Path, stub: StubServer) -> None:
     made = []
-    for number, more in enumerate((("1", "1", "1"), ("8", "4", "3"))):
+    for number, more in enumerate((("1", "1"), ("8", "3"))):
         out = tmp_path / str(number)
-        concurrency, parallel, videos = more
-        sizes = ("--concurrency", concurrency, "--max-parallel", parallel, "--videos", videos)
+        concurrency, videos = more
+        sizes = ("--concurrency", concurrency, "--videos", videos)
         assert main(flags(root, out, stub, *sizes), load=load_moody) == 0
         made.append(datasets(out))
     assert made[0] == made[1]

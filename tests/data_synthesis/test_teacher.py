@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +12,13 @@ import pytest
 
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro.backbones.base import Sampling
-from videopro.data_synthesis.reservations import Reservations
-from videopro.data_synthesis.teacher import REFUSALS_IN_A_ROW, Refusal, Teacher
-from videopro.data_synthesis.teacher_log import (
+from videopro.data_synthesis.teacher import (
+    REFUSALS_IN_A_ROW,
     CapReached,
     Prices,
+    Refusal,
     ReplyLog,
+    Teacher,
     TeacherBudget,
     read_teacher_usage,
 )
@@ -65,20 +62,19 @@ class Setting:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "replies.jsonl"
-        self.opened: list[tuple[Teacher, ReplyLog]] = []
+        self.opened: list[Teacher] = []
 
     def teacher(self, planner: Planner, budget: TeacherBudget | None = None, **settings: Any) -> Teacher:
         budget = budget or TeacherBudget()
         log = ReplyLog(self.path, budget)
         log.load()
-        made = Teacher(planner, log, budget, **settings)
-        self.opened.append((made, log))
+        made = Teacher(planner, budget, log, **settings)
+        self.opened.append(made)
         return made
 
     def close(self) -> None:
-        for teacher, log in self.opened:
+        for teacher in self.opened:
             teacher.close()
-            log.close()
         self.opened = []
 
 
@@ -299,48 +295,15 @@ def test_the_request_cap_holds_over_all_commands(setting: Setting) -> None:
         assert len(stub.chats) == 12
 
 
-def test_the_request_cap_holds_for_commands_at_the_same_time(setting: Setting, tmp_path: Path) -> None:
-    def slow(body: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.05)
-        return reply(body)
-
-    with StubServer(slow, key=KEY) as stub, ThreadPoolExecutor(2) as pool:
-        teachers, shared = [], []
-        for _ in range(2):
-            teachers.append(setting.teacher(planner_at(stub), TeacherBudget(max_requests=7), concurrency=4))
-            shared.append(Reservations(tmp_path / "reserved"))
-            teachers[-1].budget.share(shared[-1], setting.opened[-1][1].refresh)
-        asked = [[request(i) for i in range(20)], [request(i) for i in range(20, 40)]]
-        got = list(pool.map(lambda pair: pair[0].ask(pair[1]), zip(teachers, asked, strict=True)))
+def test_the_requests_that_other_commands_ended_count(setting: Setting) -> None:
+    with StubServer(reply, key=KEY) as stub:
+        first, second = (
+            setting.teacher(planner_at(stub), TeacherBudget(max_requests=7), concurrency=4) for _ in range(2)
+        )
+        assert None not in first.ask([request(i) for i in range(5)])
+        got = second.ask([request(i) for i in range(20, 40)])
+        assert sum(isinstance(each, PlannerReply) for each in got) == 2
         assert len(stub.chats) == 7
-        assert sum(isinstance(each, PlannerReply) for replies in got for each in replies) == 7
-        for each in shared:
-            each.close()
-
-
-def test_what_a_dead_command_reserved_is_free_again(tmp_path: Path) -> None:
-    code = (
-        "import os, sys; from pathlib import Path\n"
-        "from videopro.data_synthesis.reservations import Reservations\n"
-        "own = Reservations(Path(sys.argv[1]))\n"
-        "with own.locked(): own.write([1.0, 2.0])\n"
-        "print('written', flush=True); sys.stdin.read()"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert other.stdout is not None
-    assert other.stdout.readline() == "written\n"
-    own = Reservations(tmp_path)
-    with own.locked():
-        own.write([5.0])
-        assert own.elsewhere() == [1.0, 2.0]
-    other.kill()
-    other.communicate()
-    with own.locked():
-        assert own.elsewhere() == []
-    assert len(list(tmp_path.glob("*.json"))) == 1
-    own.close()
 
 
 def test_the_cost_cap_is_never_passed(setting: Setting) -> None:

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from videopro.engine import Walk, shard, walk
+from videopro.engine import Walk, shard
+from videopro.engine import queue as walk
 from videopro.errors import ConfigError
 
 

@@ -44,7 +44,7 @@ def takes_a_unit(folder: Path) -> None:
 
 
 def finishes(folder: Path) -> None:
-    with SynthesisFolder(folder / "data").finishing():
+    with SynthesisFolder(folder / "data").locked("finish.lock"):
         pass
 
 

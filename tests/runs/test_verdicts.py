@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from videopro.runs.verdicts import read_verdict
+from videopro.runs.grading import read_verdict
 
 
 @pytest.mark.parametrize(

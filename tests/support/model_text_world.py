@@ -31,8 +31,7 @@ from videopro.benchmarks import BENCHMARKS, BenchmarkSpec, Item, Protocol
 from videopro.benchmarks.jsonl import JUDGE
 from videopro.benchmarks.protocol import ROBUST
 from videopro.data_synthesis.rules import NATIVE_REPLY, grpo_tasks, select_trajectories
-from videopro.data_synthesis.teacher import Teacher
-from videopro.data_synthesis.teacher_log import ReplyLog, TeacherBudget
+from videopro.data_synthesis.teacher import ReplyLog, Teacher, TeacherBudget
 from videopro.executor import Limits, parse_program
 from videopro.methods import MethodContext, create
 from videopro.methods.planners.planner import PlanRequest

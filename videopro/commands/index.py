@@ -327,8 +327,10 @@ def index_on_cluster(
     work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
     failed, unindexed = 0, Unprepared("indexed")
     with Counter("indexing", len(paths)) as counter, Cluster() as cluster:
-        pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError]
-        with WorkerPool(cluster, partial(IndexingWorker, load), shares, most=len(work)) as pool:
+        pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError] = WorkerPool(
+            cluster, partial(IndexingWorker, load), shares, most=len(work)
+        )
+        with pool:
             identity = pool.start()
             # No file remembers crashes: the next command tries the video again.
             for results, given_up in pool.run(work, config, CrashRecord.empty(), lambda ids, reason: None):

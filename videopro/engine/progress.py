@@ -1,11 +1,14 @@
-"""The progress of a run on the terminal: questions done, accuracy, speed and time left.
+"""The progress of a run on the terminal: questions done, accuracy, speed and time left; and the exceptions
+that nobody foresaw, of which the first traceback of each class is kept.
 
 It reads the run's log, so it covers all workers of all ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +16,8 @@ from rich import progress as bars
 from rich.console import Console
 
 from videopro.cli import PlainLines, RateColumn
+from videopro.errors import Streaks, WorkerBug
+from videopro.storage import write_atomically
 from videopro.traces import Trace, TraceLog
 
 
@@ -70,7 +75,7 @@ class Progress:
     ) -> None:
         try:
             if self._log is not None and kind is None:
-                self._show(is_end=True)
+                self.update(is_end=True)
         finally:
             self._bars.stop()
             if self._log is not None:
@@ -81,7 +86,7 @@ class Progress:
         speed."""
         self._log = log
         self._lines.start(0)  # Nothing of the work is due yet, however long the model took.
-        before = self._show()
+        before = self.update()
         self._is_watching = True
         self._lines.start(before)
         self._before = before
@@ -90,11 +95,8 @@ class Progress:
             self._console.print(f"{self._doing} {left:,} question{'s' if left != 1 else ''} ...")
         self._bars.reset(self._task, completed=before, description=self._doing)
 
-    def update(self) -> int:
+    def update(self, *, is_end: bool = False) -> int:
         """Read the log, redraw, and return how many of the questions are done."""
-        return self._show()
-
-    def _show(self, *, is_end: bool = False) -> int:
         if self._log is None:
             return 0
         new = self._log.refresh()
@@ -118,3 +120,45 @@ class Progress:
         if self._is_watching and new:
             self._seen(new, len(self._ids) - done)
         return done
+
+
+class ExceptionWatch:
+    """Reads the traces that a command adds to the run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: for the tracebacks, such as `RunFolder.exceptions`."""
+        self._folder = folder
+        self._streaks = Streaks()
+
+    def see(self, traces: Sequence[Trace], left: int) -> None:
+        """More questions are done, and so many are `left`. Raises WorkerBug if the run should end before
+        they are asked."""
+        keep_tracebacks(self._folder, traces)
+        for trace in traces:
+            if trace.error is None:
+                self._streaks.spare()
+            # A video that cannot be read says nothing about it.
+            elif trace.ended_by is not None and self._streaks.end(trace.ended_by, trace.video.key) and left:
+                ends = trace.ended_by
+                raise WorkerBug(
+                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) ended all questions "
+                    f"about {self._streaks.videos} videos in a row. They are recorded; the same command goes "
+                    "on with the others, and with --redo-errors asks again where no answer was had"
+                )
+
+
+def keep_tracebacks(folder: Path, traces: Iterable[Trace]) -> None:
+    """Write the first traceback of each class of exception to a file of that name, unless it is there."""
+    for trace in traces:
+        for exception in trace.exceptions:
+            path = traceback_file(folder, exception.type)
+            # The first of a class only: thousands of equal tracebacks would fill the folder.
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                head = f"question {trace.question_id}, video {trace.video.path}, at {exception.place}"
+                write_atomically(path, f"{head}\n\n{exception.traceback}")
+
+
+def traceback_file(folder: Path, kind: str) -> Path:
+    """The file with the first traceback of a class."""
+    return folder / f"{re.sub(r'[^A-Za-z0-9_.]', '_', kind)[:100]}.txt"

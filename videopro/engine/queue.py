@@ -2,7 +2,8 @@
 
 A unit is a few questions about one video. The process that holds the lock of its lease file works on it. The
 kernel releases a lock when its holder dies, however it dies, so leases need no expiry; any number of
-processes, started together or not, may work on a run. The trace log prevents duplicates.
+processes, started together or not, may work on a run. The trace log prevents duplicates. `Walk` is for things
+that lock themselves, such as indexes: what another process is at is put off.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import fcntl
 import hashlib
 import math
 import os
+import random
+import threading
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +22,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from videopro.errors import RunError, cannot_lock, cannot_write
+from videopro.errors import (
+    ConfigError,
+    RunError,
+    VideoProError,
+    WorkerBug,
+    cannot_lock,
+    cannot_write,
+    is_full,
+    is_machines,
+    machine_error,
+)
 from videopro.storage import JsonLinesLog, parse_json
+from videopro.traces import Failure
 
 # Questions per unit: enough to share the video's encoding, few enough that the last video of a run does not
 # keep one worker busy while the others are idle.
@@ -102,6 +117,21 @@ def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
         log.append({"ids": list(ids), "reason": reason})
 
 
+def as_told(error: Exception, file: Path | str = "a file") -> BaseException:
+    """An error that ends a worker, as its command shows it. Call it where it is caught. `file`: the one that
+    most likely is full, if the error names none."""
+    if isinstance(error, VideoProError):
+        return error
+    if isinstance(error, OSError) and is_full(error):
+        return RunError(cannot_write(error.filename or file, error))
+    return machine_error(error) if is_machines(error) else WorkerBug(traceback.format_exc())
+
+
+def worker_died(reason: str) -> Failure:
+    """The error of a question that is given up, because workers died on it; `reason`: the last death's."""
+    return Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
+
+
 @dataclass(frozen=True)
 class CrashRecord:
     """How often each question was in flight, and how often it was alone, when a worker died."""
@@ -157,3 +187,60 @@ def read_crashes(path: Path) -> CrashRecord:
             continue
         record.add(ids, reason)
     return record
+
+
+T = TypeVar("T")
+
+# Seconds between two looks at what other processes are at.
+POLL_SECONDS = 0.5
+
+
+class Walk(Generic[T]):
+    """Hands items out to the threads of this process, in their order. Once another process was at one of
+    them, they come in a random order, so that the two do not wait for each other at every item.
+    Thread-safe."""
+
+    def __init__(self, items: Sequence[T]) -> None:
+        self._left = list(items)
+        self._put_off: list[T] = []
+        self._is_contended = False
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+
+    def take(self) -> T | None:
+        """The next item to work on; None when none is left, or after `stop`. While other processes are
+        at all that are left, it waits, and returns one of those for another look."""
+        while not self._stopped.is_set():
+            with self._lock:
+                if self._left:
+                    return self._left.pop(random.randrange(len(self._left)) if self._is_contended else 0)
+                if not self._put_off:
+                    return None
+            if not self._stopped.wait(POLL_SECONDS):
+                with self._lock:
+                    self._left, self._put_off = self._left + self._put_off, []
+        return None
+
+    def put_off(self, item: T) -> None:
+        """Another process is at it: come back later, to see whether it is done."""
+        with self._lock:
+            self._is_contended = True
+            self._put_off.append(item)
+
+    def stop(self) -> None:
+        """Hand out nothing more."""
+        self._stopped.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped.is_set()
+
+
+def shard(items: Sequence[T], part: str) -> list[T]:
+    """Part i of n of the items, for `part` "i/n", counted from 1: every n-th, so that the parts together are
+    all of them, and no two share one. Raises ConfigError for another form."""
+    number, slash, count = part.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise ConfigError(f"shard is {part!r}; write i/n with i from 1 to n, such as 2/8")
+    return list(items[int(number) - 1 :: int(count)])

@@ -77,6 +77,7 @@ class AskedRun:
     def add_numbered(self, trace: Trace) -> Trace:
         """Add an answered question under the next free number. Returns it as it was added. Raises
         RunError."""
+        # Another process may take a number first, so each is tried until one is free.
         numbered = (replace(trace, question_id=str(number), run_key=self._key) for number in count(1))
         return next(added for added in numbered if self.add(added))
 

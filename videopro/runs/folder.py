@@ -9,19 +9,26 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from videopro.backbones import Backbone, identify, load_backbone, read_spec
+from videopro.benchmarks import Benchmark, Item
 from videopro.cli import read_yaml
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.errors import ConfigError, RunError, VideoProError, cannot_write
+from videopro.methods import other_file
 from videopro.storage import SetAside, lock_soon, parse_json, write_atomically
-from videopro.traces import NO_REDO, Redo, Trace, TraceLog, read_traces, set_aside_traces
+from videopro.traces import NO_REDO, OTHER_FILES, Redo, Trace, TraceLog, read_traces, set_aside_traces
+from videopro.video import content_if_readable
 
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
@@ -58,13 +65,8 @@ def _from_difference(text: str, other: Any) -> str:
     """Of a long text, such as a prompt, the part where it begins to differ from the other."""
     if len(text) <= _LONG:
         return text
-    start = 0
-    if isinstance(other, str):
-        pairs = enumerate(zip(text, other, strict=False))
-        differs = next(
-            (index for index, (ours, theirs) in pairs if ours != theirs), min(len(text), len(other))
-        )
-        start = max(0, differs - 20)
+    pairs = zip(text, other if isinstance(other, str) else "", strict=False)
+    start = max(0, len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))) - 20)
     part = text[start : start + _LONG]
     return ("…" if start else "") + part + ("…" if start + _LONG < len(text) else "")
 
@@ -208,7 +210,7 @@ class RunFolder:
         try:
             for folder in (self.leases, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
-            with _locked(self.work / "config.lock"):
+            with self.locked("config.lock"):
                 self.check_same(identity)
                 content = {**settings, "run_key": key, "identity": json.loads(json.dumps(identity))}
                 write_atomically(self.config, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
@@ -222,7 +224,7 @@ class RunFolder:
         kernel releases however the process ends. `alone`: no other command may answer questions of the run
         meanwhile. Raises RunError, also if another command keeps this one from running."""
         try:
-            with _locked(self.work / "config.lock"):
+            with self.locked("config.lock"):
                 write_atomically(self.requested, json.dumps(list(ids)))
             file = self.lock.open("w")
         except OSError as error:
@@ -234,6 +236,18 @@ class RunFolder:
                     f"{self.path}: another command answers questions of this run, and one of the two uses "
                     "--engine ray, which runs alone; wait for the other one, or stop it"
                 )
+            yield
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Let one process at a time into the block, by a file of this name. Raises RunError."""
+        path = self.work / name
+        with ExitStack() as stack:
+            try:
+                self.work.mkdir(parents=True, exist_ok=True)
+                fcntl.flock(stack.enter_context(path.open("w")), fcntl.LOCK_EX)
+            except OSError as error:
+                raise RunError(cannot_write(path, error, _ELSEWHERE)) from error
             yield
 
     def is_running(self) -> bool:
@@ -261,8 +275,85 @@ class RunFolder:
         shutil.rmtree(self.leases, ignore_errors=True)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def check_model(
+    folder: RunFolder,
+    identity: Mapping[str, Any],
+    model: str,
+    backbone: Mapping[str, Any],
+    load: Callable[..., Backbone],
+) -> None:
+    """Compare the model with that of the folder's run, for a command that will not load it.
+
+    A model that is no longer available is compared by name and settings only. Raises RunError if the model
+    differs.
+    """
+    recorded = folder.recorded_identity() or {}
+    try:
+        # The identity of a model is read from its files; another loader, as of a test, has to make its model.
+        if load is load_backbone:
+            now = identify(read_spec(model, **backbone), recorded.get("model") or {})
+        else:
+            with closing(load(model, **backbone)) as loaded:
+                now = dict(loaded.identity())
+    except VideoProError as error:
+        settings = read_yaml(folder.config)
+        if (settings.get("model"), settings.get("backbone") or {}) != (model, dict(backbone)):
+            raise RunError(
+                f"{folder.path}: is a run of {settings.get('model')!r}, which cannot be compared with "
+                f"{model!r} ({error}); fix this, or give --model and --backbone as in its config.yaml"
+            ) from error
+        print(f"{model!r} was compared with the run's model by name only: {error}", file=sys.stderr)
+        return
+    folder.check_same({**identity, "model": now})
+
+
+def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: RunFolder) -> None:
+    """Check that the benchmark's questions are the same as when the run started. Raises RunError."""
+    items = {item.id: item for item in benchmark.items}
+    for trace in recorded:
+        item = items.get(trace.question_id)
+        if item is None:
+            raise RunError(
+                f"{folder.traces}: question {trace.question_id!r} is no longer in {benchmark.name}, split "
+                f"{benchmark.split!r}; give the --root of that run or another --output"
+            )
+        now = (item.question.text, item.question.choices, item.answer)
+        if now != (trace.question, trace.choices, trace.gold):
+            raise RunError(
+                f"{folder.traces}: question {trace.question_id!r} now has another text, options or answer in "
+                f"{benchmark.name}; give the --root of that run or another --output"
+            )
+
+
+def check_files(
+    recorded: Sequence[Trace],
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    folder: RunFolder,
+    *,
+    errors: bool,
+    changed: bool,
+) -> Redo:
+    """Compare the films, subtitles and transcripts of `items`, the questions of this command, with those that
+    answers are about; a file that is not on this machine is not compared. Returns what is answered again:
+    `errors`, and with `changed` the questions about another file. Raises RunError for these without
+    `changed`, and for those that are not among `items`."""
+    films, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
+    content = cache(content_if_readable)
+    others: defaultdict[str, list[Trace]] = defaultdict(list)
+    for trace in recorded:
+        item = known[trace.question_id]
+        if item.video_key in films and (name := other_file(trace, item, content)):
+            others[name].append(trace)
+    asked = {item.id for item in items} if changed else set()
+    lines = [
+        f"\n  {name}: another one when these were answered: {', '.join(left[:3])}"
+        + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+        for name, traces in others.items()
+        if (left := [trace.question_id for trace in traces if trace.question_id not in asked])
+    ]
+    if lines:
+        fix = "--redo-changed has to ask these too: give no smaller --limit" if changed else OTHER_FILES
+        raise RunError(f"{folder.path}: files are not those of its answers; {fix}{''.join(lines)}")
+    stale = [trace for traces in others.values() for trace in traces]
+    return Redo(errors, frozenset((each.question_id, each.video.id, each.video.text_id) for each in stale))

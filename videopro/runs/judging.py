@@ -15,17 +15,99 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, Sampling, load_backbone, stored_thoughts
+from PIL import Image
+
+from videopro.backbones import (
+    DEFAULT_FRAMES,
+    DEFAULT_PIXELS,
+    Backbone,
+    BackboneConfig,
+    Sampling,
+    load_backbone,
+    read_spec,
+    stored_thoughts,
+)
+from videopro.backbones.server import ChatClient, api_config, encode_frames, visual_parts
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
 from videopro.cli import read_yaml, setting
 from videopro.errors import BackboneError, RunError, VideoError
 from videopro.runs.folder import RunFolder
 from videopro.runs.grading import grade_of, needs_look, shown_answer, why_ungraded
-from videopro.runs.judge_model import Judge, judge_config, load_judge
 from videopro.runs.summary import summarize, write_summary
 from videopro.storage import JsonLinesLog, SetAside, parse_json, printable
 from videopro.traces import Trace
-from videopro.video import Video, clue_times
+from videopro.video import Frame, Video, clue_times
+
+# Requests in flight: most judges are hosted, and limit their rate.
+_CONCURRENCY = 8
+
+
+@dataclass(frozen=True)
+class JudgeReply:
+    """What a judge said, without what it thought."""
+
+    text: str
+    thoughts: str = ""
+    cut_at: int | None = None
+    """The limit in tokens that cut the reply off; None: it ended by itself."""
+
+
+def judge_config(spec: str, settings: Mapping[str, Any]) -> BackboneConfig:
+    """The config of a judge. Raises ConfigError for a malformed spec or setting."""
+    settings = {"concurrency": _CONCURRENCY, **settings}
+    return api_config(spec, "judge", **settings) if spec.startswith("api:") else read_spec(spec, **settings)
+
+
+class Judge:
+    """The model that `spec` names, behind a chat endpoint, which needs no log-probabilities, or in this
+    process, loaded by `load(spec, **settings)`. Its replies have at most `max_new_tokens` tokens, thoughts
+    included. Raises ConfigError or BackboneError; every call BackboneError for a request that cannot be
+    served."""
+
+    def __init__(
+        self,
+        spec: str,
+        settings: Mapping[str, Any],
+        max_new_tokens: int,
+        *,
+        load: Callable[..., Backbone] = load_backbone,
+    ) -> None:
+        self._config = judge_config(spec, settings)
+        self._limit = max_new_tokens
+        is_served = self._config.kind == "server"
+        self._model = ChatClient(self._config) if is_served else load(spec, **settings)
+        self.frames = (
+            self._model.frames if isinstance(self._model, Backbone) else self._config.frames or DEFAULT_FRAMES
+        )
+        """Maximum frames per call."""
+        self.threads = self._config.concurrency if is_served else 1
+        """How many threads may ask at a time."""
+
+    def reply(self, text: str, *, system: str = "", frames: Sequence[Frame] = ()) -> JudgeReply:
+        """The reply to a prompt about frames (none: text only). An endpoint gets them as images after their
+        times, or with video=video as one video."""
+        is_video = len(frames) > 1
+        shown: Sequence[Mapping[str, Any]] = ()
+        extra: Mapping[str, Any] = {}
+        if frames and isinstance(self._model, Backbone):
+            still = {"type": "image", "image": Image.fromarray(frames[0].image)}
+            shown = [{"type": "video", "video": list(frames)} if is_video else still]
+        elif frames:
+            encoded = encode_frames(frames, self._config.pixels or DEFAULT_PIXELS)
+            shown, extra = visual_parts(encoded, as_video=is_video and self._config.video == "video")
+        content: Any = [*shown, {"type": "text", "text": text}] if frames else text
+        messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": content})
+        if isinstance(self._model, Backbone):
+            said = self._model.chat(messages, Sampling(self._limit))
+            return JudgeReply(said.text, said.thoughts, self._limit if said.finish == "length" else None)
+        reply, _ = self._model.reply(messages, self._limit, {"temperature": 0.0, **extra})
+        return JudgeReply(reply.text, reply.thoughts, reply.cut_at)
+
+    def close(self) -> None:
+        """Release what it holds."""
+        self._model.close()
+
 
 # Consecutive failed requests after which grading stops, and replies of which none has a grade.
 _GIVEN_UP = 8
@@ -88,7 +170,7 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
     if todo:
         # What failed before comes last: it may fail again.
         todo.sort(key=lambda trace: trace.question_id in recorded)
-        model = load_judge(config.judge, config.backbone, config.max_new_tokens, load=load)
+        model = Judge(config.judge, config.backbone, config.max_new_tokens, load=load)
         try:
             _grade(todo, judge, model, config, folder)
         finally:

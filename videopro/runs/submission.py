@@ -24,6 +24,9 @@ from videopro.traces import Trace
 # How EgoSchema's server and lmms-eval encode a missing answer.
 NO_ANSWER = -1
 
+Cell = Callable[[Trace], object]
+Form = Callable[[Sequence[Trace]], str]
+
 
 @dataclass(frozen=True)
 class SubmitConfig:
@@ -80,23 +83,22 @@ def _option_index(trace: Trace) -> int:
     return NO_ANSWER if letter is None else LETTERS.index(letter)
 
 
-def _indices_json(traces: Sequence[Trace]) -> str:
-    """{q_uid: option index} (egoschema/EgoSchema, README.md and validate.py)."""
-    return json.dumps({trace.question_id: _option_index(trace) for trace in traces}, indent=1) + "\n"
+def _as_json(cell: Cell) -> Form:
+    """{id: cell}."""
+    return lambda traces: json.dumps({trace.question_id: cell(trace) for trace in traces}, indent=1) + "\n"
 
 
-def _indices_csv(traces: Sequence[Trace]) -> str:
-    """q_uid,answer (Kaggle's competition egoschema-public)."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(("q_uid", "answer"))
-    writer.writerows((trace.question_id, _option_index(trace)) for trace in traces)
-    return file.getvalue()
+def _as_csv(head: str, cell: Cell) -> Form:
+    """A column of ids with this heading, and one of cells."""
 
+    def written(traces: Sequence[Trace]) -> str:
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow((head, "answer"))
+        writer.writerows((trace.question_id, cell(trace)) for trace in traces)
+        return file.getvalue()
 
-def _replies_json(traces: Sequence[Trace]) -> str:
-    """{id: letter} for LongVideoBench's test (lmms-eval, longvideobench_aggregate_results_for_submission)."""
-    return json.dumps({trace.question_id: _letter(trace) or "" for trace in traces}, indent=1) + "\n"
+    return written
 
 
 def _mlvu_json(traces: Sequence[Trace]) -> str:
@@ -113,30 +115,18 @@ def _mlvu_json(traces: Sequence[Trace]) -> str:
 
 
 def _answer(trace: Trace) -> str:
-    """The letter; for an open question, the reply."""
+    """The letter; for an open question, the reply; "" if there is none."""
     if trace.choices or trace.final is None:
         return _letter(trace) or ""
     return trace.final.raw
 
 
-def _own_json(traces: Sequence[Trace]) -> str:
-    """{id: letter, or the reply to an open question}; "" if there is none."""
-    return json.dumps({trace.question_id: _answer(trace) for trace in traces}, indent=1) + "\n"
-
-
-def _own_csv(traces: Sequence[Trace]) -> str:
-    """The same with the columns id and answer."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(("id", "answer"))
-    writer.writerows((trace.question_id, _answer(trace)) for trace in traces)
-    return file.getvalue()
-
-
 # The forms of one's own benchmarks, of plug-ins and of `jsonl`.
-_GENERIC: Mapping[str, Callable[[Sequence[Trace]], str]] = {".json": _own_json, ".csv": _own_csv}
-FORMS: Mapping[str, Mapping[str, Callable[[Sequence[Trace]], str]]] = {
-    "egoschema": {".json": _indices_json, ".csv": _indices_csv},
-    "longvideobench": {".json": _replies_json},
+_GENERIC: Mapping[str, Form] = {".json": _as_json(_answer), ".csv": _as_csv("id", _answer)}
+FORMS: Mapping[str, Mapping[str, Form]] = {
+    # egoschema/EgoSchema, README.md and validate.py; Kaggle's competition egoschema-public.
+    "egoschema": {".json": _as_json(_option_index), ".csv": _as_csv("q_uid", _option_index)},
+    # lmms-eval, longvideobench_aggregate_results_for_submission.
+    "longvideobench": {".json": _as_json(_answer)},
     "mlvu": {".json": _mlvu_json},
 }

@@ -179,13 +179,12 @@ def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder:
     named where a question ended in an error. If all scored questions are open, it shows their metrics,
     as `compare` does."""
     is_open = _is_open(summary)
-    cells = _open_cells if is_open else _cells
     overall = summary["open"] if is_open else {**summary, "videos": summary["scored_videos"]}
-    rows = [("all", *cells(overall))]
+    rows = [("all", *_cells(overall, is_open))]
     rules = {0}
     for kind in breakdowns:
         parts = overall["groups"].get(kind, {})
-        rows += [(f"{kind}: {name}", *cells(part)) for name, part in parts.items()]
+        rows += [(f"{kind}: {name}", *_cells(part, is_open)) for name, part in parts.items()]
         rules.add(len(rows) - 1)
     scores = (
         ("exact match %", "token F1 %", _INTERVAL) if is_open else ("accuracy %", _INTERVAL, "official %")
@@ -206,22 +205,15 @@ def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder:
 _INTERVAL = "95 % interval"
 
 
-def _cells(part: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _cells(part: Mapping[str, Any], is_open: bool) -> tuple[str, ...]:
+    """The numbers of a row, of open questions or of the others."""
     videos = part["videos"]
-    between = percent_interval(shown_interval(part["accuracy_ci95"], videos))
-    return (
-        str(part["n"]),
-        str(videos),
-        percent(part["accuracy"]),
-        between,
-        percent(part["official_accuracy"]),
-    )
-
-
-def _open_cells(part: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    videos = part["videos"]
-    between = percent_interval(shown_interval(part["f1_ci95"], videos))
-    return str(part["n"]), str(videos), percent(part["exact_match"]), percent(part["f1"]), between
+    between = percent_interval(shown_interval(part["f1_ci95" if is_open else "accuracy_ci95"], videos))
+    if is_open:
+        scores = (percent(part["exact_match"]), percent(part["f1"]), between)
+    else:
+        scores = (percent(part["accuracy"]), between, percent(part["official_accuracy"]))
+    return (str(part["n"]), str(videos), *scores)
 
 
 def _is_open(summary: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""What a call of a program or a step of an agent did, what it looked at and what it cost: parts of a trace."""
+"""What a call of a program or a step of an agent did, what it looked at, what it cost: parts of a trace."""
 
 from __future__ import annotations
 

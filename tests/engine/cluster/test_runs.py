@@ -93,7 +93,7 @@ def test_a_worker_that_dies_on_a_question(two_nodes: TestCluster, root: Path, tm
     rewrite(root, "v1q1", "Which colour is shown (kill)?")
     output = tmp_path / "run"
     text = finish(start(two_nodes, root, output))
-    assert "a worker died (its process ended unexpectedly); starting another" in text
+    assert "a worker died (its process or its node is gone); starting another" in text
     died = {
         t.question_id: t.error for t in check_complete(output) if t.error and t.error.type == "WorkerDied"
     }
@@ -112,7 +112,7 @@ def test_a_worker_that_dies_once(two_nodes: TestCluster, root: Path, tmp_path: P
     assert {t.error.type for t in check_complete(output) if t.error} == {"VideoError"}
 
 
-def test_a_node_that_is_killed_loses_nothing_and_blames_nobody(tmp_path: Path) -> None:
+def test_a_node_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     root, output = tmp_path / "colours", tmp_path / "run"
     make_benchmark(root, videos=8, questions=2)
     with cluster() as two:
@@ -121,9 +121,8 @@ def test_a_node_that_is_killed_loses_nothing_and_blames_nobody(tmp_path: Path) -
         wait_for(lambda: len(two.workers()) == 2 and lines(output) > 0)
         two.kill_node()
         text = finish(process)
-        assert "was lost); starting another" in text
+        assert "a worker died" in text
     assert not any(trace.error for trace in check_complete(output, questions=16))
-    assert not (output / "work" / "deaths.jsonl").exists()
 
 
 def test_a_worker_out_of_memory(root: Path, tmp_path: Path) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from videopro.engine import CrashRecord, Unit
 from videopro.engine.cluster import RaySettings, read_ray_settings
-from videopro.engine.cluster.pool import WorkerPool
-from videopro.engine.cluster.schedule import Schedule, Task
+from videopro.engine.cluster.pool import Member, Schedule, WorkerPool
 from videopro.errors import ConfigError
 
 
@@ -24,71 +24,42 @@ def unit(*names: str) -> Unit[Question]:
     return Unit("/".join(names), tuple(map(Question, names)))
 
 
-def take(schedule: Schedule[Question]) -> list[str]:
-    task = schedule.take()
-    assert task is not None
-    return task.ids
+def names(tasks: Iterable[Sequence[Question]]) -> list[list[str]]:
+    return [[question.id for question in task] for task in tasks]
 
 
 def test_units_in_order_then_nothing() -> None:
     schedule: Schedule[Question] = Schedule([unit("a", "b"), unit("c")], CrashRecord.empty())
-    assert (take(schedule), take(schedule)) == (["a", "b"], ["c"])
-    assert schedule.take() is None
-    assert schedule.is_empty()
-
-
-def test_the_rest_of_a_task_comes_next_without_blame() -> None:
-    schedule: Schedule[Question] = Schedule([unit("a", "b", "c"), unit("d")], CrashRecord.empty())
-    task = schedule.take()
-    assert task is not None
-    schedule.give_back([task], {"b"}.__contains__)
-    assert not schedule.wants_idle_worker()
-    assert take(schedule) == ["a", "c"]
+    assert names(schedule.shared) == [["a", "b"], ["c"]]
+    assert not schedule.apart
+    schedule.stop()
+    assert not schedule.shared
 
 
 def test_a_death_is_narrowed_down_to_one_question() -> None:
     """As on one machine: each of a unit's questions goes alone; after two deaths alone it is given up."""
-    deaths: list[list[str]] = []
-    crashes = CrashRecord.empty()
-    schedule: Schedule[Question] = Schedule(
-        [unit("a", "b")], crashes, lambda ids, reason: deaths.append(list(ids))
-    )
-    task = schedule.take()
-    assert task is not None
-    while task is not None:
-        if "b" in task.ids:
-            schedule.blame([task], "it died")
-            schedule.give_back([task], lambda name: False)
-        assert schedule.take() is None
-        task = schedule.take_apart()
+    schedule: Schedule[Question] = Schedule([unit("a", "b")], CrashRecord.empty())
+    deaths = []
+    while schedule.shared or schedule.apart:
+        task = (schedule.shared or schedule.apart).popleft()
+        ids = [question.id for question in task]
+        if "b" in ids:
+            schedule.crashes.add(ids, "it died")
+            deaths.append(ids)
+            schedule.add(task)
+        assert not schedule.shared
     assert deaths == [["a", "b"], ["b"], ["b"]]
-    assert schedule.take_quarantined() == [(Question("b"), "it died")]
-    assert schedule.is_empty()
+    assert schedule.given_up == [(Question("b"), "it died")]
 
 
 def test_units_that_died_together_run_apart_first() -> None:
     """Of more questions than a unit has, the unit is found first."""
-    tasks = [Task(tuple(Question(f"{video}{n}") for n in range(9))) for video in "ab"]
-    schedule: Schedule[Question] = Schedule((), CrashRecord.empty())
-    schedule.blame(tasks, "it died")
-    schedule.give_back(tasks, lambda name: False)
-    assert schedule.take() is None
-    found = [schedule.take_apart(), schedule.take_apart()]
-    assert [len(task.items) for task in found if task is not None] == [9, 9]
-
-
-def test_the_first_lost_node_blames_nobody() -> None:
-    deaths: list[list[str]] = []
-    schedule: Schedule[Question] = Schedule(
-        [unit("a")], CrashRecord.empty(), lambda ids, reason: deaths.append(list(ids))
-    )
-    for expected in ([], [["a"]]):
-        task = schedule.take()
-        assert task is not None
-        schedule.blame_for_node([task], "node 10.0.0.7 was lost")
-        schedule.give_back([task], lambda name: False)
-        assert deaths == expected
-    assert schedule.wants_idle_worker()
+    tasks = [tuple(Question(f"{video}{n}") for n in range(9)) for video in "ab"]
+    crashes = CrashRecord.empty()
+    crashes.add([question.id for task in tasks for question in task], "it died")
+    schedule: Schedule[Question] = Schedule([Unit(task[0].id, task) for task in tasks], crashes)
+    assert not schedule.shared
+    assert [len(task) for task in schedule.apart] == [9, 9]
 
 
 NODES = [{"CPU": 32.0, "GPU": 8.0, "memory": 64.0 * 2**30}, {"CPU": 16.0, "GPU": 2.0, "memory": 2.0**36}]
@@ -130,25 +101,23 @@ def test_invalid_settings(engine: str, given: dict[str, object], said: str) -> N
     assert str(caught.value) == said
 
 
-@dataclass
-class Place:
+class Place(Member[Question]):
     """A worker, as far as handing out goes."""
 
-    is_ready: bool = True
-    in_flight: int = 32
-    is_reserved: bool = False
-    tasks: dict[int, Task[Question]] = field(default_factory=dict)
+    def __init__(self, in_flight: int = 32, *, loading: object = None) -> None:
+        super().__init__(actor=None, loading=loading, in_flight=in_flight)
 
-    def give(self, task: Task[Question], job: object) -> None:
-        self.tasks[len(self.tasks)] = task
+    def give(self, items: tuple[Question, ...], job: Any) -> None:
+        self.tasks[len(self.tasks)] = items
 
 
-def handed_out(places: list[Place], count: int) -> list[int]:
-    """How many of `count` units each worker gets."""
+def handed_out(places: list[Place], count: int, *, apart: int = 0) -> list[int]:
+    """How many of `count` units each worker gets, and of `apart` that go apart from others."""
     pool: Any = WorkerPool.__new__(WorkerPool)
     pool._members = places
-    schedule: Schedule[Question] = Schedule([unit(f"q{n}") for n in range(count)], CrashRecord.empty())
-    pool._hand_out(schedule, None)
+    pool._schedule = Schedule([unit(f"q{n}") for n in range(count)], CrashRecord.empty())
+    pool._schedule.apart.extend((Question(f"apart{n}"),) for n in range(apart))
+    pool._hand_out(None)
     return [len(place.tasks) for place in places]
 
 
@@ -158,8 +127,20 @@ def test_the_first_ready_worker_does_not_take_everything() -> None:
     assert handed_out([Place(in_flight=4) for _ in range(8)], 20) == [3] * 4 + [2] * 4
     assert handed_out([Place(in_flight=2) for _ in range(2)], 9) == [2, 2]
     # Those that still load their model get their share later.
-    assert handed_out([Place(), Place(is_ready=False)], 6) == [3, 0]
+    assert handed_out([Place(), Place(loading=1)], 6) == [3, 0]
     # Of two units, the busy worker's counts.
     busy = Place()
-    busy.give(Task((Question("busy"),)), None)
+    busy.give((Question("busy"),), None)
     assert handed_out([busy, Place()], 1) == [1, 1]
+
+
+def test_a_worker_with_a_suspect_gets_nothing_else() -> None:
+    places = [Place(), Place()]
+    assert handed_out(places, 8, apart=1) == [1, 5]
+    assert [place.is_apart for place in places] == [True, False]
+    # Both are busy: the one with less is kept free for the suspect.
+    less, more = Place(), Place()
+    less.give((Question("a"),), None)
+    for name in ("b", "c"):
+        more.give((Question(name),), None)
+    assert handed_out([less, more], 8, apart=1) == [1, 6]

@@ -18,7 +18,7 @@ import pytest
 from tests.support import ROOT, engine_folder, stub_engine
 from tests.support.engine_folder import is_alive, make, names, processes, soon
 from videopro.engine.serving import AttachedEngine, EngineSettings, ServedModel, process, started
-from videopro.engine.serving.local_http import exempt_from_proxies
+from videopro.engine.serving.attached import exempt_from_proxies
 from videopro.errors import BackboneError, ConfigError
 
 folder = engine_folder.folder
@@ -223,7 +223,7 @@ def test_a_refused_adapter_is_an_error_and_is_not_loaded_after_a_restart(folder:
     with make(folder, []) as engine:
         with pytest.raises(BackboneError, match=r"'policy-v1' \(status 400\): modules_to_save"):
             engine.load_adapter("policy-v1", folder)
-        assert engine.adapters == {}
+        assert engine._adapters == {}
 
 
 PARENT = """

@@ -105,7 +105,7 @@ def test_settings_that_do_not_go_with_it(tmp_path: Path) -> None:
         create("videopro", {"planner": spec, "prompts": {"plan": "{question} {choices}"}})
     with pytest.raises(ConfigError, match="does not see the video; leave it out"):
         create("videopro", {"planner": spec, "planner_frames": 4})
-    with pytest.raises(ConfigError, match="one program for all questions teaches nothing"):
+    with pytest.raises(ConfigError, match="nor one program for all questions teaches anything"):
         SynthesisConfig(source="pocket", teacher=spec, model="pocket", output=tmp_path)
 
 

@@ -21,7 +21,7 @@ from videopro.backbones import MODELS
 from videopro.benchmarks import Protocol
 from videopro.commands import index as command
 from videopro.commands.index import IndexConfig, index_videos
-from videopro.engine import walk
+from videopro.engine import queue as walk
 from videopro.errors import ConfigError, WorkerBug
 from videopro.methods import Questions, RunRequest, create
 from videopro.modules import ModuleModels, ModuleSettings

@@ -95,8 +95,8 @@ def test_a_missing_package_is_named_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-class _Failing(tracking._Tracker):
-    def __init__(self, folder: Any, settings: Any) -> None:
+class _Failing(tracking._Wandb):
+    def __init__(self, name: str, folder: Any, settings: Any) -> None:
         self.sent = 0
 
     def send(self, numbers: Any, step: int) -> None:
@@ -120,7 +120,7 @@ def test_a_tracker_that_fails_ends_no_run(
 def test_a_tracker_that_cannot_start_says_so(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(folder: Any, settings: Any) -> Any:
+    def refuse(name: str, folder: Any, settings: Any) -> Any:
         raise ValueError("no account")
 
     monkeypatch.setitem(tracking.TRACKERS, "tensorboard", refuse)  # type: ignore[arg-type]

@@ -28,9 +28,8 @@ from videopro.commands.prompts.planner import (
     read_planner,
 )
 from videopro.commands.prompts.settings import PROMPTS, PromptsConfig
-from videopro.data_synthesis.balance import RowLimits, limited
 from videopro.data_synthesis.card import write_card
-from videopro.data_synthesis.datasets import GRPO, assemble, write_rows
+from videopro.data_synthesis.datasets import GRPO, RowLimits, assemble, limited, write_rows
 from videopro.data_synthesis.decontamination import EvaluationVideo, EvaluationVideos, add_rows
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card, prompts_card_text

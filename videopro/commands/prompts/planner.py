@@ -15,7 +15,7 @@ from videopro.cli import check_needs, is_hub_name
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig
 from videopro.commands.prompts.settings import PromptsConfig
-from videopro.data_synthesis.module_drops import RowReference
+from videopro.data_synthesis.questions import RowReference
 from videopro.methods.planners import API, PromptFile
 from videopro.modules import modules_of_prompt
 from videopro.runs import RunFolder

@@ -215,7 +215,8 @@ def recorded_base(artefact: Artefact) -> str:
 
 def base_name(artefact: Artefact, named: str | None = None) -> str:
     """The base's name on the hub, or that of a plug-in's model; "" if it is not known. `named`: what the user
-    says that it is called. Raises ConfigError for a name that is none of the hub, and for one that contradicts the record."""
+    says that it is called. Raises ConfigError for a name that is none of the hub, and for one that
+    contradicts the record."""
     base = recorded_base(artefact)
     if cached := _CACHED.search(base):
         base = f"{cached['owner']}/{cached['name']}"

@@ -1,4 +1,5 @@
-"""The connection to a Ray cluster: joined at RAY_ADDRESS, watched, and left.
+"""The connection to a Ray cluster, joined at RAY_ADDRESS, watched, and left; and the settings of `--ray`:
+what each worker needs of its node.
 
 Ray's own driver ends its process a minute after the cluster's head is gone. `Cluster.check` raises earlier,
 so that the command can say so and end as any other.
@@ -7,15 +8,19 @@ so that the command can say so and end as any other.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket
 import threading
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from videopro.cli import needs_extra
+from videopro.cli import build_settings, check_extra, needs_extra, setting
 from videopro.errors import ConfigError, RunError
 
 _CONNECT_SECONDS = 10.0
@@ -37,7 +42,9 @@ class Cluster:
     def __init__(self) -> None:
         self._ray: Any = None
         self._is_ours = False
-        self._watch: _Watch | None = None
+        self._misses = 0
+        """How often in a row nothing listened at the address."""
+        self._looked = time.monotonic()
         self.address = ""
         """Host and port of the head."""
 
@@ -49,34 +56,33 @@ class Cluster:
             self._connect(os.environ.get("RAY_ADDRESS", ""))
             self._is_ours = True
         self.address = ray.get_runtime_context().gcs_address
-        self._watch = _Watch(self.address)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._watch is not None:
-            self._watch.end()
         if self._is_ours:
             # Without its head, Ray waits for it here. With it, the process must not end before Ray has left.
             leaving = threading.Thread(target=self._ray.shutdown, daemon=True)
             leaving.start()
-            leaving.join(_LEAVE_DEAD_SECONDS if self._is_dead() else _LEAVE_SECONDS)
+            leaving.join(_LEAVE_DEAD_SECONDS if self._misses >= _MISSES else _LEAVE_SECONDS)
 
     def check(self) -> None:
-        """Raise RunError if the cluster's head has not answered for a while."""
-        if self._is_dead():
+        """Raise RunError if the cluster's head has not answered for a while. To be called all the time: it
+        looks every few seconds."""
+        if time.monotonic() - self._looked >= _WATCH_SECONDS:
+            host, _, port = self.address.rpartition(":")
+            self._misses = 0 if _answers(host, port, _WATCH_SECONDS) else self._misses + 1
+            self._looked = time.monotonic()
+        if self._misses >= _MISSES:
             raise RunError(
                 f"the Ray cluster at {self.address} no longer answers; finished work is saved. Start the "
                 "cluster again, and re-run the same command to resume"
             )
 
-    def _is_dead(self) -> bool:
-        return self._watch is not None and self._watch.misses >= _MISSES
-
-    def nodes(self) -> dict[str, dict[str, float]]:
-        """The resources of each node that is alive, by its id."""
-        return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
+    def nodes(self) -> list[dict[str, float]]:
+        """The resources of each node that is alive."""
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def start_beside(self, cls: type[Any], *, calls: int) -> Any:
         """An actor on this process's own node that reserves nothing; `calls`: it serves so many at a time."""
@@ -119,23 +125,6 @@ class Cluster:
         ray._private.worker._worker_logs_enabled = False
 
 
-class _Watch:
-    """Counts, in a thread, how often in a row nothing listened at an address."""
-
-    def __init__(self, address: str) -> None:
-        self.misses = 0
-        self._host, _, self._port = address.rpartition(":")
-        self._ended = threading.Event()
-        threading.Thread(target=self._run, daemon=True, name="ray-watch").start()
-
-    def end(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        while not self._ended.wait(_WATCH_SECONDS):
-            self.misses = 0 if _answers(self._host, self._port, _WATCH_SECONDS) else self.misses + 1
-
-
 def _answers(host: str, port: str, seconds: float) -> bool:
     with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), seconds):
         return True
@@ -148,3 +137,107 @@ def _dead(address: str, reason: str) -> str:
         f"{where} ({reason}); start one with `ray start --head`, set RAY_ADDRESS to its HOST:PORT, or unset "
         "it to use this machine alone"
     )
+
+
+ENGINE = setting(
+    "where the work is done: local (processes of this machine), or ray (the cluster at $RAY_ADDRESS; unset: "
+    "Ray is started here for the command)"
+)
+RAY = setting("with --engine ray: workers, and a worker's cpus, gpus and memory (GiB), such as cpus=8 gpus=1")
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one worker reserves of its node: numbers of CPUs and GPUs, bytes of memory (0: not reserved)."""
+
+    cpus: float
+    gpus: float
+    memory: int
+
+    def __str__(self) -> str:
+        parts = [_count(self.cpus, "CPU"), _count(self.gpus, "GPU")]
+        return " and ".join([", ".join(parts), f"{self.memory / _GIB:g} GiB"] if self.memory else parts)
+
+    def workers_on(self, node: Mapping[str, float]) -> int:
+        """How many workers have room on a node with these resources, which Ray calls CPU, GPU and memory."""
+        amounts = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory)}
+        # Ray counts in units of 0.0001.
+        fits = [
+            math.floor(node.get(name, 0.0) / amount + 1e-9) for name, amount in amounts.items() if amount > 0
+        ]
+        return min(fits)
+
+
+@dataclass(frozen=True)
+class RaySettings:
+    """The settings that follow `--ray`."""
+
+    workers: int | None = field(
+        default=None, metadata=setting("workers of the cluster; unset: as many as it has room for")
+    )
+    cpus: float | None = field(
+        default=None,
+        metadata=setting("CPUs of a worker; unset: 1, or a node's CPUs for each of its GPUs"),
+    )
+    gpus: float | None = field(
+        default=None, metadata=setting("GPUs of a worker, such as 0.5; unset: 1 if the cluster has any")
+    )
+    memory: float | None = field(
+        default=None, metadata=setting("memory that a worker reserves, in GiB; unset: none")
+    )
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(f"ray: workers is {self.workers}; it must be at least 1")
+        if self.cpus is not None and not self.cpus > 0:
+            raise ConfigError(f"ray: cpus is {self.cpus:g}; it must be above 0")
+        # As Ray wants it: a share of one GPU, or whole ones.
+        if self.gpus is not None and (self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus))):
+            raise ConfigError(
+                f"ray: gpus is {self.gpus:g}; it must be 0, a share of a GPU, or a whole number"
+            )
+        if self.memory is not None and not self.memory > 0:
+            raise ConfigError(f"ray: memory is {self.memory:g}; it must be above 0 (GiB)")
+
+    def share(self, nodes: Sequence[Mapping[str, float]]) -> Share:
+        """What a worker reserves, on a cluster with these nodes (each by Ray's names of resources)."""
+        all_gpus = sum(node.get("GPU", 0.0) for node in nodes)
+        gpus = self.gpus if self.gpus is not None else float(all_gpus > 0)
+        cpus = self.cpus
+        if cpus is None:
+            # The CPUs beside a GPU decode for its model. The smallest ratio fits on every node.
+            ratios = [node.get("CPU", 0.0) * gpus / node["GPU"] for node in nodes if node.get("GPU", 0.0) > 0]
+            cpus = max(1.0, float(math.floor(min(ratios)))) if gpus and ratios else 1.0
+        return Share(cpus, gpus, round((self.memory or 0.0) * _GIB))
+
+    def count(self, share: Share, nodes: Sequence[Mapping[str, float]]) -> int:
+        """How many workers to start. Raises ConfigError if no node has room for one and no number was
+        given: a cluster that grows needs one."""
+        if self.workers is not None:
+            return self.workers
+        workers = sum(share.workers_on(node) for node in nodes)
+        if not workers:
+            largest = max(nodes, key=lambda node: (node.get("GPU", 0.0), node.get("CPU", 0.0)))
+            raise ConfigError(
+                f"ray: no node of the cluster has room for a worker of {share} (the largest has "
+                f"{_count(largest.get('CPU', 0.0), 'CPU')}, {_count(largest.get('GPU', 0.0), 'GPU')} and "
+                f"{largest.get('memory', 0.0) / _GIB:.0f} GiB); give smaller shares, such as --ray cpus=1 "
+                "gpus=0, or --ray workers=N to wait for larger nodes"
+            )
+        return workers
+
+
+def read_ray_settings(engine: str, mapping: Mapping[str, Any]) -> RaySettings:
+    """The settings of `--ray`. Raises ConfigError for invalid ones, for settings of an engine that is not
+    used, and MissingExtra if Ray is not installed."""
+    if engine != "ray":
+        if mapping:
+            raise ConfigError("--ray: has no effect without --engine ray; add that, or leave --ray out")
+        return RaySettings()
+    check_extra("ray", "--engine ray", "ray")
+    return build_settings(RaySettings, mapping, "ray")
+
+
+def _count(number: float, unit: str) -> str:
+    return f"{number:g} {unit}{'' if number == 1 else 's'}"

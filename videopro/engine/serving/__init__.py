@@ -1,16 +1,14 @@
 """An engine that VideoPro starts itself: vLLM in an environment and a process of its own, one a GPU.
 
-`settings` makes its command line, `process` starts it, watches it and stops it, `guarded` lets none of its
-processes outlive ours (by the script `guard`), `engine_log` says why one does not serve, `adapters` gives it
-the versions of an adapter in training, and `attached` is how other processes see it.
+`settings` makes its command line, `process` starts it, watches it and stops it, `guard` lets none of its
+processes outlive ours, `adapters` gives it the versions of an adapter in training, and `attached` is how
+other processes see it.
 """
 
 from videopro.engine.serving.adapters import AdapterVersions as AdapterVersions
 from videopro.engine.serving.adapters import adapter_name as adapter_name
 from videopro.engine.serving.attached import AttachedEngine as AttachedEngine
 from videopro.engine.serving.attached import Engine as Engine
-from videopro.engine.serving.devices import dedicated_devices as dedicated_devices
-from videopro.engine.serving.devices import engine_devices as engine_devices
 from videopro.engine.serving.process import EngineProcess as EngineProcess
 from videopro.engine.serving.process import started as started
 from videopro.engine.serving.settings import ENGINES as ENGINES
@@ -18,3 +16,5 @@ from videopro.engine.serving.settings import VLLM as VLLM
 from videopro.engine.serving.settings import EngineSettings as EngineSettings
 from videopro.engine.serving.settings import ServedModel as ServedModel
 from videopro.engine.serving.settings import adapter_rank as adapter_rank
+from videopro.engine.serving.settings import dedicated_devices as dedicated_devices
+from videopro.engine.serving.settings import engine_devices as engine_devices

@@ -3,9 +3,11 @@
 The program ends with this guard's parent, however that ends, `kill -9` included. An engine starts processes
 of its own, which outlive it when it is killed: they become this process's children then, and are killed too.
 
-A script of its own that needs the standard library only: it runs beside an engine for hours. The parent's end
+Run as a script, it needs the standard library only: it stays beside an engine for hours. The parent's end
 is seen through a pidfd, since PR_SET_PDEATHSIG would tell the end of the thread that started this process.
 """
+
+from __future__ import annotations
 
 import ctypes
 import os
@@ -14,12 +16,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 PATIENCE = 20.0
 """Seconds that the program gets to end by itself."""
 _CHILDRENS_PATIENCE = 3.0
+# Of who waits for the guard, beside the time that it gives the program.
+_END_SECONDS = 10.0
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -93,6 +99,40 @@ def _children() -> list[int]:
                 if int(parent) == process:
                     children.append(int(entry.name))
     return children
+
+
+# ---- for who starts one ------------------------------------------------------------------------------------
+
+
+def start_guarded(
+    command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start a program, and return its guard's process. `log` gets what it prints. Call it within
+    `defer_signals`, which the guard expects, and keep the process before that block ends."""
+    return subprocess.Popen(
+        [sys.executable, "-I", __file__, str(os.getpid()), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def end_guarded(process: subprocess.Popen[bytes]) -> None:
+    """End the guard, which ends the program."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE + _END_SECONDS)
+    kill_group(process)
+    process.wait()
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of its process group, where the guard itself was killed."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

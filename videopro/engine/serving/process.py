@@ -1,11 +1,13 @@
 """An engine, `vllm serve` in an environment of its own, that lives as long as what started it.
 
 It is started, watched, started again when it dies, with the adapters that it had, and stopped with us in
-every case (`guarded`). It keeps its address meanwhile, so that clients who try again reach the next one.
+every case (`guard`). It keeps its address meanwhile, so that clients who try again reach the next one.
 """
 
 from __future__ import annotations
 
+import errno
+import socket
 import subprocess
 import sys
 import threading
@@ -19,10 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from videopro.cli import defer_signals
-from videopro.engine.serving.engine_log import not_served, open_log, printed_since
-from videopro.engine.serving.guarded import end_guarded, kill_group, start_guarded
-from videopro.engine.serving.local_http import HOST, answers, exempt_from_proxies, json_request, parsed, sent
-from videopro.engine.serving.port import HeldPort
+from videopro.engine.serving.attached import HOST, answers, ask_engine, exempt_from_proxies
+from videopro.engine.serving.guard import end_guarded, kill_group, start_guarded
 from videopro.engine.serving.settings import (
     CPU_LOADS,
     EngineSettings,
@@ -32,6 +32,69 @@ from videopro.engine.serving.settings import (
 )
 from videopro.errors import BackboneError, RunError, cannot_write
 from videopro.storage import write_atomically
+
+# Of the log of an engine that does not serve, and what its words mean.
+_SHOWN_LINES = 15
+_ADVICE = (
+    (("out of memory", "free memory on device", "no available memory for the cache"), "change --vllm memory"),
+    (("no module named", "modulenotfounderror"), "see the packages of its environment"),
+    (("max_model_len", "max seq len"), "give --vllm max_model_len=N"),
+    (("max_lora_rank",), "give --vllm flags='--max-lora-rank N'"),
+    (("unrecognized arguments",), "use vLLM 0.31 or newer, and flags that it has"),
+)
+
+
+def _not_served(source: str, how: str, log: Path, size: int) -> BackboneError:
+    """The error of an engine that does not serve a model: how that shows, what to do, and the last lines that
+    it printed since its log had so many bytes."""
+    try:
+        printed = log.read_bytes()[size:].decode("utf-8", "replace")
+    except OSError:
+        printed = ""
+    advice = next(
+        (text for signs, text in _ADVICE if any(sign in printed.lower() for sign in signs)),
+        "see its log",
+    )
+    lines = [line for line in printed.splitlines() if line.strip()][-_SHOWN_LINES:]
+    ends = "\n".join(f"  {line[:400]}" for line in lines)
+    return BackboneError(
+        f"vLLM does not serve {source}: {how}; {advice} ({log})"
+        + (f", which ends so:\n{ends}" if ends else "")
+    )
+
+
+_LISTENING_SECONDS = 5.0
+
+
+class HeldPort:
+    """A port of this machine at which an engine can listen, and that no other program gets meanwhile."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._held: socket.socket | None = None
+
+    def hold(self) -> None:
+        """Hold a free one."""
+        # A socket that does not listen. With this option, which servers set too, it lets one of them bind the
+        # same port; others are refused it, and nobody is given it as a free one.
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind((HOST, 0))
+        self.number = self._held.getsockname()[1]
+
+    def is_served(self) -> bool:
+        """Whether a server listens there, busy or not."""
+        with suppress(OSError), socket.socket() as tried:
+            tried.settimeout(_LISTENING_SECONDS)
+            return tried.connect_ex((HOST, self.number)) != errno.ECONNREFUSED
+        return True
+
+    def release(self) -> None:
+        """Let others have it. Calling it again does nothing."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
 
 # Seconds between two looks at whether it answers, between two lines of progress, and until its end shows: of
 # one that still answers, and of one that does not, as vLLM looks every few seconds whether its core is dead.
@@ -47,9 +110,6 @@ _MOST_REFUSALS = 3
 # Deaths without having answered for this long before the engine is given up.
 _MOST_DEATHS = 3
 _STABLE_SECONDS = 60.0
-# Other programs may take a free port before the engine does.
-_PORT_TRIES = 3
-_TAKEN = "address already in use"
 
 Say = Callable[[str], None]
 
@@ -121,13 +181,10 @@ class EngineProcess:
                 raise RunError(cannot_write(self._failure_file, error)) from error
         exempt_from_proxies()
         try:
-            for attempt in range(_PORT_TRIES):
-                self._port.renew()
-                size = self._launch()
-                if self._wait_until_up(self._settings.start_seconds):
-                    break
-                if attempt + 1 == _PORT_TRIES or _TAKEN not in printed_since(self.log, size).lower():
-                    raise self._not_started(size)
+            self._port.hold()
+            size = self._launch()
+            if not self._wait_until_up(self._settings.start_seconds):
+                raise self._not_started(size)
         except BaseException:
             self.stop()
             raise
@@ -168,7 +225,11 @@ class EngineProcess:
 
     def _launch(self) -> int:
         """Start its process. Returns the size of the log before."""
-        file = open_log(self.log)
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            file = self.log.open("ab")
+        except OSError as error:
+            raise RunError(cannot_write(self.log, error)) from error
         size = file.tell()
         with file, self._lock:
             named = [f"{name}={folder}" for name, folder in self._adapters.items()]
@@ -261,19 +322,12 @@ class EngineProcess:
 
     def _not_started(self, size: int, how: str = "") -> BackboneError:
         """`size`: that of the log before what tells why."""
-        printed = printed_since(self.log, size)
         if not how:
             ended = self._process is None or self._process.poll() is not None
             how = "it ended" if ended else f"it did not answer within {self._settings.start_seconds} s"
-        return not_served(self.model.source, how, self.log, printed)
+        return _not_served(self.model.source, how, self.log, size)
 
     # -- adapters
-
-    @property
-    def adapters(self) -> Mapping[str, Path]:
-        """The adapters that it has, by name."""
-        with self._lock:
-            return dict(self._adapters)
 
     def load_adapter(self, name: str, folder: Path) -> None:
         """Serve an adapter under a name of its own, also after it has been started again. Raises
@@ -322,7 +376,7 @@ class EngineProcess:
                 return None
             starts = self.starts
             try:
-                status, body = sent(json_request(f"{self.url}/{path}", content), _ASK_SECONDS)
+                status, reply = ask_engine(f"{self.url}/{path}", content, _ASK_SECONDS)
             except (OSError, HTTPException) as error:
                 if self._has_ended(starts):
                     continue
@@ -333,7 +387,6 @@ class EngineProcess:
             # One whose core has died, or that is being ended, refuses what it is asked until it is gone.
             if status >= 500 and self._has_ended(starts):
                 continue
-            reply = parsed(body)
             if status != 200:
                 error_part = reply.get("error", reply) if isinstance(reply, dict) else reply
                 message = error_part.get("message") if isinstance(error_part, dict) else None

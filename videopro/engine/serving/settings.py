@@ -1,4 +1,5 @@
-"""The settings of an engine that VideoPro starts itself, and the flags of `vllm serve` that they make."""
+"""The settings of an engine that VideoPro starts itself, the flags of `vllm serve` that they make, and the
+GPUs that engines run on."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from videopro.cli import setting
@@ -16,7 +18,7 @@ from videopro.storage import parse_json
 
 VLLM = setting(
     "with --engine vllm: program (the engine's environment, its Python or its vllm), memory, max_model_len, "
-    "gpus, requests, flags, start_seconds, such as program=engine memory=0.8"
+    "gpus, flags, start_seconds, such as program=engine memory=0.8"
 )
 ENGINES = setting(
     "where the work is done: local (processes of this machine), ray (the cluster at $RAY_ADDRESS; unset: Ray "
@@ -56,16 +58,13 @@ class EngineSettings:
         metadata=setting("tokens of the longest prompt with its reply; unset: the model's, at most 32768"),
     )
     gpus: int = field(default=1, metadata=setting("GPUs of one engine (tensor parallel)"))
-    requests: int | None = field(
-        default=None, metadata=setting("requests that are written at a time; unset: vLLM's own number")
-    )
     flags: str = field(default="", metadata=setting("further flags of vllm serve"))
     start_seconds: int = field(default=1800, metadata=setting("seconds within which it has to answer"))
 
     def __post_init__(self) -> None:
         if not 0 < self.memory <= 1:
             raise ConfigError(f"vllm: memory is {self.memory:g}; it must be above 0 and at most 1")
-        for name in ("max_model_len", "gpus", "requests", "start_seconds"):
+        for name in ("max_model_len", "gpus", "start_seconds"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"vllm: {name} is {value}; it must be at least 1")
@@ -138,8 +137,8 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
         switches.append("--enforce-eager")
     dtype = _DTYPES.get(model.dtype) or ("auto" if on_gpu else "float32")
     flags["--dtype"] = dtype
-    if settings.requests is not None or not on_gpu:
-        flags["--max-num-seqs"] = settings.requests or _CPU_REQUESTS
+    if not on_gpu:
+        flags["--max-num-seqs"] = _CPU_REQUESTS
     if model.rank:
         switches.append("--enable-lora")
         flags["--max-lora-rank"] = next((rank for rank in RANKS if rank >= model.rank), model.rank)
@@ -201,3 +200,71 @@ def engine_environment(command: list[str], device: str | None) -> dict[str, str]
         # Threads that wait for each other on busy cores cost twenty times what they gain.
         variables.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     return variables
+
+
+def engine_devices(gpus: int = 1) -> list[str | None]:
+    """A value of CUDA_VISIBLE_DEVICES for each engine with so many GPUs; one None on a machine without any.
+
+    Under accelerate launch or torchrun (LOCAL_RANK is set) it is the one of this rank. Raises ConfigError if
+    there are fewer GPUs than one engine wants.
+    """
+    visible = _visible()
+    if not visible:
+        return [None]
+    if "LOCAL_RANK" in os.environ:
+        # What the launcher placed alone on a GPU sees no other.
+        visible = [visible[int(os.environ["LOCAL_RANK"]) % len(visible)]]
+    if len(visible) < gpus:
+        raise ConfigError(
+            f"vllm: gpus is {gpus}, and this process has {len(visible)}; give fewer"
+            + (", or start it without accelerate launch" if "LOCAL_RANK" in os.environ else "")
+        )
+    return [*_groups(visible, gpus)]
+
+
+def dedicated_devices(named: Sequence[str], gpus: int, *, trains_on_gpu: bool) -> list[str]:
+    """A value of CUDA_VISIBLE_DEVICES for each engine with so many of the named GPUs, which this process has
+    to see. `trains_on_gpu`: the processes of a training are on the first GPUs, one each.
+    Raises ConfigError where that is not possible."""
+    setting = f"engine_gpus is {','.join(named)}"
+    visible = _visible()
+    absent = [name for name in named if name not in visible]
+    if absent:
+        seen = f"sees {', '.join(visible)}" if visible else "sees none"
+        raise ConfigError(
+            f"{setting}, but this process {seen}; name GPUs among those, or have CUDA_VISIBLE_DEVICES (with "
+            "accelerate launch, --gpu_ids) name the GPUs of the training and then those of the engines"
+        )
+    repeated = next((name for name in named if named.count(name) > 1), None)
+    if repeated is not None:
+        raise ConfigError(f"{setting}, which names GPU {repeated} twice; name each once")
+    if len(named) % gpus:
+        raise ConfigError(
+            f"{setting}: {len(named)} GPUs are no whole number of engines with {gpus} each (vllm: gpus); "
+            f"name a multiple of {gpus}, or set another vllm: gpus"
+        )
+    # A process that no launcher has started trains on the first GPU.
+    trained = visible[: int(os.environ.get("LOCAL_WORLD_SIZE", 1))]
+    shared = [name for name in named if name in trained] if trains_on_gpu else []
+    if shared:
+        raise ConfigError(
+            f"{setting}, but the training runs on {', '.join(trained)}; name others, or start fewer "
+            "processes, which take the first GPUs (accelerate launch --multi_gpu --num_processes N)"
+        )
+    return _groups(named, gpus)
+
+
+def _visible() -> list[str]:
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        # As CUDA: a negative number hides what follows it, and -1 alone hides all.
+        parts = takewhile(lambda part: not part.strip().startswith("-"), named.split(","))
+        return [device for part in parts if (device := part.strip())]
+    import torch
+
+    return list(map(str, range(torch.cuda.device_count())))
+
+
+def _groups(devices: Sequence[str], gpus: int) -> list[str]:
+    starts = range(0, len(devices) - gpus + 1, gpus)
+    return [",".join(devices[start : start + gpus]) for start in starts]

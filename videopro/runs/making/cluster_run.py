@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.benchmarks import Item
 from videopro.cli import trim_heap
-from videopro.engine import CrashRecord, Unit, read_crashes, record_crash
+from videopro.engine import CrashRecord, InFlight, read_crashes, record_crash
 from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
 from videopro.errors import MachineError, WorkerBug
 from videopro.methods import create
@@ -28,7 +27,7 @@ from videopro.traces import Trace, TraceLog
 _COUNT_SECONDS = 0.5
 
 
-class ClusterSupervisor:
+class ClusterSupervisor(ExitStack):
     """Runs workers on the Ray cluster that RAY_ADDRESS names until no work is left.
 
     A context manager that leaves no worker behind. As with `Supervisor`: `load` makes the backbone inside
@@ -45,22 +44,17 @@ class ClusterSupervisor:
         most: int,
         in_flight: int | None,
     ) -> None:
+        super().__init__()
         self._settings = settings
         self._make = partial(AnsweringWorker, load, method, in_flight)
         self._most = most
-        self._stack = ExitStack()
         self._pool: WorkerPool[Item, Trace] | None = None
 
     def __enter__(self) -> Self:
-        cluster = self._stack.enter_context(Cluster())
+        cluster = self.enter_context(Cluster())
         pool: WorkerPool[Item, Trace] = WorkerPool(cluster, self._make, self._settings, most=self._most)
-        self._pool = self._stack.enter_context(pool)
+        self._pool = self.enter_context(pool)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
     def now(self) -> str:
         """What the workers are at is not known here."""
@@ -82,8 +76,12 @@ class ClusterSupervisor:
         folder = job.folder
         with closing(TraceLog(folder.traces, run_key=job.run_key, redo=job.redo)) as log:
             log.refresh()
+            open_units = [
+                replace(unit, items=tuple(item for item in unit.items if not log.is_done(item.id)))
+                for unit in job.units
+            ]
             pool_work = self._pool.run(
-                _open_units(job.units, log),
+                open_units,
                 # The units travel one by one.
                 replace(job, units=()),
                 read_crashes(folder.crashes),
@@ -126,26 +124,10 @@ class AnsweringWorker:
         """The trace of each question about one video, as soon as it is answered."""
         with self._making:
             if self._answerer is None:
-                self._answerer = UnitAnswerer(job, self._method, self._backbone, _Silent())
+                # The pool knows what a worker answers.
+                silent = InFlight(lambda ids: None)
+                self._answerer = UnitAnswerer(job, self._method, self._backbone, silent)
         # The pool keeps the questions apart that workers died on.
         for trace in self._answerer.answer(items, CrashRecord.empty()):
             yield trace.question_id, trace
         trim_heap()
-
-
-class _Silent:
-    """The pool knows what a worker answers."""
-
-    def answering(self, ids: Sequence[str]) -> None:
-        return
-
-    def doing(self, counts: Mapping[str, int]) -> None:
-        return
-
-
-def _open_units(units: Sequence[Unit[Item]], log: TraceLog) -> list[Unit[Item]]:
-    """The units' questions that have no trace yet."""
-    left = [
-        replace(unit, items=tuple(item for item in unit.items if not log.is_done(item.id))) for unit in units
-    ]
-    return [unit for unit in left if unit.items]

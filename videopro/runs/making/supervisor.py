@@ -27,16 +27,12 @@ from tqdm import tqdm
 
 from videopro.backbones import Backbone
 from videopro.cli import defer_signals, leave_signals_to_parent
-from videopro.engine import record_crash
+from videopro.engine import as_told, record_crash
 from videopro.errors import (
     MachineError,
     RunError,
     VideoProError,
-    WorkerBug,
     cannot_write,
-    is_full,
-    is_machines,
-    machine_error,
     signal_name,
 )
 from videopro.methods import create
@@ -352,26 +348,14 @@ def _main(
         _log_to(log)
         run_worker(job, create(*method), backbone, channel)
         backbone.close()
-    except VideoProError as error:
-        if isinstance(error, MachineError):
+    except Exception as error:
+        told = as_told(error, log)  # Full is most likely the log, which receives what libraries print.
+        if told is not error or isinstance(error, MachineError):
+            # The traceback is in the worker's log too, if that can be written.
             with suppress(OSError):
                 traceback.print_exc()
-        channel.send("error", error)
-        status = 2
-    except Exception as error:
-        # The traceback is in the worker's log too, if that can be written.
-        with suppress(OSError):
-            traceback.print_exc()
-        if isinstance(error, OSError) and is_full(error):
-            # Most likely the log, which receives what libraries print.
-            channel.send("error", RunError(cannot_write(error.filename or log, error)))
-            status = 2
-        elif is_machines(error):
-            channel.send("error", machine_error(error))
-            status = 2
-        else:
-            channel.send("error", WorkerBug(traceback.format_exc()))
-            status = 1
+        channel.send("error", told)
+        status = 2 if isinstance(told, VideoProError) else 1
     if status:
         # At once: threads may still be answering, and wait for a server that is gone.
         with suppress(OSError):

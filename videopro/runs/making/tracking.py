@@ -8,10 +8,10 @@ variables name. The ranks of a run do not form a process group, so the first one
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from typing import Any, Self
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError, RunError
 from videopro.runs.folder import RunFolder
-from videopro.runs.tail import RunTail
+from videopro.runs.following import RunTail
 
 SECONDS = 30.0
 """Time between two updates of a run in progress."""
@@ -40,78 +40,57 @@ def flat(numbers: Any, name: str = "") -> Iterator[tuple[str, float]]:
         yield name, float(numbers)
 
 
-class _Tracker(ABC):
-    """A tracker, by its package."""
+class _Wandb:
+    """wandb, or trackio, which has the same functions under its own name."""
 
-    @abstractmethod
-    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None: ...
+    def __init__(self, name: str, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+        package: Any = importlib.import_module(name)
+        text = f"{settings['run_key']}\0{folder.path.resolve()}"
+        own = hashlib.sha256(text.encode()).hexdigest()[:16]
+        shown = folder.path.resolve().name
+        # A resumed run continues as the same run: that of its id, or in trackio, which has none, of its name.
+        more: dict[str, Any] = {"name": f"{shown}-{own[:6]}"}
+        if name == "wandb":
+            quiet = package.Settings(console="off")
+            more = {"name": shown, "id": own, "dir": folder.work, "settings": quiet}
+        projects = {
+            "wandb": os.environ.get("WANDB_PROJECT", _PROJECT),
+            "trackio": os.environ.get("TRACKIO_PROJECT", _PROJECT),
+        }
+        self._run = package.init(project=projects[name], resume="allow", config=dict(settings), **more)
 
-    @abstractmethod
     def send(self, numbers: Mapping[str, float], step: int) -> None:
         """Send the numbers after `step` questions."""
+        self._run.log(dict(numbers), step=step)
 
-    @abstractmethod
     def close(self) -> None:
         """Send what is buffered, and close."""
-
-
-class _Wandb(_Tracker):
-    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
-        import wandb
-
-        self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", _PROJECT),
-            name=folder.path.resolve().name,
-            # A resumed run continues as the same run.
-            id=_id(folder, settings),
-            resume="allow",
-            dir=folder.work,
-            config=dict(settings),
-            settings=wandb.Settings(console="off"),
-        )
-
-    def send(self, numbers: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(numbers), step=step)
-
-    def close(self) -> None:
         self._run.finish()
 
 
-class _Trackio(_Tracker):
-    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
-        import trackio
-
-        self._run = trackio.init(
-            project=os.environ.get("TRACKIO_PROJECT", _PROJECT),
-            # Trackio resumes by name, and other folders may be called the same.
-            name=f"{folder.path.resolve().name}-{_id(folder, settings)[:6]}",
-            resume="allow",
-            config=dict(settings),
-        )
-
-    def send(self, numbers: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(numbers), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
-
-
-class _TensorBoard(_Tracker):
-    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+class _TensorBoard:
+    def __init__(self, name: str, folder: RunFolder, settings: Mapping[str, Any]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder.work / "tensorboard"))
+        self._writer = SummaryWriter(str(folder.work / name))
 
     def send(self, numbers: Mapping[str, float], step: int) -> None:
+        """As of the others."""
         for name, value in numbers.items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
     def close(self) -> None:
+        """As of the others."""
         self._writer.close()
 
 
-TRACKERS: dict[str, type[_Tracker]] = {"wandb": _Wandb, "trackio": _Trackio, "tensorboard": _TensorBoard}
+_Tracker = _Wandb | _TensorBoard
+TRACKERS: dict[str, type[_Wandb] | type[_TensorBoard]] = {
+    "wandb": _Wandb,
+    "trackio": _Wandb,
+    "tensorboard": _TensorBoard,
+}
 
 
 def check_trackers(names: Sequence[str]) -> None:
@@ -153,7 +132,7 @@ class Tracking:
         self._trackers = {}
         for name in self._names:
             try:
-                self._trackers[name] = TRACKERS[name](self._folder, _plain(settings))
+                self._trackers[name] = TRACKERS[name](name, self._folder, _plain(settings))
             except Exception as error:  # Whatever its package raises.
                 raise RunError(
                     f"report_to: {name} cannot be started ({error}); fix this, or leave it out"
@@ -184,9 +163,3 @@ class Tracking:
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
-
-
-def _id(folder: RunFolder, settings: Mapping[str, Any]) -> str:
-    """An id that is the same for the same run in the same folder."""
-    text = f"{settings['run_key']}\0{folder.path.resolve()}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

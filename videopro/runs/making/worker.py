@@ -23,7 +23,17 @@ from videopro.backbones.wrappers import Meter, share_backbone
 from videopro.benchmarks import Item
 from videopro.benchmarks import Protocol as BenchmarkProtocol
 from videopro.cli import trim_heap
-from videopro.engine import CrashRecord, InFlight, Unit, lease, read_crashes, record_crash, share_of_units
+from videopro.engine import (
+    CrashRecord,
+    InFlight,
+    Unit,
+    UnitInFlight,
+    lease,
+    read_crashes,
+    record_crash,
+    share_of_units,
+    worker_died,
+)
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
@@ -41,7 +51,6 @@ from videopro.runs.folder import RunFolder
 from videopro.traces import (
     NO_REDO,
     REDONE,
-    Failure,
     Redo,
     Result,
     SharedClock,
@@ -68,16 +77,6 @@ class Reporter(Protocol):
 
     def doing(self, counts: Mapping[str, int]) -> None:
         """This is being done from now on, each with so many videos."""
-
-
-class UnitReporter(Protocol):
-    """What the thread of one unit reports while it works."""
-
-    def answering(self, ids: Sequence[str]) -> None:
-        """As of `Reporter`, for the questions of this unit."""
-
-    def doing(self, stage: str) -> None:
-        """The thread is at this now."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +111,14 @@ class UnitAnswerer:
     answers holds once, and all its threads use. Thread-safe.
 
     The backbone gets the requests of all of them, a model in this process in batches (`share_backbone`).
-    `report` gets the questions of all of them.
+    `in_flight` is told the questions of all of them.
     """
 
-    def __init__(self, job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
+    def __init__(self, job: WorkerJob, method: Method, backbone: Backbone, in_flight: InFlight) -> None:
         self._job = job
         self._method = method
         self._backbone = share_backbone(backbone)
-        self._in_flight = InFlight(report.answering, report.doing)
+        self._in_flight = in_flight
         self._clock = SharedClock()
 
     def answer(self, items: Sequence[Item], crashes: CrashRecord) -> Iterator[Trace]:
@@ -136,7 +135,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
     Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and the
     machine's errors; earlier answers are in the log.
     """
-    answerer = UnitAnswerer(job, method, backbone, report)
+    answerer = UnitAnswerer(job, method, backbone, InFlight(report.answering, report.doing))
     most = units_in_flight(job.in_flight, backbone)
     with _Units(job, answerer, most) as units:
         while True:
@@ -231,7 +230,7 @@ def answer_unit(
     method: Method,
     backbone: Backbone,
     crashes: CrashRecord,
-    report: UnitReporter,
+    report: UnitInFlight,
 ) -> Iterator[Trace]:
     """Answer questions about one video, yielding each trace as soon as it is ready. Raises BackboneError if
     the backbone no longer answers, and MachineError. Several threads may do so at a time, each with a
@@ -289,8 +288,7 @@ def blame_machine(error: BaseException, folder: RunFolder) -> None:
 
 def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
     """The trace of a question that is given up, because workers died on it; `reason`: the last death's."""
-    died = Failure("WorkerDied", f"{reason}, as did earlier workers on this question")
-    return _trace(item, Result(error=died), video_ref(item), job, {})
+    return _trace(item, Result(error=worker_died(reason)), video_ref(item), job, {})
 
 
 def _with_times_scaled(trace: Trace, factor: float) -> Trace:
