@@ -35,20 +35,25 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def uploaded(store: FilmStore, content: bytes, name: str = "a film.mp4") -> Film:
-    with store.receive(10**9) as incoming:
-        incoming.write(content)
-        return store.add(incoming.path, name, incoming.digest)
+    with store.receive(len(content)) as part:
+        part.write_bytes(content)
+        return store.add(part, name)
+
+
+def subtitled(store: FilmStore, id: str, name: str, content: bytes) -> Film:
+    with store.receive(0) as part:
+        part.write_bytes(content)
+        return store.set_subtitles(id, name, part)
 
 
 def test_a_film_takes_its_room_once(tmp_path: Path, films: Path) -> None:
     content = (films / "deep" / "red.mp4").read_bytes()
     store = FilmStore(tmp_path, 2 * len(content))
-    with store.receive(10**9) as first, store.receive(10**9) as second:
-        first.write(content)
-        store.add(first.path, "red.mp4", first.digest)
-        second.write(bytes(len(content)))
-        with pytest.raises(Problem, match="larger than"):
-            second.write(b"0")
+    with store.receive(len(content)) as first:
+        first.write_bytes(content)
+        store.add(first, "red.mp4")
+        with store.receive(len(content)), pytest.raises(Problem, match="larger than"), store.receive(1):
+            pass
 
 
 def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path, films: Path) -> None:
@@ -59,7 +64,7 @@ def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path
     assert (film.duration, film.width, film.height, film.bytes) == (2.0, 64, 48, len(content))
     assert uploaded(store, content, "another name.mkv") == film
     assert [path.name for path in store.incoming.iterdir()] == []
-    with_lines = store.set_subtitles(film.id, "hers.srt", SRT.encode())
+    with_lines = subtitled(store, film.id, "hers.srt", SRT.encode())
     moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
     (moved / "incoming" / "part-1").write_bytes(b"of a killed server")
     (moved / "films" / "holiday").mkdir()
@@ -174,7 +179,7 @@ def test_what_is_no_film_is_refused_and_gone(tmp_path: Path, films: Path) -> Non
         assert str(tmp_path) not in str(refused.value)
     assert (store.all(), list(store.incoming.iterdir())) == ([], [])
     with pytest.raises(Problem, match=r"mine\.srt"):
-        store.set_subtitles(uploaded(store, whole).id, "mine.srt", b"\0\1\2")
+        subtitled(store, uploaded(store, whole).id, "mine.srt", b"\0\1\2")
 
 
 def test_an_uploaded_pocket_video_is_one(tmp_path: Path) -> None:

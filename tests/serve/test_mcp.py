@@ -38,9 +38,10 @@ from videopro.modules.models import encoders
 from videopro.question import Answer, Question
 from videopro.serve import Answerer, ServeLimits
 from videopro.serve.guards import HANG_UP
+from videopro.serve.line import FairLine
 from videopro.serve.mcp import OfferedFilms, create_mcp, mcp_app
 from videopro.serve.mcp.results import answered
-from videopro.serve.mcp.work import AtOnce, Calls, work_for
+from videopro.serve.mcp.work import Calls, Turn, work_for
 from videopro.traces import AGENT, Result, Round
 
 PARTS = {"encoder": "clip:numbers", "text_encoder": "none", "ocr": "none", "detector": "none"}
@@ -346,7 +347,7 @@ def test_a_call_whose_client_has_gone_before_it_begins_is_not_worked_on() -> Non
     context: Any = SimpleNamespace(request_context=SimpleNamespace(request=request))
     gone.cancel()
     with pytest.raises(ToolError, match="stopped"):
-        anyio.run(work_for, context, Calls(), AtOnce(1), lambda tell: ran.append(True))
+        anyio.run(work_for, context, Calls(), Turn(FairLine(1, 1)), lambda tell: ran.append(True))
     assert not ran
 
 

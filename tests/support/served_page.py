@@ -21,8 +21,8 @@ from tests.support import view_world as world
 from videopro.errors import Cancellation, cancellable
 from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question
-from videopro.serve import AskRequest, Film, ServeLimits, create_app, create_state
-from videopro.serve.rounds import RoundsSoFar
+from videopro.serve import AskRequest, Film, ServeLimits, ServerState, create_app
+from videopro.serve.events import RoundsSoFar
 from videopro.traces import Trace, VideoRef
 
 POCKET_NOTE = "knows the generated pocket videos only"
@@ -130,7 +130,7 @@ class PageServer:
         return f"http://127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        self._state = create_state(self._limits, self.answerer, self._folder)  # type: ignore[arg-type]
+        self._state = ServerState(self._limits, self.answerer, self._folder)  # type: ignore[arg-type]
         config = uvicorn.Config(create_app(self._state), port=self.port, log_level="error", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)

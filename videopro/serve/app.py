@@ -1,37 +1,104 @@
-"""The server as an ASGI application."""
+"""The server as an ASGI application, with its page: the viewer's components and its own.
+
+A browser's players and pictures cannot send a key, so a session keeps it for them as a cookie.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import mimetypes
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from videopro import __version__
-from videopro.errors import VideoProError
-from videopro.serve import chat, file_routes, page_routes, question_routes
-from videopro.serve.answering import Answerer
-from videopro.serve.films import FilmStore
-from videopro.serve.guards import Guard
-from videopro.serve.indexing import Indexing
-from videopro.serve.limits import ServeLimits
-from videopro.serve.line import FairLine
-from videopro.serve.metrics import Metrics
-from videopro.serve.problems import Problem, body_of, problem_of
-from videopro.serve.questions import Questions
+from videopro.report.pages import read_asset
+from videopro.serve import chat, file_routes, question_routes
+from videopro.serve.guards import COOKIE, Guard, session_of
+from videopro.serve.problems import Problem
 from videopro.serve.state import ServerState, state_of
 
+router = APIRouter()
 
-def create_state(limits: ServeLimits, answerer: Answerer, folder: Path) -> ServerState:
-    """The parts of a server that keeps its films and answers in a folder. Raises VideoProError, OSError."""
-    films = FilmStore(folder, limits.store_bytes, limits.folders)
-    line = FairLine(limits.at_once, limits.waiting)
-    metrics = Metrics(line, films)
-    questions = Questions(folder, answerer, line, seconds=limits.seconds, watch=metrics.event)
-    return ServerState(limits, answerer, films, line, questions, Indexing(answerer), metrics)
+_PAGE = "page.html"
+_SESSION_SECONDS = 30 * 86_400
+
+
+@router.get("/")
+async def page() -> Response:
+    """The page."""
+    return _file(_PAGE)
+
+
+@router.get("/assets/{name}")
+async def asset(name: str) -> Response:
+    """A file of the page."""
+    return _file(name)
+
+
+@router.get("/health")
+async def health() -> dict[str, Any]:
+    """Whether it answers."""
+    return {"status": "ok", "version": __version__}
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """What Prometheus reads."""
+    text = state_of(request).metrics.text()
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/v1/models")
+async def models(request: Request) -> dict[str, Any]:
+    """The model."""
+    state = state_of(request)
+    answerer = state.answerer
+    about = {
+        "method": answerer.method,
+        "is_pocket": answerer.is_pocket,
+        "note": answerer.about(),
+        "largest_film": state.limits.film_bytes,
+    }
+    model = {"id": answerer.name, "object": "model", "created": 0, "owned_by": "videopro"}
+    return {"object": "list", "data": [{**model, "videopro": about}]}
+
+
+@router.post("/v1/videopro/session", status_code=204)
+async def begin_session(request: Request) -> Response:
+    """Keep the key that came with the request."""
+    reply = Response(status_code=204)
+    if state_of(request).limits.keys:
+        key = request.headers.get("authorization", "").partition(" ")[2].strip()
+        reply.set_cookie(
+            COOKIE,
+            session_of(key),
+            max_age=_SESSION_SECONDS,
+            path=f"{request.scope.get('root_path', '')}/",
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+    return reply
+
+
+def _file(name: str) -> Response:
+    text = _assets().get(name) or read_asset(name)
+    if text is None:
+        raise Problem(404, f"there is no file {name[:60]!r} here", code="no_route")
+    kind = mimetypes.guess_type(name)[0] or "text/plain"
+    # A new version of the server has new files, under the same names.
+    return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+
+@cache
+def _assets() -> dict[str, str]:
+    folder: Any = files("videopro.serve").joinpath("assets")
+    return {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
 
 
 def create_app(state: ServerState, root_path: str = "") -> FastAPI:
@@ -40,51 +107,13 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
-    for routes in (file_routes, chat, question_routes, page_routes):
-        app.include_router(routes.router)
-
-    @app.get("/health")
-    async def health() -> dict[str, Any]:
-        return {"status": "ok", "version": __version__}
-
-    @app.get("/v1/models")
-    async def models(request: Request) -> dict[str, Any]:
-        state = state_of(request)
-        answerer = state.answerer
-        about = {
-            "method": answerer.method,
-            "is_pocket": answerer.is_pocket,
-            "note": answerer.about(),
-            "largest_film": state.limits.film_bytes,
-        }
-        return {
-            "object": "list",
-            "data": [
-                {
-                    "id": answerer.name,
-                    "object": "model",
-                    "created": 0,
-                    "owned_by": "videopro",
-                    "videopro": about,
-                }
-            ],
-        }
-
-    @app.get("/metrics")
-    async def metrics(request: Request) -> Response:
-        text = state_of(request).metrics.text()
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    app.add_exception_handler(VideoProError, _refuse)
+    for routes in (file_routes.router, chat.router, question_routes.router, router):
+        app.include_router(routes)
+    # Other errors are told by the guard.
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
     app.add_middleware(Guard, limits=state.limits, on_request=state.metrics.request, root_path=root_path)
     return app
-
-
-async def _refuse(request: Request, error: Exception) -> Response:
-    problem = problem_of(error)
-    return JSONResponse(body_of(problem), problem.status, headers=problem.headers)
 
 
 async def _refuse_invalid(request: Request, error: Exception) -> Response:
@@ -92,12 +121,11 @@ async def _refuse_invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or None
     message = f"{where or 'the body'}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return await _refuse(request, Problem(400, message, code="invalid", param=where))
+    raise Problem(400, message, code="invalid", param=where)
 
 
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
     code = "no_route" if error.status_code in message else "invalid"
-    problem = Problem(error.status_code, message.get(error.status_code, str(error.detail)), code=code)
-    return JSONResponse(body_of(problem), problem.status, headers=error.headers)
+    raise Problem(error.status_code, message.get(error.status_code, str(error.detail)), code=code)

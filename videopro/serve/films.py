@@ -76,44 +76,6 @@ class Film:
     """A subtitle file, or the film itself for a track in it; None: there are none."""
 
 
-class Incoming:
-    """A file that is being uploaded. Its bytes are counted, hashed, and written where there is room."""
-
-    def __init__(self, path: Path, most: int, keep_room: Callable[[Path, int], None]) -> None:
-        """`keep_room(path, size)` keeps room for a file of that size, or raises Problem."""
-        self.path = path
-        self.size = 0
-        self._most = most
-        self._keep_room = keep_room
-        self._kept = 0
-        self._hash = hashlib.sha256()
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of what was written, in hex."""
-        return self._hash.hexdigest()
-
-    def write(self, content: bytes, whole: int = 0) -> None:
-        """Add to the file; `whole`: the bytes that it will have, where that is known. Raises Problem if it is
-        too large, and OSError."""
-        self.size += len(content)
-        size = max(self.size, whole)
-        if size > self._most:
-            raise too_large(self._most)
-        if size > self._kept:
-            self._keep_room(self.path, size)
-            self._kept = size
-        with self.path.open("ab") as file:
-            file.write(content)
-        self._hash.update(content)
-
-
-def too_large(most: int) -> Problem:
-    """The refusal of a file of more bytes than that."""
-    message = f"the file is larger than {most:,} bytes, which is what this server takes"
-    return Problem(413, message, code="too_large", param="file")
-
-
 class FilmStore:
     """The films in a folder, which is made if it is missing. Thread-safe.
 
@@ -150,27 +112,26 @@ class FilmStore:
         return sum(film.bytes for film in self._films.values() if film.is_uploaded)
 
     @contextmanager
-    def receive(self, most: int, *, is_film: bool = True) -> Iterator[Incoming]:
-        """A file of at most `most` bytes that is being uploaded; afterwards it is gone, unless it was added.
-        Room is kept for films."""
+    def receive(self, size: int) -> Iterator[Path]:
+        """Where a file of at most `size` bytes is uploaded; afterwards it is gone, unless it was added.
+        Raises Problem where there is no room for it within the limit."""
         part = self.incoming / f"{_PART}{uuid.uuid4().hex}"
-        try:
-            yield Incoming(part, most, self._keep_room if is_film else lambda part, size: None)
-        finally:
-            part.unlink(missing_ok=True)
-            with self._lock:
-                self._kept.pop(part, None)
-
-    def _keep_room(self, part: Path, size: int) -> None:
         with self._lock:
-            room = self.limit_bytes - self._size() - sum(self._kept.values()) + self._kept.get(part, 0)
+            room = self.limit_bytes - self._size() - sum(self._kept.values())
             if size > room:
                 message = (
                     f"the file is larger than {max(0, room):,} bytes, the room that is left for films here; "
                     "delete one that is no longer needed, or ask the operator"
                 )
                 raise Problem(413, message, code="no_room", param="file")
+            # Kept before anything is written: clients upload at the same time.
             self._kept[part] = size
+        try:
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
+            with self._lock:
+                self._kept.pop(part, None)
 
     def all(self) -> list[Film]:
         """All films, newest first."""
@@ -190,9 +151,10 @@ class FilmStore:
             raise Problem(410, message, code="film_changed")
         return film
 
-    def add(self, part: Path, name: str, digest: str) -> Film:
-        """Keep an uploaded file (`receive`), or recognise a film that is here. `digest`: the SHA-256 of its
-        content in hex. Raises Problem for a file that is no film."""
+    def add(self, part: Path, name: str) -> Film:
+        """Keep an uploaded file (`receive`), or recognise a film that is here. Raises Problem for a file that
+        is no film."""
+        digest = _digest(part)
         id = _id(digest)
         with self._writing:
             with self._lock:
@@ -210,9 +172,7 @@ class FilmStore:
                 # Its copy, under another name, is a pocket video too: their models would refuse it otherwise.
                 note = {"video": _STEM, "files": {path.suffix: [size, digest]}}
                 write_atomically(path.with_suffix(NOTE), json.dumps(note))
-            return self._keep(
-                _film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)), part
-            )
+            return self._keep(_film(id, name, path, video, is_uploaded=True), part)
 
     def from_folder(self, relative: str, check: Callable[[], None] = lambda: None) -> Film:
         """The film at a relative path of the operator's folders. `check` is called while its content is read,
@@ -234,22 +194,21 @@ class FilmStore:
             if stored is not None and not _has_changed(stored):
                 return stored
             (self._folder / id).mkdir(exist_ok=True)
-            return self._keep(_film(id, name, path, video, is_uploaded=False, subtitles=_subtitles(path)))
+            return self._keep(_film(id, name, path, video, is_uploaded=False))
 
-    def set_subtitles(self, id: str, name: str, content: bytes) -> Film:
-        """Keep subtitles for a film, in place of those that it has. Raises Problem for a file that is
-        none."""
+    def set_subtitles(self, id: str, name: str, part: Path) -> Film:
+        """Keep uploaded subtitles for a film, in place of those that it has. Raises Problem for a file that
+        is none."""
         with self._writing:
             film = self.get(id)
             ending = PurePath(name).suffix.lower()
-            home = self._folder / film.id
-            home.mkdir(exist_ok=True)
-            path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
-            new = home / f"new-{path.name}"
+            # Named by its format before it is read.
+            new = part.replace(part.with_suffix(ending if ending in SUBTITLE_ENDINGS else ".srt"))
             try:
-                new.write_bytes(content)
                 load_subtitles(new, duration=film.duration)
-                new.replace(path)
+                home = self._folder / film.id
+                home.mkdir(exist_ok=True)
+                path = new.replace(home / f"{_STEM}{new.suffix}")
             except SubtitleError as error:
                 message = str(error).replace(str(new), _printable_name(name))
                 raise Problem(400, message, code="no_subtitles", param="file") from error
@@ -298,8 +257,12 @@ def _printable_name(name: str) -> str:
     return printable(encodable(last), _LONGEST_NAME) or _STEM
 
 
-def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool, subtitles: Path | None) -> Film:
+def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool) -> Film:
     state = path.stat()
+    try:
+        subtitles = subtitles_of(path)  # In the film, else beside it.
+    except (SubtitleError, OSError):
+        subtitles = None  # Several languages, of which nobody chose one.
     return Film(
         id,
         _printable_name(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME),
@@ -324,15 +287,7 @@ def _opened(path: Path, name: str) -> Video:
         raise Problem(400, message, code="no_film", param="file") from error
 
 
-def _subtitles(path: Path) -> Path | None:
-    """The subtitles in a film, else those beside it."""
-    try:
-        return subtitles_of(path)
-    except (SubtitleError, OSError):
-        return None  # Several languages, of which nobody chose one.
-
-
-def _digest(path: Path, check: Callable[[], None]) -> str:
+def _digest(path: Path, check: Callable[[], None] = lambda: None) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import socket
 from collections.abc import Callable
@@ -11,12 +10,11 @@ from pathlib import Path
 import uvicorn
 from anyio import to_thread
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.serve.answering import Answerer
-from videopro.serve.app import create_app, create_state
-from videopro.serve.limits import ServeLimits
+from videopro.serve.app import create_app
+from videopro.serve.guards import ServeLimits
 from videopro.serve.state import ServerState
 from videopro.storage import sole_writer
 
@@ -25,10 +23,6 @@ _CLOSING_SECONDS = 1
 _IDLE_SECONDS = 5.0
 _BACKLOG = 2048
 _MOST_FILES = 65_536
-HEAD_SECONDS = 30.0
-"""In which the head of a request must have come, or the rest of a body after its reply."""
-PAUSE_SECONDS = 60.0
-"""Longest pause in a body."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -42,6 +36,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Of its connections too: clients that were switched off are noticed.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.bind(address)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -64,20 +60,16 @@ def run(
     Raises VideoProError."""
     with sole_writer(folder):
         try:
-            state = create_state(limits, answerer, folder)
+            state = ServerState(limits, answerer, folder)
         except OSError as error:
             raise RunError(cannot_write(error.filename or folder, error, "give another --output")) from error
         try:
-            Server(state, lambda: say(address_of(sock)), root_path).run([sock])
+            app = create_app(state, root_path)
+            StoppableServer(app, lambda: say(address_of(sock)), state.stop).run([sock])
         finally:
-            _stop(state)
+            state.stop()
             state.line.wait_until_idle(_IDLE_SECONDS)
             state.questions.close()
-
-
-def _stop(state: ServerState) -> None:
-    state.questions.stop_all("stopped, because the server ends")
-    state.indexing.stop_all()
 
 
 class StoppableServer(uvicorn.Server):
@@ -86,7 +78,6 @@ class StoppableServer(uvicorn.Server):
     def __init__(self, app: ASGIApp, on_start: Callable[[], None], stop: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app,
-            http=ImpatientProtocol,
             ws="none",
             log_config=None,
             log_level="warning",
@@ -109,51 +100,6 @@ class StoppableServer(uvicorn.Server):
         # On another thread: the loop must still send the last events.
         await to_thread.run_sync(self._stop)
         await super().shutdown(sockets)
-
-
-class Server(StoppableServer):
-    """The server of questions; `root_path` as of `create_app`."""
-
-    def __init__(self, state: ServerState, on_start: Callable[[], None], root_path: str = "") -> None:
-        super().__init__(create_app(state, root_path), on_start, lambda: _stop(state))
-
-
-class ImpatientProtocol(H11Protocol):
-    """HTTP whose clients must go on: a connection of one that does not send what is due is closed."""
-
-    _due: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A head is due."""
-        super().connection_made(transport)
-        self._expect(HEAD_SECONDS)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is due."""
-        self._expect(None)
-        super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        """The next head is due, or the rest of a body that nobody waits for."""
-        self._expect(HEAD_SECONDS)
-        super().on_response_complete()
-
-    def handle_events(self) -> None:
-        """Something came, which may have begun a request."""
-        super().handle_events()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._expect(PAUSE_SECONDS if self.cycle.more_body else None)
-
-    def _expect(self, seconds: float | None) -> None:
-        if self._due is not None:
-            self._due.cancel()
-        self._due = None if seconds is None else self.loop.call_later(seconds, self._late)
-
-    def _late(self) -> None:
-        if self.flow.read_paused:  # It is we who are slow.
-            self._expect(PAUSE_SECONDS)
-        else:
-            self.transport.abort()
 
 
 def address_of(sock: socket.socket) -> str:

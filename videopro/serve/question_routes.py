@@ -14,14 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from videopro.errors import Cancellation
-from videopro.methods import EventObserver, evidence, last_event
-from videopro.question import Question, prompts
+from videopro.methods import evidence, last_event
+from videopro.question import prompts
 from videopro.report.pages import StoredPrompts, page, row
-from videopro.serve.answers import AnsweredQuestion, ended_as
 from videopro.serve.events import EventLog, EventStream, event_line
+from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem
-from videopro.serve.questions import AskedQuestion
-from videopro.serve.requests import LONGEST_TEXT, AskRequest
+from videopro.serve.questions import AnsweredQuestion, AskedQuestion, ended_as, question_of
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.traces import Trace, read_heads
 
@@ -135,7 +134,7 @@ def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange,
         message = f"question {id!r} has no answer to go on from; leave follows out"
         raise Problem(400, message, code="no_answer", param="follows")
     letter = trace.final.letter
-    question = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
+    question = question_of(trace.question, trace.choices)
     answer = question.choice(letter) if letter in question.letters and letter else trace.final.raw
     return (prompts.Exchange(trace.question, answer.strip()),)
 
@@ -188,25 +187,11 @@ def _film_name(state: ServerState, trace: Trace) -> str:
 
 
 def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
-    """The events of a question of an earlier process, as its trace has them."""
+    """What stays of the events of a question of an earlier process: its evidence, and its end. All about its
+    way is in its record."""
     trace, log = state.questions.answers.trace(question), EventLog()
-    observer = EventObserver(log.add)
-    for round in trace.rounds:
-        if round.prompt_kind == "native":
-            continue  # The method of that name tells nothing on its way.
-        if round.program is not None or round.faults:
-            observer.on_reply(replace(round, execution=None))
-        if round.execution is not None:
-            for step in round.execution.steps:
-                observer.on_step(step)
-            for call in round.execution.calls:
-                observer.on_call(call)
-            observer.on_execution(round.execution)
     for piece in evidence(trace, _film_size(state, trace)):
         log.add({"type": "evidence", **piece})
-    item_question = (
-        Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
-    )
-    log.add(last_event(trace, item_question))
+    log.add(last_event(trace, question_of(trace.question, trace.choices)))
     log.close()
     return log

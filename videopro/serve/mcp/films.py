@@ -18,8 +18,7 @@ from videopro.modules.tools import Budget, ToolModels, VideoTools, load_models
 from videopro.serve.answering import Answerer, FilmIndexes
 from videopro.serve.films import ID_PREFIX, Film, FilmStore, video_of
 from videopro.serve.mcp.work import Tell
-from videopro.serve.problems import Problem
-from videopro.serve.requests import called_by_name
+from videopro.serve.problems import Problem, called_by_name
 from videopro.storage import printable
 from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
