@@ -91,7 +91,7 @@ def copied(tmp_path: Path) -> Path:
         ("modules/errors.py", "from videopro.modules import library", "No import cycle between siblings"),
         (
             "videopro/report/table.py",
-            "import videopro.report.durations",
+            "import videopro.report.main_results",
             "No import cycle between siblings",
         ),
     ],

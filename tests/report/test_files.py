@@ -23,9 +23,8 @@ from tests.support.report_world import answers, direct_round, planned_run, trace
 from videopro.commands.report import main
 from videopro.report import writing
 from videopro.report.export import fenced_reply
-from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
-from videopro.report.sections import BUILDERS
+from videopro.report.sections import BUILDERS, PUBLISHED
 from videopro.report.table import BENCHMARK, Estimate, Number, Table, comma_separated, latex, markdown
 from videopro.traces import Round, Step
 

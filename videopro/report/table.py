@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tabulate import tabulate
 
+from videopro.errors import RunError
+from videopro.report.runs import ReportRun
 from videopro.traces.scoring import Accuracy, Difference
 
 
@@ -171,3 +173,31 @@ def _plain(cell: Cell, wide: bool) -> Sequence[str | int | float]:
     value: str | int | float
     value = "" if cell is None else round(cell.value, 6) if isinstance(cell, Number) else cell
     return [value, "", ""] if wide else [value]
+
+
+class MissingRuns(RunError):
+    """The given runs are not enough for a table; the message says which runs to add."""
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """A figure, drawn when it is written."""
+
+    caption: str
+    draw: Callable[[], Any]
+    """Returns matplotlib's Figure."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a report."""
+
+    name: str
+    title: str
+    source: str
+    """Its table or figure in the paper; "" if the paper has none."""
+    tables: tuple[Table, ...] = ()
+    figure: FigureSpec | None = None
+    notes: tuple[str, ...] = ()
+    runs: tuple[ReportRun, ...] = ()
+    """The runs that it is about, to say over how many videos; empty: all that were given."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from videopro.errors import RunError
-from videopro.report.section import Section
 from videopro.report.table import (
     Estimate,
     Number,
+    Section,
     Table,
     cell_text,
     comma_separated,

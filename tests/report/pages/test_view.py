@@ -26,9 +26,9 @@ from videopro.question import Answer
 from videopro.report.pages import thumbnails
 from videopro.report.pages.content import page, page_name, row, state_of
 from videopro.report.pages.listing import highlight, lines_of_calls, listing
-from videopro.report.pages.pictures import Picture, VideoPictures, spread
 from videopro.report.pages.script import assignment, read_assignment
-from videopro.report.pages.several import run_names
+from videopro.report.pages.site import run_names
+from videopro.report.pages.thumbnails import Picture, VideoPictures, spread
 from videopro.traces import Call, DecidingCalls, Execution, Reasoned
 from videopro.traces.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
 from videopro.video import Video

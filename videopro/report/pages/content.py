@@ -11,11 +11,9 @@ from typing import Any
 
 from videopro.benchmarks import LETTERS, NO_OPTION, JudgeGrade
 from videopro.executor import planning_text
-from videopro.report.pages.columns import layout
 from videopro.report.pages.listing import lines_of_calls, listing
-from videopro.report.pages.pictures import Picture, set_name, shown_frames, strip_times, times_of
-from videopro.report.pages.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
-from videopro.report.pages.stored_prompts import StoredPrompts
+from videopro.report.pages.steps import TextTable, cost_of, layout, prepared_of, steps_of, tree_of
+from videopro.report.pages.thumbnails import Picture, set_name, shown_frames, strip_times, times_of
 from videopro.traces import (
     AGENT,
     REFINEMENT_KINDS,
@@ -32,6 +30,42 @@ from videopro.traces import (
     shown_confidence,
 )
 from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
+
+_NONE_STORED = "the run did not store its prompts"
+_NO_HEAD = (
+    "its beginning is not in the run's prompts.jsonl, which was damaged or left behind when the run was "
+    "copied; what is the question's own is in the trace as JSON"
+)
+
+
+class StoredPrompts:
+    """The prompts of one run. `beginnings` collects what many of them begin with, so that the pages store it
+    once."""
+
+    def __init__(self, heads: Mapping[str, str]) -> None:
+        """`heads`: those that the run stored, by their keys."""
+        self._heads = heads
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def beginnings(self) -> list[str]:
+        """What the prompts so far begin with, by number."""
+        return list(self._numbers)
+
+    def of(self, attempt: Round) -> dict[str, Any]:
+        """The prompt of a round for its page: `head` (a number of `beginnings`, or None) and `text` after it,
+        or `missing`: why it cannot be shown. Its turns are separated by blank lines."""
+        prompt = attempt.prompt
+        if prompt is None:
+            return {"head": None, "text": "", "missing": _NONE_STORED}
+        head = prompt.head or self._heads.get(prompt.key, "")
+        if prompt.key and not head:
+            return {"head": None, "text": "", "missing": _NO_HEAD}
+        before = f"{prompt.system}\n\n" if prompt.system else ""
+        after = f"\n\n{prompt.prefill}" if prompt.prefill else ""
+        number = self._numbers.setdefault(before + head, len(self._numbers)) if before + head else None
+        return {"head": number, "text": prompt.text + after, "missing": ""}
+
 
 _LONGEST_QUESTION = 300
 _LONGEST_ANSWER = 80
