@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+
+from videopro.cli import TextTable
 
 FILTER_HEADS = ("filter", "removed", "questions", "videos")
 PLAN_HEADS = ("", "expected", "rests on")
@@ -73,12 +74,8 @@ def show_plan(plan: Mapping[str, Any], source: str) -> None:
         (f"what is left of {source}", FILTER_HEADS, filter_rows(plan["filters"])),
         ("what to expect", PLAN_HEADS, plan_rows(plan)),
     ):
-        grid = Table(title=title, title_justify="left")
-        for position, head in enumerate(heads):
-            grid.add_column(head, justify="right" if heads is FILTER_HEADS and position else "left")
-        for row in rows:
-            grid.add_row(*row)
-        console.print(grid)
+        lefts = frozenset(() if heads is FILTER_HEADS else heads)
+        console.print(TextTable(title, heads, tuple(rows), lefts=lefts))
     if "assumed" in plan["rests on"].values():
         print(
             "assumed: rates that were not measured on your model, teacher and source. Ask a hundred "

@@ -8,23 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+
+from videopro.cli import TextTable
 
 
 def show_table(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
     """Print the table."""
-    grid = Table(title=f"synthesis from {card['about']['source']}", caption_justify="left")
-    for name in ("", "sft", "grpo"):
-        grid.add_column(name, justify="left" if not name else "right")
     sft, grpo = card["sft"], card["grpo"]
-    for kind in sorted({*sft["by kind"], *grpo["by kind"]}):
-        grid.add_row(kind, str(sft["by kind"].get(kind, "-")), str(grpo["by kind"].get(kind, "-")))
-    grid.add_section()
+    kinds = sorted({*sft["by kind"], *grpo["by kind"]})
+    rows = [(kind, *(str(part["by kind"].get(kind, "-")) for part in (sft, grpo))) for kind in kinds]
+    rules = [len(rows) - 1]
     for family in sorted({*sft["by family and kind"], *grpo["by family and kind"]}):
         counts = [sum(part["by family and kind"].get(family, {}).values()) for part in (sft, grpo)]
-        grid.add_row(f"family {family}", *map(str, counts))
-    grid.add_section()
-    grid.add_row("all", str(sft["rows"]), str(grpo["rows"]), style="bold")
+        rows.append((f"family {family}", *map(str, counts)))
+    rules.append(len(rows) - 1)
+    rows.append(("all", str(sft["rows"]), str(grpo["rows"])))
     first, teacher, questions = card["programs"]["first"], card["teacher"], card["questions"]
     native = card["native"]
     caption = [
@@ -40,8 +38,9 @@ def show_table(card: Mapping[str, Any], folder: Path, open_questions: int) -> No
             f"teacher: {teacher['requests']} requests ({teacher['refused']} gave no text), "
             f"{teacher['tokens_in']} + {teacher['tokens_out']} tokens{cost}"
         )
-    grid.caption = "\n".join(caption)
-    Console().print(grid)
+    title = f"synthesis from {card['about']['source']}"
+    heads = ("", "sft", "grpo")
+    Console().print(TextTable(title, heads, tuple(rows), tuple(caption), rules=frozenset(rules)))
     Console().print(f"folder: {folder}", soft_wrap=True)
     if open_questions:
         print(

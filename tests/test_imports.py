@@ -23,7 +23,7 @@ from tests.support import ROOT
 FOLDERS = ("modules", "train", "data_synthesis")
 # What no install without an extra brings (pyproject.toml).
 EXTRAS = (
-    *("trl", "datasets", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2", "tensorboard"),
+    *("trl", "datasets", "deepspeed", "bitsandbytes", "matplotlib", "jinja2", "tensorboard"),
     *(
         "faster_whisper",
         "sentence_transformers",

@@ -30,7 +30,7 @@ from videopro.train.runtime.setup import TrainingSetup
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What only an extra brings, by the names that are imported.
 OPTIONAL = [
-    *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2"),
+    *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "jinja2"),
     *("tensorboard", "wandb", "trackio", "faster_whisper", "sentence_transformers", "timm", "easyocr"),
     *("fastapi", "uvicorn", "starlette", "python_multipart", "prometheus_client", "mcp"),
 ]

@@ -44,5 +44,6 @@ from videopro.cli.stopping import leave_signals_to_parent as leave_signals_to_pa
 from videopro.cli.stored_help import HELP as HELP
 from videopro.cli.stored_help import store_help as store_help
 from videopro.cli.stored_help import stored_help as stored_help
+from videopro.cli.tables import TextTable as TextTable
 from videopro.cli.trackers import tracker_needs as tracker_needs
 from videopro.cli.trackers import wandb_problem as wandb_problem

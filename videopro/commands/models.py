@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
-from videopro.cli import CommandLine, exit_status
+from videopro.cli import CommandLine, TextTable, exit_status
 from videopro.methods import METHODS
 from videopro.modules.models.encoders import CHECKPOINTS
 from videopro.pocket import AGENTS, PLANNERS
@@ -45,10 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         COMMAND.parse(argv)
         console = Console()
         for title, rows in tables().items():
-            table = Table(title=title, title_justify="left", show_header=False)
-            for name, about in rows.items():
-                table.add_row(name, about)
-            console.print(table)
+            console.print(TextTable(title, ("", ""), tuple(rows.items()), lefts=frozenset(("",))))
     return status.code
 
 

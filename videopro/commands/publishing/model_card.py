@@ -13,6 +13,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from videopro.backbones import folder_fingerprint, read_model_record
+from videopro.cli import TextTable
 from videopro.commands.publishing.artefacts import (
     ADAPTER_CONFIG,
     MODEL_RECORD,
@@ -25,7 +26,6 @@ from videopro.commands.publishing.card_text import marked
 from videopro.commands.publishing.run_card import RunSummary
 from videopro.commands.publishing.staging import StagedFile, write_staged
 from videopro.errors import ConfigError
-from videopro.runs import TextTable
 from videopro.storage import parse_json
 
 _FETCHED = (ADAPTER_CONFIG, "adapter_model.safetensors", MODEL_RECORD)

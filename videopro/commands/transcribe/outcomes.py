@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.table import Table
-
+from videopro.cli import TextTable
 from videopro.commands.transcribe.subtitle_files import Written
 from videopro.modules.models import Transcript
 
@@ -53,26 +52,18 @@ class Outcomes:
         """The videos without a transcript."""
         return [row for row in self.rows if row.transcript is None]
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """The videos, if they are few, and their sums."""
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("video", overflow="fold")
-        for name in ("", "language"):
-            table.add_column(name)
-        for name in ("sound, min", "took, s", "lines"):
-            table.add_column(name, justify="right")
+        rows: list[tuple[str, ...]] = []
         if len(self.rows) <= _MOST_ROWS:
-            for row in self.rows:
-                table.add_row(row.path.name, row.kind, _language(row), *_figures([row]))
+            rows = [(row.path.name, row.kind, _language(row), *_figures([row])) for row in self.rows]
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(row.kind for row in self.rows).items())
         languages = Counter(_language(row) for row in self.rows if _language(row))
-        table.add_row(
-            f"{len(self.rows)} video{'s' if len(self.rows) != 1 else ''}",
-            kinds,
-            ", ".join(f"{language}: {count}" for language, count in languages.most_common()),
-            *_figures(self.rows),
-        )
-        return table
+        in_all = f"{len(self.rows)} video{'s' if len(self.rows) != 1 else ''}"
+        spoken = ", ".join(f"{language}: {count}" for language, count in languages.most_common())
+        rows.append((in_all, kinds, spoken, *_figures(self.rows)))
+        heads = ("video", "", "language", "sound, min", "took, s", "lines")
+        return TextTable("", heads, tuple(rows), lefts=frozenset(("", "language")))
 
     def remarks(self) -> list[str]:
         """What is below the table: what was left out, damaged, written, or failed."""
