@@ -320,14 +320,12 @@ def _panel(
     label: str,
 ) -> None:
     for index, name in enumerate(names):
-        line = sorted((point for point in points if point.name == name and cost(point) > 0), key=_budget)
+        line = [point for point in points if point.name == name and cost(point) > 0]
+        line.sort(key=lambda point: point.budget or 0)
         if not line:
             continue
         shares = [point.accuracy.accuracy or 0.0 for point in line]
-        # No bar where an interval would be over too few videos.
-        spans = [point.accuracy.shown_ci95 or (math.nan, math.nan) for point in line]
-        below = [max(0.0, share - low) for share, (low, _) in zip(shares, spans, strict=True)]
-        above = [max(0.0, high - share) for share, (_, high) in zip(shares, spans, strict=True)]
+        below, above = zip(*(_errors(point.accuracy) for point in line), strict=True)
         axes.errorbar(
             [cost(point) for point in line], shares, yerr=(below, above), label=name, color=palette[name],
             marker=MARKERS[index % len(MARKERS)], markersize=5.5, linewidth=1.6, elinewidth=0.8, alpha=0.95,
@@ -343,7 +341,3 @@ def _panel(
     axes.grid(axis="both")
     axes.tick_params(length=0)
     axes.set_xlabel(label)
-
-
-def _budget(point: CostPoint) -> int:
-    return point.budget or 0

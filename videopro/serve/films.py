@@ -20,11 +20,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from videopro.cli import cache_root
 from videopro.errors import SubtitleError, VideoError
@@ -74,6 +75,9 @@ class Film:
     is_uploaded: bool
     subtitles: Path | None = None
     """A subtitle file, or the film itself for a track in it; None: there are none."""
+
+
+_RECORD = TypeAdapter(Film)
 
 
 class FilmStore:
@@ -228,9 +232,7 @@ class FilmStore:
 
     def _keep(self, film: Film, part: Path | None = None) -> Film:
         """Remember a film; from now on it takes the room that was kept for `part`."""
-        about = {**asdict(film), "path": str(film.path)}
-        about["subtitles"] = None if film.subtitles is None else str(film.subtitles)
-        write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
+        write_atomically(self._folder / film.id / _ABOUT, _RECORD.dump_json(film, indent=1))
         with self._lock:
             self._films[film.id] = film
             self._kept.pop(part, None)
@@ -312,20 +314,17 @@ def _read(home: Path) -> Film | None:
             shutil.rmtree(home)
         return None
     try:
-        about: dict[str, Any] = json.loads((home / _ABOUT).read_bytes())
-        paths = [about.pop(name) for name in ("path", "subtitles")]
-        # The folder of the server may have been moved since.
-        path, subtitles = (_in(home, named) if named is not None else None for named in paths)
-        assert path is not None
-        return Film(path=path, subtitles=subtitles, **about)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        film = _RECORD.validate_json((home / _ABOUT).read_bytes())
+    except (OSError, ValueError) as error:
         print(f"{home / _ABOUT}: cannot be read, so its film is not offered ({error!r})", file=sys.stderr)
         return None
+    # The folder of the server may have been moved since.
+    subtitles = None if film.subtitles is None else _in(home, film.subtitles)
+    return replace(film, path=_in(home, film.path), subtitles=subtitles)
 
 
-def _in(home: Path, named: str) -> Path:
+def _in(home: Path, path: Path) -> Path:
     """A recorded path; of a file of the store where it is now."""
-    path = Path(named)
     return home / path.name if path.parent.name == home.name else path
 
 

@@ -20,7 +20,7 @@ from videopro.report.pages import StoredPrompts, page, row
 from videopro.serve.events import EventLog, EventStream, event_line
 from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem
-from videopro.serve.questions import AnsweredQuestion, AskedQuestion, ended_as, question_of
+from videopro.serve.questions import AskedQuestion, StoredQuestion, ended_as, question_of
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.traces import Trace, read_heads
 
@@ -146,7 +146,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     if trace is None:
         assert isinstance(question, AskedQuestion)
         trace = question.so_far()
-    file = state.questions.answers.traces_file(id)
+    file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
     entry = row(trace)
@@ -186,10 +186,11 @@ def _film_name(state: ServerState, trace: Trace) -> str:
         return trace.video.key
 
 
-def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
+def _events_of(state: ServerState, question: StoredQuestion) -> EventLog:
     """What stays of the events of a question of an earlier process: its evidence, and its end. All about its
     way is in its record."""
-    trace, log = state.questions.answers.trace(question), EventLog()
+    trace, log = state.questions.trace(question), EventLog()
+    assert trace is not None
     for piece in evidence(trace, _film_size(state, trace)):
         log.add({"type": "evidence", **piece})
     log.add(last_event(trace, question_of(trace.question, trace.choices)))

@@ -12,13 +12,12 @@ from typing import Any
 from videopro.benchmarks import LETTERS, NO_OPTION, JudgeGrade
 from videopro.executor import planning_text
 from videopro.report.pages.listing import lines_of_calls, listing
-from videopro.report.pages.steps import TextTable, cost_of, layout, prepared_of, steps_of, tree_of
+from videopro.report.pages.steps import TextTable, layout, steps_of, tree_of
 from videopro.report.pages.thumbnails import Picture, set_name, shown_frames, strip_times, times_of
 from videopro.traces import (
     AGENT,
     REFINEMENT_KINDS,
     THOUGHTS,
-    Answer,
     Call,
     Execution,
     Round,
@@ -108,7 +107,7 @@ def row(trace: Trace) -> dict[str, Any]:
         "unparsed_step": any(step.is_unparsed for step in trace.steps),
         "repaired": any(step.rejected and not step.is_unparsed for step in trace.steps),
     }
-    return {
+    about = {
         "id": trace.question_id,
         "page": page_name(trace.question_id),
         "question": trace.question[:_LONGEST_QUESTION],
@@ -119,19 +118,16 @@ def row(trace: Trace) -> dict[str, Any]:
         # Of an open question: its answer, and the reference if there is one.
         "words": _cut(trace.final.raw) if not trace.choices and trace.final is not None else None,
         "reference": _cut(trace.reference) if trace.reference is not None else None,
-        "confidence": _confidence(trace),
+        "confidence": shown_confidence(trace, is_open=not trace.choices),
         "mode": first.mode if first is not None else None,
         "marks": [name for name, is_so in marks.items() if is_so],
         "groups": dict(trace.groups),
-        "seconds": _short(trace.cost.seconds),
+        "seconds": trace.cost.seconds,
         "steps": len(trace.steps),
         "frames": trace.frames_seen,
     }
-
-
-def _confidence(trace: Trace) -> float | None:
-    confidence = shown_confidence(trace, is_open=not trace.choices)
-    return None if confidence is None else _short(confidence)
+    about_rounded: dict[str, Any] = _rounded(about)
+    return about_rounded
 
 
 def page(
@@ -154,7 +150,7 @@ def page(
         "gold": trace.gold,
         "reference": trace.reference,
         "exact": exact_match(answer, trace.reference) if trace.reference is not None else None,
-        "f1": _short(token_f1(answer, trace.reference)) if trace.reference is not None else None,
+        "f1": token_f1(answer, trace.reference) if trace.reference is not None else None,
         "grade": asdict(grade) if grade is not None else None,
         "groups": dict(trace.groups),
         "video": {
@@ -164,10 +160,10 @@ def page(
             "pictures": set_name(trace.video.path, trace.video.id),
             "strip": [{"time": picture.time, "key": picture.key} for picture in strip],
         },
-        "evidence": [[_short(time) for time in span] for span in trace.evidence],
-        "confidence": _confidence(trace),
-        "first": _answer(trace.first),
-        "final": _answer(trace.final),
+        "evidence": trace.evidence,
+        "confidence": shown_confidence(trace, is_open=not trace.choices),
+        "first": None if trace.first is None else asdict(trace.first),
+        "final": None if trace.final is None else asdict(trace.final),
         "official": trace.official,
         "selected": trace.selected,
         "refined": trace.refined,
@@ -176,11 +172,11 @@ def page(
         "rounds": rounds,
         "texts": texts.lines,
         "frames": trace.frames_seen,
-        "cost": cost_of(trace.cost),
-        "prepared": prepared_of(trace.prepared),
+        "cost": asdict(trace.cost),
+        "prepared": [asdict(part) for part in trace.prepared],
         "versions": dict(trace.versions),
     }
-    return content, pictures
+    return _rounded(content), pictures
 
 
 def _round(
@@ -219,7 +215,7 @@ def _round(
         "layout": layout(steps),
         "tree": tree_of(steps),
         "execution": _execution(attempt.execution),
-        "cost": cost_of(attempt.planning),
+        "cost": asdict(attempt.planning),
     }
 
 
@@ -269,8 +265,8 @@ def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any
         "frames": frames,
         "looked": len(call.frames),
         "times": times_of(call.frames),
-        "intervals": [[_short(time) for time in span] for span in call.intervals],
-        "seconds": _short(call.seconds),
+        "intervals": call.intervals,
+        "seconds": call.seconds,
         "cached": call.cached,
     }
 
@@ -278,16 +274,18 @@ def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any
 def _execution(execution: Execution | None) -> dict[str, Any] | None:
     if execution is None:
         return None
+    # The answer that counts for an open question.
+    words = _cut(execution.answer.raw) if execution.status == "ok" else None
     return {
         "status": execution.status,
-        "answer": execution.answer.letter or _written_answer(execution),
-        "confidence": _short(execution.answer.confidence),
+        "answer": execution.answer.letter or words,
+        "confidence": execution.answer.confidence,
         "claim": execution.claim,
         "reasoned": _reasoned(execution),
-        "letters": _letters(execution.answer.letters),
+        "letters": execution.answer.letters,
         "raw": execution.answer.raw,
         "error": asdict(execution.error) if execution.error is not None else None,
-        "cost": cost_of(execution.cost),
+        "cost": asdict(execution.cost),
     }
 
 
@@ -309,32 +307,16 @@ def _reasoned(execution: Execution) -> str:
     return f"Decided by {', '.join(decided)}; {combined} ({reasoned.replays} replays)."
 
 
-def _written_answer(execution: Execution) -> str | None:
-    """The answer in words that counts for an open question, for the outcome of its round."""
-    return _cut(execution.answer.raw) if execution.status == "ok" else None
-
-
 def _cut(text: str) -> str:
     """The beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_ANSWER else f"{line[: _LONGEST_ANSWER - 1]}…"
 
 
-def _answer(answer: Answer | None) -> dict[str, Any] | None:
-    if answer is None:
-        return None
-    return {
-        "letter": answer.letter,
-        "confidence": _short(answer.confidence),
-        "letters": _letters(answer.letters),
-        "raw": answer.raw,
-    }
-
-
-def _letters(letters: Mapping[str, float]) -> dict[str, float]:
-    return {letter: _short(share) for letter, share in letters.items()}
-
-
-def _short(number: float) -> float:
-    """Round a number for display, to keep the files of thousands of questions small."""
-    return round(number, 4)
+def _rounded(value: Any) -> Any:
+    """The content with rounded numbers, to keep the files of thousands of questions small."""
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, Mapping):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value

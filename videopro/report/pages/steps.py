@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
 from videopro.report.pages.thumbnails import Picture, shown_frames, times_of
-from videopro.traces import Cost, Preparation, Segment, Step
+from videopro.traces import Step
 
 # Keys under which a reply gives its answer.
 _ANSWERS = ("letter", "answer", "final_answer")
@@ -61,39 +62,14 @@ def steps_of(
             "is_constrained": step.is_constrained,
             "is_reused": step.is_reused,
             "result": texts.add(step.result),
-            "segments": [_segment(segment) for segment in step.segments],
+            "segments": [asdict(segment) for segment in step.segments],
             "frames": shown_frames(step.frames, max_frames, pictures),
             "looked": len(step.frames),
             "times": times_of(step.frames),
-            "cost": cost_of(step.cost),
+            "cost": asdict(step.cost),
         }
         for step in steps
     ]
-
-
-def prepared_of(prepared: Sequence[Preparation]) -> list[dict[str, Any]]:
-    """What was made for many questions, and what it cost."""
-    return [
-        {
-            "kind": preparation.kind,
-            "key": preparation.key,
-            "is_known": preparation.is_known,
-            "cost": cost_of(preparation.cost),
-        }
-        for preparation in prepared
-    ]
-
-
-def cost_of(cost: Cost) -> dict[str, Any]:
-    """A cost, rounded."""
-    return {
-        "seconds": round(cost.seconds, 4),
-        "stages": {name: round(seconds, 4) for name, seconds in cost.stages.items()},
-        "frames": round(cost.frames, 4),
-        "calls": round(cost.calls, 4),
-        "tokens_in": round(cost.tokens_in, 4),
-        "tokens_out": round(cost.tokens_out, 4),
-    }
 
 
 def answer_of(step: Step, letters: Sequence[str]) -> str | None:
@@ -135,16 +111,6 @@ def _without_calls(parsed: Mapping[str, Any]) -> dict[str, Any] | None:
     calling = ("tool", "arguments") if _is_action(parsed) else ("calls",)
     fields = {name: value for name, value in parsed.items() if name not in calling or not _calls(parsed)}
     return fields or (None if parsed else {})
-
-
-def _segment(segment: Segment) -> dict[str, Any]:
-    return {
-        "start": round(segment.start, 3),
-        "end": round(segment.end, 3),
-        "name": segment.name,
-        "score": None if segment.score is None else round(segment.score, 4),
-        "text": segment.text,
-    }
 
 
 # ---- the tree of segments --------------------------------------------------------------------------------
