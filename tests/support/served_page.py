@@ -22,7 +22,6 @@ from videopro.errors import Cancellation, cancellable
 from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question
 from videopro.serve import AskRequest, Film, ServeLimits, ServerState, create_app
-from videopro.serve.events import RoundsSoFar
 from videopro.traces import Trace, VideoRef
 
 POCKET_NOTE = "knows the generated pocket videos only"
@@ -54,16 +53,13 @@ class StepwiseAnswerer:
     def ask(
         self,
         request: AskRequest,
-        emit: Callable[[dict[str, Any]], None],
+        observer: EventObserver,
         cancellation: Cancellation,
         *,
         id: str = "ask",
-        begun: Callable[[RoundsSoFar], None] = lambda rounds: None,
     ) -> Trace:
         self.asked.append(request)
         film = request.film
-        observer = RoundsSoFar(EventObserver(emit))
-        begun(observer)
         whole = self._answer(VideoRef(str(film.path), film.id, film.id, film.duration))
         with cancellable(cancellation):
             for round in whole.rounds:
@@ -84,9 +80,9 @@ class StepwiseAnswerer:
         changed = {"question": request.question, "choices": request.choices, "gold": None, "evidence": ()}
         trace = replace(whole, question_id=id, groups={}, **changed)
         for piece in evidence(trace):
-            emit({"type": "evidence", **piece})
+            observer.emit({"type": "evidence", **piece})
         question = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
-        emit(last_event(trace, question))
+        observer.emit(last_event(trace, question))
         return trace
 
     def about(self) -> str | None:

@@ -29,7 +29,7 @@ from videopro.methods import (
 )
 from videopro.modules import ModuleModels, check_scope, is_of_pocket, is_pocket
 from videopro.runs import asked_identity
-from videopro.serve.events import EventLog, RoundsSoFar
+from videopro.serve.events import EventLog
 from videopro.serve.films import Film, video_of
 from videopro.serve.methods import AskRequest, PreparedMethods
 from videopro.serve.problems import Problem, called_by_name, problem_of, with_names
@@ -200,19 +200,15 @@ class Answerer:
     def ask(
         self,
         request: AskRequest,
-        emit: Emit,
+        observer: EventObserver,
         cancellation: Cancellation,
         *,
         id: str = "ask",
-        begun: Callable[[RoundsSoFar], None] = lambda rounds: None,
     ) -> Trace:
-        """Answer a question, and tell what happens. `begun` gets the rounds that are to come. Raises
-        VideoProError for what concerns more than this question, and Cancelled; a question that cannot be
-        answered has its error in its trace."""
+        """Answer a question, and tell what happens. Raises VideoProError for what concerns more than this
+        question, and Cancelled; a question that cannot be answered has its error in its trace."""
         with cancellable(cancellation):
             film = request.film
-            rounds = RoundsSoFar(EventObserver(emit))
-            begun(rounds)
             with called_by_name(self._names(film)):
                 prepared, protocol = self._methods.of(request)
                 backbone, video = self._backbone_for(prepared), video_of(film)
@@ -227,8 +223,8 @@ class Answerer:
                     protocol,
                     meter=Meter(),
                     seed=self._seed,
-                    observer=rounds,
-                    doing=rounds.on_wait,
+                    observer=observer,
+                    doing=observer.on_wait,
                 )
 
             with called_by_name(self._names(film)):
@@ -242,8 +238,8 @@ class Answerer:
             reference, served = video_ref(item, video), backbone.versions
             trace = make_trace(plain, result, reference, run_key="", protocol=protocol, served=served)
             for piece in evidence(result, (video.width, video.height)):
-                emit({"type": "evidence", **piece})
-            emit(last_event(result, question))
+                observer.emit({"type": "evidence", **piece})
+            observer.emit(last_event(result, question))
             return trace
 
     # -- indexes

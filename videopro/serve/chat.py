@@ -117,7 +117,7 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
         nonlocal question
         options = chat.videopro
         prepared = AskRequest(
-            await film_named(state, film, hang_up),
+            await film_named(state, film),
             text,
             tuple(options.choices),
             options.method,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -114,53 +114,49 @@ class EventStream(StreamingResponse):
 _DIRECT = "native"
 
 
-class RoundsSoFar:
-    """An observer that keeps what it is told, and tells it on. Thread-safe."""
+class RoundsSoFar(EventObserver):
+    """Emits the events of a question, and keeps its rounds for those who ask in between. Thread-safe."""
 
-    def __init__(self, observer: EventObserver) -> None:
-        self._observer = observer
-        self._lock = threading.Lock()
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        super().__init__(emit)
+        self._keeping = threading.Lock()
         self._rounds: list[Round] = []
         self._is_open = False
         """Whether the last round's program or agent is at work."""
 
     def result(self) -> Result:
         """The result as far as it is known: no answer counts yet."""
-        with self._lock:
+        with self._keeping:
             return Result(rounds=tuple(self._rounds))
-
-    def on_wait(self, doing: str) -> None:
-        """Something begins."""
-        self._observer.on_wait(doing)
 
     def on_reply(self, round: Round) -> None:
         """A round begins."""
-        with self._lock:
+        with self._keeping:
             self._rounds.append(round)
             self._is_open = True
-        self._observer.on_reply(round)
+        super().on_reply(round)
 
     def on_call(self, call: Call) -> None:
         """A call of the last round; one of no program is the model's direct answer."""
-        with self._lock:
+        with self._keeping:
             execution = self._begun(_DIRECT)
             self._put(replace(execution, calls=(*execution.calls, call)))
-        self._observer.on_call(call)
+        super().on_call(call)
 
     def on_execution(self, execution: Execution) -> None:
         """The last round ended."""
-        with self._lock:
+        with self._keeping:
             self._begun(_DIRECT)
             self._put(execution)
             self._is_open = False
-        self._observer.on_execution(execution)
+        super().on_execution(execution)
 
     def on_step(self, step: Step) -> None:
         """A step of an agent, all of whose steps are one round."""
-        with self._lock:
+        with self._keeping:
             execution = self._begun(AGENT)
             self._put(replace(execution, steps=(*execution.steps, step)))
-        self._observer.on_step(step)
+        super().on_step(step)
 
     def _begun(self, kind: str) -> Execution:
         if not self._is_open:

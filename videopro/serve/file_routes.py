@@ -16,7 +16,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import FileResponse, Response
 
-from videopro.errors import Cancellation, VideoError
+from videopro.errors import VideoError
 from videopro.serve.events import EventStream, event_line
 from videopro.serve.films import FOLDER_PREFIX, Film, video_of
 from videopro.serve.guards import HANG_UP, SUBTITLE_BYTES
@@ -207,7 +207,7 @@ async def films_in_folders(request: Request) -> dict[str, Any]:
 async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
     """A film in a folder as a file object, with its id."""
     state = state_of(request)
-    return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path, Cancellation()))
+    return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path))
 
 
 def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:

@@ -4,8 +4,8 @@
     FOLDER/films/file-0123.../film.mp4        an uploaded film
     FOLDER/films/file-0123.../film.srt        subtitles that were uploaded for it
 
-A film's id is made of the hash of its content, so the same film is the same film, however often it comes. A
-film in a folder stays where it is.
+An uploaded film's id is made of the hash of its content, so the same film is the same film, however often it
+comes. A film in a folder stays where it is, and is known by its path, its size and its time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -50,7 +50,6 @@ _HOME = re.compile(rf"{ID_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 _PART = "part-"
 _ABOUT = "about.json"
 _STEM = "film"
-_CHUNK = 2**20
 _LONGEST_NAME = 200
 _KEPT_VIDEOS = 64
 
@@ -148,7 +147,7 @@ class FilmStore:
         with self._lock:
             film = self._films.get(id)
         if film is None:
-            message = f"there is no film {printable(id, 60)!r} here; GET /v1/files lists them"
+            message = f"there is no film {printable(id, 60)!r} here; upload it, or name it by its path"
             raise Problem(404, message, code="no_film")
         if _has_changed(film):
             message = f"{film.name}: is gone from its folder or has changed there; name it by its path again"
@@ -158,13 +157,12 @@ class FilmStore:
     def add(self, part: Path, name: str) -> Film:
         """Keep an uploaded file (`receive`), or recognise a film that is here. Raises Problem for a file that
         is no film."""
-        digest = _digest(part)
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         id = _id(digest)
         with self._writing:
-            with self._lock:
-                film = self._films.get(id)
-            if film is not None and not _has_changed(film):
-                return film
+            if id in self._films and not _has_changed(self._films[id]):
+                return self._films[id]
             video = _opened(part, name)
             ending = PurePath(name).suffix.lower()
             home = self._folder / id
@@ -178,27 +176,21 @@ class FilmStore:
                 write_atomically(path.with_suffix(NOTE), json.dumps(note))
             return self._keep(_film(id, name, path, video, is_uploaded=True), part)
 
-    def from_folder(self, relative: str, check: Callable[[], None] = lambda: None) -> Film:
-        """The film at a relative path of the operator's folders. `check` is called while its content is read,
-        and may raise. Raises Problem."""
-        return self.at(self.folders.resolve(relative), relative, check)
+    def from_folder(self, relative: str) -> Film:
+        """The film at a relative path of the operator's folders. Raises Problem."""
+        return self.at(self.folders.resolve(relative), relative)
 
-    def at(self, path: Path, name: str, check: Callable[[], None] = lambda: None) -> Film:
-        """The film in a file of this machine, which stays there. Raises as `from_folder`."""
+    def at(self, path: Path, name: str) -> Film:
+        """The film in a file of this machine, which stays there. Raises Problem."""
         state = path.stat()
-        with self._lock:
-            for film in self._films.values():
-                if film.path == path and (film.bytes, film.modified) == (state.st_size, state.st_mtime_ns):
-                    return film
-        video = _opened(path, name)
-        id = _id(_digest(path, check))
+        # Not by its content, which takes long to read.
+        id = _id(hashlib.sha256(f"{path}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest())
         with self._writing:
-            with self._lock:
-                stored = self._films.get(id)
-            if stored is not None and not _has_changed(stored):
-                return stored
+            if id in self._films:
+                return self._films[id]
+            film = _film(id, name, path, _opened(path, name), is_uploaded=False)
             (self._folder / id).mkdir(exist_ok=True)
-            return self._keep(_film(id, name, path, video, is_uploaded=False))
+            return self._keep(film)
 
     def set_subtitles(self, id: str, name: str, part: Path) -> Film:
         """Keep uploaded subtitles for a film, in place of those that it has. Raises Problem for a file that
@@ -289,15 +281,6 @@ def _opened(path: Path, name: str) -> Video:
         raise Problem(400, message, code="no_film", param="file") from error
 
 
-def _digest(path: Path, check: Callable[[], None] = lambda: None) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            check()
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _has_changed(film: Film) -> bool:
     try:
         state = film.path.stat()
@@ -347,16 +330,13 @@ class FilmFolders:
     def resolve(self, relative: str) -> Path:
         """The file at a relative path, through links that stay inside of the folders. Raises Problem for
         anything else; the message never says what is elsewhere on this machine."""
-        printed = relative if len(relative) <= 200 else f"{relative[:200]}…"
+        printed = printable(relative, _LONGEST_NAME)
         if not self._folders:
             message = "this server offers no folders of films; upload the film to /v1/files"
             raise Problem(400, message, code="no_folders")
         path = PurePosixPath(relative)
         if not relative or "\0" in relative or path.is_absolute() or ".." in path.parts:
-            message = (
-                f"{FOLDER_PREFIX}{printed!r}: is no relative path inside of the server's folders; "
-                "GET /v1/videopro/folders lists their films"
-            )
+            message = f"{printed!r}: is no relative path inside of the server's folders"
             raise Problem(400, message, code="outside_folders")
         for folder in self._folders:
             try:
@@ -366,11 +346,7 @@ class FilmFolders:
                     return file
             except (OSError, RuntimeError, ValueError):  # Names that are too long, circles of links.
                 continue
-        message = (
-            f"{FOLDER_PREFIX}{printed}: there is no such film in the server's folders; "
-            "GET /v1/videopro/folders lists them"
-        )
-        raise Problem(404, message, code="no_film")
+        raise Problem(404, f"{printed}: there is no such file in the server's folders", code="no_film")
 
     def films(self) -> list[dict[str, object]]:
         """The films in the folders, by relative path; of very many the first."""

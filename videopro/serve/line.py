@@ -9,21 +9,22 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from videopro.serve.problems import Problem
 
 _RETRY_SECONDS = 10
 
 
+@dataclass(eq=False)
 class Ticket:
     """A place in the line."""
 
-    def __init__(self, client: str, start: Callable[[], None], on_position: Callable[[int], None]) -> None:
-        self.client = client
-        self.start = start
-        self.on_position = on_position
-        self.position: int | None = None
-        """From 1; None: not told yet, or not waiting any more."""
+    client: str
+    start: Callable[[], None]
+    on_position: Callable[[int], None]
+    position: int | None = None
+    """From 1; None: not told yet, or not waiting any more."""
 
 
 class FairLine:

@@ -279,16 +279,9 @@ class Questions:
         try:
             question.cancellation.check()
             limit.start()
-
-            def begun(rounds: RoundsSoFar) -> None:
-                question.rounds = rounds
-
+            question.rounds = RoundsSoFar(lambda event: self._emit(question, event))
             trace = self._answerer.ask(
-                question.request,
-                lambda event: self._emit(question, event),
-                question.cancellation,
-                id=question.id,
-                begun=begun,
+                question.request, question.rounds, question.cancellation, id=question.id
             )
             self._keep(question, trace)
         except Cancelled:

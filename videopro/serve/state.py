@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from videopro.errors import Cancellation
 from videopro.pocket import VIDEO_PREFIX, find_video
 from videopro.serve.answering import Answerer, Indexing
 from videopro.serve.events import Event
@@ -79,9 +78,6 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-_AT_ONCE = CapacityLimiter(16)
-
-
 class ServerState:
     """The parts of a server that keeps its films and answers in a folder; of a request,
     `state_of(request)`."""
@@ -115,22 +111,17 @@ def client_of(request: Request) -> str:
     return f"{request.scope.get('videopro.key', '')}@{host}"
 
 
-async def film_named(state: ServerState, name: str, cancellation: Cancellation) -> Film:
-    """The film that a client means, by its id, by a path in the operator's folders, or as a pocket video;
-    reading it ends when it is cancelled. Raises Problem, and Cancelled."""
+async def film_named(state: ServerState, name: str) -> Film:
+    """The film that a client means, by its id, by a path in the operator's folders, or as a pocket video.
+    Raises Problem."""
     if name.startswith(ID_PREFIX):
         return state.films.get(name)
-
-    def find() -> Film:
-        if name.startswith(FOLDER_PREFIX):
-            return state.films.from_folder(name.removeprefix(FOLDER_PREFIX), cancellation.check)
-        if name.startswith(VIDEO_PREFIX) and state.answerer.is_pocket:
-            return state.films.at(find_video(Path(name)), name, cancellation.check)
-        message = (
-            f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "
-            f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
-        )
-        raise Problem(400, message, code="no_film", param="file_id")
-
-    # Reading a long film takes long: it must not take the threads of all other requests.
-    return await to_thread.run_sync(find, abandon_on_cancel=True, limiter=_AT_ONCE)
+    if name.startswith(FOLDER_PREFIX):
+        return await to_thread.run_sync(state.films.from_folder, name.removeprefix(FOLDER_PREFIX))
+    if name.startswith(VIDEO_PREFIX) and state.answerer.is_pocket:
+        return await to_thread.run_sync(lambda: state.films.at(find_video(Path(name)), name))
+    message = (
+        f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "
+        f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
+    )
+    raise Problem(400, message, code="no_film", param="file_id")

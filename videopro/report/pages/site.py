@@ -29,25 +29,11 @@ from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
 from videopro.storage import write_atomically
 from videopro.traces import Trace, read_heads
 
-ASSETS = (
-    "index.html",
-    "style.css",
-    "theme.js",
-    "view.js",
-    "legend.js",
-    "list.js",
-    "filters.js",
-    "question.js",
-    "program.js",
-    "lightbox.js",
-    "player.js",
-    "steps.js",
-    "source.js",
-    "reply.js",
-    "strip.js",
-    "tree.js",
-    "costs.js",
-)
+_FOLDER = files("videopro.report.pages").joinpath("assets")
+_OF_SEVERAL = ("runs.html", "runs.js")
+"""Of the page that lists runs."""
+# index.html first: a later command recognizes the folder by it.
+ASSETS = ("index.html", *sorted({file.name for file in _FOLDER.iterdir()} - {"index.html", *_OF_SEVERAL}))
 # Marks `index.html` as written by the viewer: such a folder may be overwritten.
 _MARK = '<meta name="generator" content="videopro.report.pages">'
 
@@ -126,7 +112,7 @@ def read_asset(name: str) -> str | None:
 
 @cache
 def _asset(name: str) -> str:
-    return files("videopro.report.pages").joinpath("assets", name).read_text(encoding="utf-8")
+    return _FOLDER.joinpath(name).read_text(encoding="utf-8")
 
 
 def check_output(output: Path) -> None:
@@ -150,7 +136,6 @@ def _write_questions(
     on_progress: Callable[[int, int], None],
 ) -> Collection[VideoPictures]:
     """Write the viewer's files and a page for each question; what is returned are the pictures they show."""
-    # index.html first: a later command recognizes the folder by it.
     output.mkdir(parents=True, exist_ok=True)
     write_assets(output, {name: name for name in ASSETS})
     pages, sources = output / "data" / "questions", output / "data" / "traces"

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from videopro import __version__
 from videopro.errors import ConfigError, VideoProError, current_cancellation
+from videopro.methods import EventObserver
 from videopro.modules import ModuleError
 from videopro.modules.tools import VideoTools
 from videopro.serve.guards import Guard, ServeLimits
@@ -278,7 +279,7 @@ class _Tools:
                     tell(doing)
 
             request = AskRequest(opened, question, tuple(choices), method or None)
-            answerer.ask(request, emit, cancellation)
+            answerer.ask(request, EventObserver(emit), cancellation)
             return answered(events)
 
         return await self._working(context, work, self._turn(context, self._questions, self._seconds))
