@@ -76,8 +76,9 @@ def test_a_comparison_needs_two_runs_on_one_benchmark(tmp_path: Path) -> None:
 def test_notes_are_about_the_runs_of_the_table(ablation: list[Path], tmp_path: Path) -> None:
     """A run of another method on other questions is in no row of Table 3."""
     other = write_run(tmp_path / "other", agent_run("AA"), method="lvagent", agents=["a", "b"])
-    assert section("vca-3", *ablation, other).notes == ()
-    assert "did not answer the same questions" in section("vca-2", *ablation, other).notes[0]
+    (own, beside), _ = build(read_runs(list(map(str, (*ablation, other)))), ("vca-3", "vca-2"))
+    assert own.notes == ()
+    assert "did not answer the same questions" in beside.notes[0]
 
 
 def test_settings_that_come_to_the_same_share_a_row(tmp_path: Path) -> None:

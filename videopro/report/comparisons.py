@@ -16,8 +16,6 @@ from videopro.report.runs import (
     by_dataset,
     natives_for,
     notes_for,
-    protocol_notes,
-    question_notes,
     rescored_before,
     variants,
 )
@@ -99,7 +97,7 @@ def modules(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "modules", "Module ablation", "Table 3",
         (Table("Accuracy without each group of modules", heads, tuple(rows), notes),),
-        notes=(*protocol_notes(adaptive), *question_notes(adaptive)), runs=tuple(adaptive),
+        runs=tuple(adaptive),
     )  # fmt: skip
 
 
@@ -144,7 +142,7 @@ def training(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "training", "Training strategies and refinement", "Table 4",
         (Table("Training strategies and refinement", ("model", "strategy", *heads), tuple(rows), notes),),
-        notes=(*protocol_notes(chosen), *question_notes(chosen)), runs=tuple(chosen),
+        runs=tuple(chosen),
     )  # fmt: skip
 
 
@@ -222,7 +220,6 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
             Table("Pairs of runs", heads, tuple(rows), notes),
             Table("Questions that changed sides", looked_up, tuple(changed), suffix="changed", folded=True),
         ),
-        notes=tuple(protocol_notes(runs)),
     )  # fmt: skip
 
 
@@ -275,7 +272,7 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "efficiency", "Performance and efficiency", "Table 2",
         (Table("Performance and efficiency by reasoning paradigm", heads, tuple(rows), tuple(notes)),),
-        notes=tuple(protocol_notes(chosen)), runs=tuple(chosen),
+        runs=tuple(chosen),
     )  # fmt: skip
 
 

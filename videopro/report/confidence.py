@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from videopro.report.figures import draw_confidence, draw_thresholds
-from videopro.report.runs import NOTE, OWN_RULE, ReportRun, by_dataset, natives_for, protocol_notes
+from videopro.report.runs import NOTE, OWN_RULE, ReportRun, by_dataset, natives_for
 from videopro.report.table import (
     BENCHMARK,
     Cell,
@@ -226,5 +226,5 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
         FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
                 "refined, by the run's own rule of the final answer; the dotted line is its own tau.",
                 partial(draw_thresholds, drawn)),
-        notes=tuple(protocol_notes(chosen)), runs=tuple(chosen),
+        runs=tuple(chosen),
     )  # fmt: skip

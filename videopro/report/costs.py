@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from videopro.report.figures import CostPoint, draw_costs
-from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset
 from videopro.report.table import (
     BENCHMARK,
     Cell,
@@ -94,7 +94,6 @@ def costs(runs: Sequence[ReportRun]) -> Section:
             *([_prepared_table(prepared)] if prepared else []),
         ),
         picture if points else None,
-        (*protocol_notes(runs), *question_notes(runs)),
     )  # fmt: skip
 
 

@@ -15,8 +15,6 @@ from videopro.report.runs import (
     baseline,
     by_dataset,
     notes_for,
-    protocol_notes,
-    question_notes,
     sampling_of,
     variants_of,
     versions_note,
@@ -99,7 +97,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
         "The runs",
         "",
         (Table("The runs of this report", heads, tuple(rows), notes),),
-        notes=(*protocol_notes(runs), *question_notes(runs), *filter(None, [versions_note(runs)])),
+        notes=tuple(filter(None, [versions_note(runs)])),
     )
 
 
@@ -178,7 +176,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         "Main results",
         "Table 1",
         (Table("Main results", heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(full_runs), *question_notes(full_runs)),
+        runs=tuple(full_runs),
     )
 
 
@@ -288,7 +286,6 @@ def open_answers(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "open", "Open questions", "",
         (Table("Open questions", heads, tuple(rows), _NOTES),),
-        notes=(*protocol_notes(runs), *question_notes(runs)),
     )  # fmt: skip
 
 
@@ -347,5 +344,5 @@ def durations(runs: Sequence[ReportRun]) -> Section:
         (Table("Accuracy across video durations", heads, tuple(rows), tuple(notes)),),
         FigureSpec("Accuracy by the length of the video with 95 % intervals.",
                    partial(draw_durations, panels, BINS)),
-        notes=(*protocol_notes(chosen), *question_notes(chosen)), runs=tuple(chosen),
+        runs=tuple(chosen),
     )  # fmt: skip

@@ -74,8 +74,6 @@ class Answerer:
             lambda: self.backbone.frames,
             load,
         )
-        self.offered = self._methods.offered
-        """What a question may set."""
         self._load = load
         self._settings = self._methods.model_settings()
         self._loaded: Backbone | None = None
@@ -142,6 +140,10 @@ class Answerer:
     def notes(self) -> tuple[str, ...]:
         """What to tell the operator about the settings."""
         return self._methods.first.notes
+
+    def offered(self) -> list[dict[str, Any]]:
+        """What a question may set: methods with their options."""
+        return self._methods.described()
 
     def about(self) -> str | None:
         """What to know about the model before a question is asked."""

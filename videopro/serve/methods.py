@@ -19,7 +19,6 @@ from videopro.cli import did_you_mean, plain_type
 from videopro.errors import VideoProError
 from videopro.methods import (
     METHODS,
-    Method,
     PreparedRun,
     Questions,
     RunRequest,
@@ -65,67 +64,6 @@ class AskRequest:
 _NUMBERS: Mapping[Any, str] = {int: "integer", float: "number"}
 _LARGEST = 1e9
 """Where the operator has no limit."""
-
-
-class Offered:
-    """The methods that a client may name, and the values of their options."""
-
-    def __init__(self, own: Method, methods: Sequence[str], frames: Callable[[], int]) -> None:
-        """`own`: the server's method with the operator's options. `methods`: those that a client may name
-        besides; none: all. `frames`: the model's budget."""
-        self._own = own
-        self._methods = [name for name in METHODS if not methods or name in (own.name, *methods)]
-        self._frames = frames
-
-    def described(self) -> list[dict[str, Any]]:
-        """The methods with their options, each as JSON Schema."""
-        return [
-            {
-                "id": name,
-                "open_questions": METHODS[name].answers_open_questions,
-                "options": [self._described(name, option) for option in _settable(name)],
-            }
-            for name in self._methods
-        ]
-
-    def checked(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options that are set. Raises Problem for a method or an option that a client may not name, and
-        for a value above the operator's."""
-        if method not in self._methods:
-            message = f"unknown method {method[:60]!r}; {did_you_mean(method, self._methods)}"
-            if method in METHODS:
-                message = f"method {method!r} is not offered here; these are: {', '.join(self._methods)}"
-            raise Problem(400, message, code="unknown_method", param="videopro.method")
-        settable = {option.name: option for option in _settable(method)}
-        for name, value in options.items():
-            param = f"videopro.options.{name}"
-            if name not in settable:
-                if name in {option.name for option in fields(METHODS[method].Settings)}:
-                    message = f"option {name!r} of method {method!r} is the operator's to set: leave it out"
-                    raise Problem(403, message, code="operators_option", param=param)
-                known = did_you_mean(name, sorted(settable))
-                message = f"method {method!r} has no option {name[:60]!r}; {known}"
-                raise Problem(400, message, code="unknown_option", param=param)
-            kind = self._described(method, settable[name])
-            most = min(kind.get("maximum", _LARGEST), _LARGEST)
-            # A text that is a number would be read as one.
-            if isinstance(value, str) and "enum" not in kind:
-                raise Problem(400, f"option {name!r} is a text; it must be a number", param=param)
-            if isinstance(value, int | float) and not -_LARGEST <= value <= most:
-                message = f"option {name!r} is {str(value)[:20]}; at most {most:g} is offered here"
-                raise Problem(400, message, code="above_limit", param=param)
-        return {name: value for name, value in options.items() if value is not None}
-
-    def _described(self, method: str, option: Field[Any]) -> dict[str, Any]:
-        value = None if option.default is MISSING else option.default
-        if method == self._own.name:
-            value = getattr(self._own.settings, option.name)
-        most = None if option.metadata["client"] == "any" else value
-        if option.metadata["client"] == "frames" and value is None:
-            most = self._frames()
-        kind = _kind(typing.get_type_hints(METHODS[method].Settings)[option.name])
-        described = {"name": option.name, "description": option.metadata["help"], "default": value, **kind}
-        return described if most is None else {**described, "maximum": most}
 
 
 def _settable(method: str) -> Iterator[Field[Any]]:
@@ -178,8 +116,8 @@ class PreparedMethods:
         """The server's own method."""
         for name in methods:
             method_class(name)
-        self.offered = Offered(self.first.method, methods, frames)
-        """What a question may set."""
+        self._offered = [name for name in METHODS if not methods or name in (method, *methods)]
+        self._frames = frames
 
     def model_settings(self) -> dict[str, Any]:
         """The settings with which the model is loaded, for the server's own method and for one that plans:
@@ -203,7 +141,7 @@ class PreparedMethods:
         settings that do not go together, and for a film that its models do not know."""
         is_open = not request.choices
         method = request.method or self._method
-        asked = self.offered.checked(method, request.options)
+        asked = self._checked(method, request.options)
         options = {**(self._options if method == self._method else {}), **asked}
         protocol = self._protocol(request.max_new_tokens)
         # Kept, because its models are loaded with its first question, and a served planner is asked for its
@@ -218,6 +156,56 @@ class PreparedMethods:
                 prepared = self._kept.setdefault(key, prepared)
                 self._in_scope.add(scope)
         return prepared, protocol
+
+    def described(self) -> list[dict[str, Any]]:
+        """The methods that a client may name with the options that it may set, each as JSON Schema."""
+        return [
+            {
+                "id": name,
+                "open_questions": METHODS[name].answers_open_questions,
+                "options": [self._described(name, option) for option in _settable(name)],
+            }
+            for name in self._offered
+        ]
+
+    def _checked(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that are set. Raises Problem for a method or an option that a client may not name, and
+        for a value above the operator's."""
+        if method not in self._offered:
+            message = f"unknown method {method[:60]!r}; {did_you_mean(method, self._offered)}"
+            if method in METHODS:
+                message = f"method {method!r} is not offered here; these are: {', '.join(self._offered)}"
+            raise Problem(400, message, code="unknown_method", param="videopro.method")
+        settable = {option.name: option for option in _settable(method)}
+        for name, value in options.items():
+            param = f"videopro.options.{name}"
+            if name not in settable:
+                if name in {option.name for option in fields(METHODS[method].Settings)}:
+                    message = f"option {name!r} of method {method!r} is the operator's to set: leave it out"
+                    raise Problem(403, message, code="operators_option", param=param)
+                known = did_you_mean(name, sorted(settable))
+                message = f"method {method!r} has no option {name[:60]!r}; {known}"
+                raise Problem(400, message, code="unknown_option", param=param)
+            kind = self._described(method, settable[name])
+            most = min(kind.get("maximum", _LARGEST), _LARGEST)
+            # A text that is a number would be read as one.
+            if isinstance(value, str) and "enum" not in kind:
+                raise Problem(400, f"option {name!r} is a text; it must be a number", param=param)
+            if isinstance(value, int | float) and not -_LARGEST <= value <= most:
+                message = f"option {name!r} is {str(value)[:20]}; at most {most:g} is offered here"
+                raise Problem(400, message, code="above_limit", param=param)
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _described(self, method: str, option: Field[Any]) -> dict[str, Any]:
+        value = None if option.default is MISSING else option.default
+        if method == self.first.method.name:
+            value = getattr(self.first.method.settings, option.name)
+        most = None if option.metadata["client"] == "any" else value
+        if option.metadata["client"] == "frames" and value is None:
+            most = self._frames()
+        kind = _kind(typing.get_type_hints(METHODS[method].Settings)[option.name])
+        described = {"name": option.name, "description": option.metadata["help"], "default": value, **kind}
+        return described if most is None else {**described, "maximum": most}
 
     def _planning(self) -> PreparedRun:
         return self._prepare(_PLANNING_METHOD, {}, self._protocol(None))

@@ -54,7 +54,7 @@ class NewQuestion(AskedOptions):
 async def methods(request: Request) -> dict[str, Any]:
     """The methods and the options that a client may set."""
     answerer = state_of(request).answerer
-    return {"object": "list", "default": answerer.method, "data": answerer.offered.described()}
+    return {"object": "list", "default": answerer.method, "data": answerer.offered()}
 
 
 @router.post("/v1/videopro/questions", status_code=202)

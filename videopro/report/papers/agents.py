@@ -23,7 +23,7 @@ from videopro.report.papers.tables import (
     right,
     setting,
 )
-from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.table import BENCHMARK, Cell, MissingRuns, Number, Section, Table, share
 from videopro.traces import Cost, Preparation, Trace
 from videopro.traces.scoring import GROUP_SEPARATOR, behaviour_rows, is_answerable, segment_choices
@@ -195,7 +195,6 @@ def timings(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "lvagent-times", "LVAgent's time", "Section B.2 of LVAgent's supplement",
         (Table("LVAgent's time", heads, tuple(rows), notes), LVAGENT["times"]),
-        notes=(*protocol_notes(runs), *question_notes(runs)),
         runs=tuple(run for run in runs if run.method == "lvagent"),
     )  # fmt: skip
 
@@ -227,7 +226,7 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "lvagent-agents", "LVAgent by its number of agents", "Section B.3 of LVAgent's supplement",
         (Table("LVAgent by its number of agents", heads, tuple(rows), notes), LVAGENT["agents"]),
-        notes=(*protocol_notes(method_runs), *question_notes(method_runs)), runs=tuple(method_runs),
+        runs=tuple(method_runs),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from videopro.cli import read_yaml
-from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.table import (
     AS_PUBLISHED,
     BENCHMARK,
@@ -196,7 +196,7 @@ def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
         notes.append(f"Rows without ours: {_lacking(table, filled)}.")
     return Section(
         table.name, table.title, table.source, (Table(table.title, heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(included), *question_notes(included)), runs=tuple(included),
+        runs=tuple(included),
     )  # fmt: skip
 
 
