@@ -21,7 +21,6 @@ from videopro.storage import sole_writer
 _CLOSING_SECONDS = 1
 """For replies that are being sent when the server ends."""
 _IDLE_SECONDS = 5.0
-_BACKLOG = 2048
 _MOST_FILES = 65_536
 
 
@@ -82,7 +81,6 @@ class StoppableServer(uvicorn.Server):
             log_config=None,
             log_level="warning",
             access_log=False,
-            backlog=_BACKLOG,
             timeout_graceful_shutdown=_CLOSING_SECONDS,
         )
         super().__init__(config)

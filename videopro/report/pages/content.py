@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from videopro.benchmarks import LETTERS, NO_OPTION, JudgeGrade
@@ -126,7 +125,7 @@ def row(trace: Trace) -> dict[str, Any]:
         "steps": len(trace.steps),
         "frames": trace.frames_seen,
     }
-    about_rounded: dict[str, Any] = _rounded(about)
+    about_rounded: dict[str, Any] = _plain(about)
     return about_rounded
 
 
@@ -151,7 +150,7 @@ def page(
         "reference": trace.reference,
         "exact": exact_match(answer, trace.reference) if trace.reference is not None else None,
         "f1": token_f1(answer, trace.reference) if trace.reference is not None else None,
-        "grade": asdict(grade) if grade is not None else None,
+        "grade": grade,
         "groups": dict(trace.groups),
         "video": {
             "path": trace.video.path,
@@ -162,21 +161,19 @@ def page(
         },
         "evidence": trace.evidence,
         "confidence": shown_confidence(trace, is_open=not trace.choices),
-        "first": None if trace.first is None else asdict(trace.first),
-        "final": None if trace.final is None else asdict(trace.final),
+        "first": trace.first,
+        "final": trace.final,
         "official": trace.official,
         "selected": trace.selected,
         "refined": trace.refined,
-        "error": asdict(trace.error) if trace.error is not None else None,
+        "error": trace.error,
         "notes": [*trace.notes, *map(str, trace.stand_ins)],
-        "rounds": rounds,
-        "texts": texts.lines,
         "frames": trace.frames_seen,
-        "cost": asdict(trace.cost),
-        "prepared": [asdict(part) for part in trace.prepared],
+        "cost": trace.cost,
+        "prepared": trace.prepared,
         "versions": dict(trace.versions),
     }
-    return _rounded(content), pictures
+    return {**_plain(content), "rounds": rounds, "texts": texts.lines}, pictures
 
 
 def _round(
@@ -195,7 +192,12 @@ def _round(
     before = _refined_by(trace, index)
     if before is not None and not trace.rounds[before].program:
         before = None  # A reply without a program has nothing to compare with.
-    return {
+    lines_shown = []
+    if attempt.program is not None:
+        modules = frozenset(call.fn for call in calls)
+        old = None if before is None else trace.rounds[before].program
+        lines_shown = listing(attempt.program, old, modules)
+    about = {
         "kind": attempt.prompt_kind,
         "mode": attempt.mode,
         # Steps have their own prompts.
@@ -206,7 +208,6 @@ def _round(
         "notes": {name: note for name, note in attempt.notes.items() if name != THOUGHTS},
         "thoughts": attempt.notes.get(THOUGHTS, ""),
         "refines": before,
-        "listing": _listing(attempt, None if before is None else trace.rounds[before].program),
         "calls": [
             {**_call(call, max_frames, pictures), "line": line}
             for call, line in zip(calls, lines, strict=True)
@@ -215,8 +216,10 @@ def _round(
         "layout": layout(steps),
         "tree": tree_of(steps),
         "execution": _execution(attempt.execution),
-        "cost": asdict(attempt.planning),
+        "cost": attempt.planning,
     }
+    # A listing has no numbers to round, and most of the page.
+    return {**_plain(about), "listing": [vars(line) for line in lines_shown]}
 
 
 def _refined_by(trace: Trace, index: int) -> int | None:
@@ -226,20 +229,6 @@ def _refined_by(trace: Trace, index: int) -> int | None:
         return None
     before = index - 1 if attempt.refines is None else attempt.refines
     return before if 0 <= before < index else None
-
-
-def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:
-    if attempt.program is None:
-        return []
-    modules = (
-        frozenset(call.fn for call in attempt.execution.calls)
-        if attempt.execution is not None
-        else frozenset()
-    )
-    return [
-        {"tokens": line.tokens, "number": line.number, "mark": line.mark}
-        for line in listing(attempt.program, before, modules)
-    ]
 
 
 def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
@@ -260,8 +249,8 @@ def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any
         "result": call.result,
         "answer": answer[0] if answer else None,
         "confidence": answer[1] if answer else None,
-        "boxes": [asdict(box) for box in boxes_in(call.result)],
-        "said": [asdict(line) for line in lines_in(call.result)],
+        "boxes": boxes_in(call.result),
+        "said": lines_in(call.result),
         "frames": frames,
         "looked": len(call.frames),
         "times": times_of(call.frames),
@@ -284,8 +273,8 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         "reasoned": _reasoned(execution),
         "letters": execution.answer.letters,
         "raw": execution.answer.raw,
-        "error": asdict(execution.error) if execution.error is not None else None,
-        "cost": asdict(execution.cost),
+        "error": execution.error,
+        "cost": execution.cost,
     }
 
 
@@ -313,10 +302,13 @@ def _cut(text: str) -> str:
     return line if len(line) <= _LONGEST_ANSWER else f"{line[: _LONGEST_ANSWER - 1]}…"
 
 
-def _rounded(value: Any) -> Any:
-    """The content with rounded numbers, to keep the files of thousands of questions small."""
+def _plain(value: Any) -> Any:
+    """Content as plain JSON; numbers are rounded, to keep the files of thousands of questions small."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, float):
         return round(value, 4)
-    if isinstance(value, Mapping):
-        return {name: _rounded(each) for name, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    content = value if isinstance(value, Mapping) else vars(value)
+    return {name: _plain(each) for name, each in content.items()}

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
@@ -62,11 +61,11 @@ def steps_of(
             "is_constrained": step.is_constrained,
             "is_reused": step.is_reused,
             "result": texts.add(step.result),
-            "segments": [asdict(segment) for segment in step.segments],
+            "segments": step.segments,
             "frames": shown_frames(step.frames, max_frames, pictures),
             "looked": len(step.frames),
             "times": times_of(step.frames),
-            "cost": asdict(step.cost),
+            "cost": step.cost,
         }
         for step in steps
     ]
