@@ -20,7 +20,7 @@ from videopro.backbones import Backbone, ChoiceRequest
 from videopro.errors import check_cancelled
 from videopro.question import Answer
 from videopro.serve import Answerer, ServeLimits, ServerState, create_app, listen
-from videopro.serve.process import StoppableServer
+from videopro.serve.app import StoppableServer
 
 QUESTION = {"question": "Which colour is shown?", "choices": ["red", "green", "blue"]}
 

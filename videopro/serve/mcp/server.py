@@ -22,6 +22,7 @@ from videopro.errors import ConfigError, VideoProError, current_cancellation
 from videopro.methods import EventObserver
 from videopro.modules import ModuleError
 from videopro.modules.tools import VideoTools
+from videopro.serve.app import StoppableServer, address_of
 from videopro.serve.guards import Guard, ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.mcp import results
@@ -29,7 +30,6 @@ from videopro.serve.mcp.films import OfferedFilms
 from videopro.serve.mcp.results import answered, doing_of, structured, with_evidence
 from videopro.serve.mcp.work import Calls, Tell, Turn, work_for
 from videopro.serve.methods import LONGEST_TEXT, AskRequest
-from videopro.serve.process import StoppableServer, address_of
 from videopro.serve.state import client_of
 
 MOST_FRAMES = 32
