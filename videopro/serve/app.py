@@ -1,5 +1,5 @@
-"""The server: its application, with the page (the viewer's components and its own), and its process: its socket,
-its one line at the start, and its end at once.
+"""The server: its application, with the page (the viewer's components and its own), and its process, with its
+socket, its one line at the start, and its end at once.
 
 A browser's players and pictures cannot send a key, so a session keeps it for them as a cookie.
 """
