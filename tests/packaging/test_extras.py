@@ -85,7 +85,7 @@ def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
         assert "--train_data" in out
         assert f"{name.upper()}Config" in out
         assert "--per_device_train_batch_size" not in out
-    missing = "error: videopro serve needs fastapi: pip install 'videopro[serve]'\n"
+    missing = "error: videopro serve needs starlette: pip install 'videopro[serve]'\n"
     assert said["videopro serve --model pocket"] == [2, "", missing]
     code, out, _ = said["videopro completion bash"]
     assert (code, "rejection" in out, "--redo-errors" in out) == (0, True, True)
