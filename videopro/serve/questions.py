@@ -119,9 +119,6 @@ class AskedQuestion:
         )
 
 
-Watch = Callable[[AskedQuestion, Event], None]
-
-
 class Questions:
     """Questions by id. Thread-safe. Close it in the end.
 
