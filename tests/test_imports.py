@@ -23,7 +23,7 @@ from tests.support import ROOT
 FOLDERS = ("modules", "train", "data_synthesis")
 # What no install without an extra brings (pyproject.toml).
 EXTRAS = (
-    *("trl", "datasets", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2", "tensorboard"),
+    *("trl", "datasets", "deepspeed", "bitsandbytes", "matplotlib", "jinja2", "tensorboard"),
     *(
         "faster_whisper",
         "sentence_transformers",
@@ -88,7 +88,7 @@ def copied(tmp_path: Path) -> Path:
         ("modules/errors.py", "from videopro.modules import library", "No import cycle between siblings"),
         (
             "videopro/report/table.py",
-            "import videopro.report.durations",
+            "import videopro.report.main_results",
             "No import cycle between siblings",
         ),
     ],

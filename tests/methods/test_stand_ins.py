@@ -31,8 +31,7 @@ from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.modules.search.clip_index import build_index, load_index
-from videopro.report.pages.pictures import Picture, VideoPictures
-from videopro.report.pages.thumbnails import make_sheets
+from videopro.report.pages.thumbnails import Picture, VideoPictures, make_sheets
 from videopro.report.reading import read_run
 from videopro.report.runs import stand_ins_note
 from videopro.runs import RunTail

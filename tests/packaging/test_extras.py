@@ -30,7 +30,7 @@ from videopro.train.runtime.setup import TrainingSetup
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What only an extra brings, by the names that are imported.
 OPTIONAL = [
-    *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2"),
+    *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "jinja2"),
     *("tensorboard", "wandb", "trackio", "faster_whisper", "sentence_transformers", "timm", "easyocr"),
     *("fastapi", "uvicorn", "starlette", "python_multipart", "prometheus_client", "mcp"),
 ]
@@ -81,7 +81,7 @@ def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
         out = said[f"videopro {name} --help"][1]
         assert "--train_data" in out
         assert f"{name.upper()}Config" in out
-    missing = "error: videopro serve needs fastapi: pip install 'videopro[serve]'\n"
+    missing = "error: videopro serve needs starlette: pip install 'videopro[serve]'\n"
     assert said["videopro serve --model pocket"] == [2, "", missing]
     code, out, _ = said["videopro completion bash"]
     assert (code, "rejection" in out, "--redo-errors" in out) == (0, True, True)

@@ -9,10 +9,9 @@ import pytest
 from tests.support.agent_runs import INDEX, agent_run, agent_trace, unparsed
 from tests.support.report_world import answers, planned_run, write_run
 from videopro.report.reading import read_runs
-from videopro.report.rules import natives_for
-from videopro.report.section import MissingRuns, Section
+from videopro.report.runs import natives_for
 from videopro.report.sections import build
-from videopro.report.table import cell_text
+from videopro.report.table import MissingRuns, Section, cell_text
 from videopro.traces import Cost, Preparation
 
 

@@ -23,10 +23,9 @@ from tests.support.report_world import answers, direct_round, planned_run, trace
 from videopro.commands.report import main
 from videopro.report import writing
 from videopro.report.export import fenced_reply
-from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
-from videopro.report.sections import BUILDERS
-from videopro.report.table import BENCHMARK, Estimate, Number, Table, comma_separated, latex, markdown
+from videopro.report.sections import BUILDERS, PUBLISHED
+from videopro.report.table import BENCHMARK, Estimate, Number, Table, as_text, comma_separated
 from videopro.traces import Round, Step
 
 MIXED = Table(
@@ -45,7 +44,7 @@ MIXED = Table(
 
 
 def test_markdown() -> None:
-    lines = [re.sub(" +", " ", line) for line in markdown(MIXED).splitlines()]
+    lines = [re.sub(" +", " ", line) for line in as_text(MIXED).grid(is_padded=True).splitlines()]
     # The benchmark is the same in every row, so it is in the title alone; bars are escaped.
     assert lines[0] == "| run & more | accuracy, % | n |"
     assert re.fullmatch(r"\|:-+\|-+:\|-+:\|", lines[1])
@@ -57,7 +56,7 @@ def test_markdown() -> None:
 
 
 def test_latex() -> None:
-    text = latex(MIXED, "tab:x")
+    text = as_text(MIXED, dash="--").latex("tab:x")
     assert text.count("\\begin{table}") == text.count("\\end{table}") == 1
     for rule in ("\\toprule", "\\midrule", "\\bottomrule", "\\label{tab:x}", "\\begin{tabular}{lrr}"):
         assert text.count(rule) == 1
@@ -287,12 +286,12 @@ def test_user_errors_are_explained(
 
 def test_without_its_packages_a_report_says_what_to_install(runs: Path) -> None:
     code = (
-        "import sys; sys.modules['tabulate'] = None; from videopro.commands.report import main; "
+        "import sys; sys.modules['jinja2'] = None; from videopro.commands.report import main; "
         f"sys.exit(main([{str(runs)!r}]))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 2
-    assert "a report needs tabulate: pip install 'videopro[report]'" in found.stderr
+    assert "a report needs jinja2: pip install 'videopro[report]'" in found.stderr
 
 
 # ---- other harnesses -------------------------------------------------------------------------------------

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from videopro.methods import METHODS
-from videopro.report.papers import BUILDERS, FAMILIES, dvd, lvagent, vca, videoagent
-from videopro.report.papers.spec import AnyOf, PaperTable
+from videopro.report.papers import BUILDERS, FAMILIES
+from videopro.report.papers.agents import LVAGENT, PAPERS
+from videopro.report.papers.tables import AnyOf, PaperTable
 from videopro.report.table import Number
 
-TABLES: dict[str, PaperTable] = {
-    table.name: table for table in (*videoagent.TABLES, *dvd.TABLES, *vca.TABLES)
-}
+TABLES: dict[str, PaperTable] = {table.name: table for _, tables in PAPERS.values() for table in tables}
 
 
 def published(name: str, label: str) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def test_vcas_numbers_agree_with_each_other() -> None:
 
 def test_lvagents_times_add_up() -> None:
     """Hours of the parts, and seconds per video: 13,943 videos, of which 750 in the preselection."""
-    times = [[getattr(cell, "value", cell) for cell in row] for row in lvagent.PUBLISHED["times"].rows]
+    times = [[getattr(cell, "value", cell) for cell in row] for row in LVAGENT["times"].rows]
     hours = {part: value for part, value, _ in times}
     each = {part: value for part, _, value in times}
     parts = ("fine-tuning of ASP-CLIP", "preselection, 750 videos", "evaluation")
@@ -137,7 +136,7 @@ def test_lvagents_times_add_up() -> None:
         ("preselection, 750 videos", 750),
     ):
         assert 3600 * hours[part] / videos == pytest.approx(each[part], abs=0.06)
-    three, four = (row[-1] for row in lvagent.PUBLISHED["agents"].rows)
+    three, four = (row[-1] for row in LVAGENT["agents"].rows)
     assert isinstance(three, Number)
     assert isinstance(four, Number)
     assert three.value == each["evaluation"]
@@ -146,7 +145,7 @@ def test_lvagents_times_add_up() -> None:
 
 def test_ablations_are_settings_with_the_papers_defaults() -> None:
     """The selectors name settings that the methods have, and their defaults are the paper's values."""
-    for paper in (videoagent.PAPER, dvd.PAPER, vca.PAPER):
+    for paper, _ in PAPERS.values():
         if paper.method not in METHODS:
             continue
         defaults = METHODS[paper.method].Settings()

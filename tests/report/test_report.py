@@ -18,13 +18,12 @@ from tests.support.report_world import (
     write_run,
 )
 from videopro.errors import ConfigError, RunError
-from videopro.report.durations import bin_of
+from videopro.report.confidence import sweep
+from videopro.report.main_results import bin_of
 from videopro.report.reading import read_runs
 from videopro.report.runs import ReportRun
-from videopro.report.section import MissingRuns, Section
 from videopro.report.sections import BUILDERS, build
-from videopro.report.table import Estimate, Number, Table, cell_text
-from videopro.report.thresholds import sweep
+from videopro.report.table import Estimate, MissingRuns, Number, Section, Table, cell_text
 from videopro.traces import Trace
 
 A, B = "A", "B"

@@ -10,10 +10,11 @@ import pytest
 from rich.console import Console
 
 from tests.support.report_world import answers, planned_run, unreadable, write_run
+from videopro.cli import TextTable
 from videopro.commands import compare, seeds
 from videopro.report.reading import read_runs
 from videopro.report.sections import build
-from videopro.runs import RunFolder, TextTable, recorded_protocol, summarize, summary_table
+from videopro.runs import RunFolder, recorded_protocol, summarize, summary_table
 from videopro.traces import Trace
 from videopro.traces.scoring import seed_table
 

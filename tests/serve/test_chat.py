@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from openai import APIError, APIStatusError, OpenAI
+from pydantic import ValidationError
 
 from tests.support.fakes import make_video
 from tests.support.serve_world import World
 from videopro.pocket import model_dir
-from videopro.serve.chat import read_messages
+from videopro.serve.chat import ChatRequest, Message, read_messages
 from videopro.serve.problems import Problem
 
 CHOICES = {"choices": ["red", "green", "blue"]}
@@ -110,7 +111,7 @@ def test_another_film_begins_another_conversation() -> None:
         {"role": "assistant", "content": [{"type": "text", "text": "No."}]},
         {"role": "user", "content": "Sure?"},
     ]
-    film, question, earlier = read_messages(messages)
+    film, question, earlier = read_messages([Message.model_validate(each) for each in messages])
     assert (film, question) == ("file-2", "Sure?")
     assert [(each.question, each.answer) for each in earlier] == [("Is it blue?", "No.")]
 
@@ -119,14 +120,14 @@ def test_another_film_begins_another_conversation() -> None:
     ("messages", "says"),
     [
         ([{"role": "user", "content": "Which colour?"}], "no message names a film; upload it to /v1/files"),
-        ([{"role": "system", "content": "Be brief."}, message("file-1")], "role 'system'"),
+        ([{"role": "system", "content": "Be brief."}, message("file-1")], "messages.0.role\n"),
         ([message("file-1"), {"role": "assistant", "content": "Yes."}], "must be the user's question"),
-        ([message("file-1", "  ")], "has no text"),
-        ([{"role": "user", "content": 7}], "content must be a text or a list"),
+        ([message("file-1", "  ")], "must be the user's question"),
+        ([{"role": "user", "content": 7}], "messages.0.content"),
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "'image_url'"),
-        ([{"role": "user", "content": [{"type": "file", "file": {"file_data": "x"}}]}], "is not read"),
-        ([{"role": "user", "content": ["x"]}], "is not read"),
-        ([message("file-1", "x" * 20_001)], "at most 20,000 are read"),
+        ([{"role": "user", "content": [{"type": "file", "file": {"file_data": "x"}}]}], "file_id"),
+        ([{"role": "user", "content": ["x"]}], "messages.0.content"),
+        ([message("file-1", "x" * 20_001)], "at most 20000 characters"),
         (
             [{"role": "user", "content": message("file-1")["content"] + message("file-2")["content"]}],
             "names 2 films; ask about one at a time",
@@ -134,8 +135,9 @@ def test_another_film_begins_another_conversation() -> None:
     ],
 )
 def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str) -> None:
-    with pytest.raises(Problem, match=says):
-        read_messages(messages)
+    # A problem of its own, or one of the request's form, which is told in the same way.
+    with pytest.raises((Problem, ValidationError), match=says):
+        read_messages(ChatRequest.model_validate({"model": "m", "messages": messages}).messages)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +153,13 @@ def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str
         ({"choices": ["only one"]}, {}, 400, "needs 2 to 26 options"),
         ({"choices": ["a", ""]}, {}, 400, "Option B"),
         ({"nonsense": 1}, {}, 400, "videopro.nonsense"),
-        ({}, {"n": 2}, 400, "n is 2; a question has one answer"),
-        ({}, {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "leave tools out"),
+        ({}, {"n": 2}, 400, "n: input should be 1"),
+        (
+            {},
+            {"tools": [{"type": "function", "function": {"name": "f"}}]},
+            400,
+            "tools: list should have at most 0 items",
+        ),
         ({}, {"max_tokens": 0}, 400, "max_tokens"),
         ({}, {"max_tokens": 257}, 400, "max_tokens is 257; at most 256 is offered here"),
     ],

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 from openai import APIStatusError, OpenAI
 from PIL import Image
+from starlette.datastructures import UploadFile
 
 from tests.support.fakes import make_video
 from tests.support.serve_world import World
@@ -108,7 +109,7 @@ def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: Worl
         (FORM, b"no form", 400, "cannot be read"),
         (FORM, b"", 400, "was cut off"),
         ({"content-type": "application/json"}, b"{}", 415, "multipart/form-data"),
-        ({"content-type": "multipart/form-data"}, b"{}", 415, "multipart/form-data"),
+        ({"content-type": "multipart/form-data"}, b"{}", 400, "Missing boundary"),
         ({**FORM, "content-length": "99999999999"}, HEAD, 413, "larger than 200,000 bytes"),
         (FORM, HEAD.replace(b"a.mp4", b"../../../etc/passwd") + b"x\r\n--x--\r\n", 400, "passwd: FFmpeg"),
         (FORM, HEAD.replace(b"a.mp4", b"a\0\xff.mp4") + b"x\r\n--x--\r\n", 400, "FFmpeg cannot read"),
@@ -168,16 +169,17 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
 ) -> None:
     content = red.read_bytes()
     films = [content + (16).to_bytes(4, "big") + b"free" + n.to_bytes(8, "big") for n in range(12)]
-    full = World(tmp_path, store_bytes=3 * len(films[0]))
+    # A form is a little longer than its film.
+    full = World(tmp_path, store_bytes=3 * len(films[0]) + 500)
     everybody = threading.Barrier(12)
 
     def form(film: bytes) -> Iterator[bytes]:
         yield HEAD + film[:100]
-        everybody.wait(60)
         yield film[100:] + b"\r\n--x--\r\n"
 
     def bring(film: bytes) -> httpx2.Response:
         headers = {**FORM, "content-length": str(len(HEAD + film) + 9)} if is_declared else FORM
+        everybody.wait(60)
         return full.client.post("/v1/files", headers=headers, content=form(film))
 
     with ThreadPoolExecutor(12) as threads:
@@ -198,7 +200,7 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
     for film in films[:3]:
         assert full.client.post("/v1/files", files={"file": ("a.mp4", film)}).status_code == 200
     refused = full.client.post("/v1/files", files={"file": ("a.mp4", films[3])}).json()["error"]
-    assert (refused["code"], "larger than 0 bytes, the room that is left" in refused["message"]) == (
+    assert (refused["code"], "larger than 500 bytes, the room that is left" in refused["message"]) == (
         "no_room",
         True,
     )
@@ -207,16 +209,11 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
 def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(
     world: World, red: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Path.open
-
-    def full(path: Path, mode: str = "r") -> Any:
-        if path.parent != world.state.films.incoming:
-            return opened(path, mode)
-        path.touch()
+    async def full(upload: UploadFile, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", full)
+        patched.setattr(UploadFile, "write", full)
         reply = world.client.post("/v1/files", files={"file": ("a.mp4", red.read_bytes())})
     assert (reply.status_code, reply.headers["retry-after"]) == (507, "30")
     assert reply.json()["error"]["code"] == "disk_full"

@@ -19,8 +19,8 @@ from tests.support.fakes import ColourBackbone, make_video
 from videopro.backbones import Backbone, ChoiceRequest
 from videopro.errors import check_cancelled
 from videopro.question import Answer
-from videopro.serve import Answerer, ServeLimits, ServerState, create_app, create_state, listen
-from videopro.serve.process import Server
+from videopro.serve import Answerer, ServeLimits, ServerState, create_app, listen
+from videopro.serve.app import StoppableServer
 
 QUESTION = {"question": "Which colour is shown?", "choices": ["red", "green", "blue"]}
 
@@ -59,7 +59,7 @@ class World:
         self.answerer = Answerer(model, load=self._load) if answerer is None else answerer
         self.answerer.load()
         limits = {"at_once": 2, "waiting": 4, **limits}
-        self.state: ServerState = create_state(ServeLimits(**limits), self.answerer, folder / "out")
+        self.state = ServerState(ServeLimits(**limits), self.answerer, folder / "out")
         self.app = create_app(self.state)
         self.client = TestClient(self.app, base_url="http://localhost", raise_server_exceptions=False)
 
@@ -107,7 +107,7 @@ def served(world: World) -> Iterator[str]:
     """The address of a server that listens for real, on a thread of this process."""
     is_up = threading.Event()
     with listen("127.0.0.1", 0) as sock:
-        server = Server(world.state, is_up.set)
+        server = StoppableServer(world.app, is_up.set, world.state.stop)
         thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
         thread.start()
         try:

@@ -21,8 +21,7 @@ from tests.support import view_world as world
 from videopro.errors import Cancellation, cancellable
 from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question
-from videopro.serve import AskRequest, Film, ServeLimits, create_app, create_state
-from videopro.serve.rounds import RoundsSoFar
+from videopro.serve import AskRequest, Film, ServeLimits, ServerState, create_app
 from videopro.traces import Trace, VideoRef
 
 POCKET_NOTE = "knows the generated pocket videos only"
@@ -55,16 +54,13 @@ class StepwiseAnswerer:
     def ask(
         self,
         request: AskRequest,
-        emit: Callable[[dict[str, Any]], None],
+        observer: EventObserver,
         cancellation: Cancellation,
         *,
         id: str = "ask",
-        begun: Callable[[RoundsSoFar], None] = lambda rounds: None,
     ) -> Trace:
         self.asked.append(request)
         film = request.film
-        observer = RoundsSoFar(EventObserver(emit))
-        begun(observer)
         whole = self._answer(VideoRef(str(film.path), film.id, film.id, film.duration))
         with cancellable(cancellation):
             for round in whole.rounds:
@@ -85,9 +81,9 @@ class StepwiseAnswerer:
         changed = {"question": request.question, "choices": request.choices, "gold": None, "evidence": ()}
         trace = replace(whole, question_id=id, groups={}, **changed)
         for piece in evidence(trace):
-            emit({"type": "evidence", **piece})
+            observer.emit({"type": "evidence", **piece})
         question = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
-        emit(last_event(trace, question))
+        observer.emit(last_event(trace, question))
         return trace
 
     def about(self) -> str | None:
@@ -131,7 +127,7 @@ class PageServer:
         return f"http://127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        self._state = create_state(self._limits, self.answerer, self._folder)  # type: ignore[arg-type]
+        self._state = ServerState(self._limits, self.answerer, self._folder)  # type: ignore[arg-type]
         config = uvicorn.Config(create_app(self._state), port=self.port, log_level="error", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.making_videos import make
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.question import Answer
-from videopro.report.pages.stored_prompts import StoredPrompts
+from videopro.report.pages.content import StoredPrompts
 from videopro.runs import RunFolder, run_key
 from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
 

@@ -43,3 +43,4 @@ from videopro.cli.settings import parse_yaml as parse_yaml
 from videopro.cli.settings import plain_type as plain_type
 from videopro.cli.settings import read_yaml as read_yaml
 from videopro.cli.settings import setting as setting
+from videopro.cli.tables import TextTable as TextTable

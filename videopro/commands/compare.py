@@ -24,12 +24,12 @@ from rich.console import Console, Group
 from videopro import methods
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
-from videopro.cli import CommandLine, exit_status, read_yaml, setting
+from videopro.cli import CommandLine, TextTable, exit_status, read_yaml, setting
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError, RunError
 from videopro.methods import METHOD_OPTIONS, METHODS
-from videopro.runs import RUN_FIELDS, RunFolder, TextTable, find_runs
+from videopro.runs import RUN_FIELDS, RunFolder, find_runs
 from videopro.storage import parse_json
 from videopro.traces import RESCORINGS, RESCORINGS_NOTE, Cost, Trace, rescore_all, without_stored_rounds
 from videopro.traces.scoring import (

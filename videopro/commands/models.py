@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
 from videopro.backbones import MODELS
-from videopro.cli import CommandLine, exit_status
+from videopro.cli import CommandLine, TextTable, exit_status
 from videopro.methods import METHODS
 from videopro.methods.planners import PLANNERS
 from videopro.modules.models.encoders import ENCODERS, EncoderKind
@@ -42,12 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         COMMAND.parse(argv)
         console = Console()
         for title, rows in tables().items():
-            if not rows:
-                continue
-            table = Table(title=title, title_justify="left", show_header=False)
-            for name, about in rows.items():
-                table.add_row(name, about)
-            console.print(table)
+            if rows:
+                console.print(TextTable(title, ("", ""), tuple(rows.items()), lefts=frozenset(("",))))
     return status.code
 
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from rich.console import Console, Group
 
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, TextTable, exit_status, setting
 from videopro.errors import ConfigError, RunError
 from videopro.methods import FALLBACK_HELP, FINAL_HELP
-from videopro.runs import RunFolder, TextTable
+from videopro.runs import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import (
     RESCORINGS,

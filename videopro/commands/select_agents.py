@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from videopro import benchmarks
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
-from videopro.cli import CommandLine, OptionFlags, did_you_mean, exit_status, setting
+from videopro.cli import CommandLine, OptionFlags, TextTable, did_you_mean, exit_status, setting
 from videopro.commands import infer
 from videopro.commands.infer_settings import BenchmarkSettings, InferConfig, load_benchmark
 from videopro.errors import ConfigError, RunError, cannot_write
@@ -161,19 +159,20 @@ def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> Team
     )
 
 
-def table_of(team: TeamFile) -> Table:
+def table_of(team: TeamFile) -> TextTable:
     """The library with its agreement, and who is in the team."""
     about = f"{team.benchmark} {team.split}" + (f", {team.domain}" if team.domain else "")
-    table = Table(
-        title=escape(f"{about}: agreement with the pseudo-labels of {team.labelled} questions"),
-        caption=f"each model answered {team.questions} questions; the selection read no gold answer",
+    rows = [
+        (public_role(each.model), percent(each.agreement), "yes" if each.model in team.agents else "")
+        for each in team.library
+    ]
+    return TextTable(
+        f"{about}: agreement with the pseudo-labels of {team.labelled} questions",
+        ("model", "agreement %", "in the team"),
+        tuple(rows),
+        (f"each model answered {team.questions} questions; the selection read no gold answer",),
+        lefts=frozenset(("in the team",)),
     )
-    for name in ("model", "agreement %", "in the team"):
-        table.add_column(name, justify="right" if "%" in name else "left")
-    for member in team.library:
-        is_in = "yes" if member.model in team.agents else ""
-        table.add_row(escape(public_role(member.model)), percent(member.agreement), is_in)
-    return table
 
 
 def _letters(traces: Sequence[Trace]) -> dict[str, str | None]:

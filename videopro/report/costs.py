@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
-from videopro.report.cost_point import CostPoint
-from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset, protocol_notes, question_notes
-from videopro.report.section import FigureSpec, MissingRuns, Section
-from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell
+from videopro.report.figures import CostPoint, draw_costs
+from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset
+from videopro.report.table import (
+    BENCHMARK,
+    Cell,
+    FigureSpec,
+    MissingRuns,
+    Number,
+    Section,
+    Table,
+    accuracy_cell,
+)
 from videopro.traces import Cost, Trace
 from videopro.traces.scoring import (
     TOKENS_NOTE,
@@ -19,9 +27,6 @@ from videopro.traces.scoring import (
     mean_costs,
     mean_frames_seen,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NOTES = (
     "Means per question over those whose video could be read; intervals clustered by video.",
@@ -75,16 +80,11 @@ def costs(runs: Sequence[ReportRun]) -> Section:
     all_heads = (BENCHMARK, "run", "cost", "frames decoded", "calls", "tokens in", "tokens out", "seconds")
     notes = (*NOTES, *((AT_LEAST_NOTE,) if at_least else ()))
 
-    def draw() -> Figure:
-        from videopro.report.cost_figure import draw_costs
-
-        return draw_costs(points)
-
     picture = FigureSpec(
         "Accuracy against the frames that a model was shown (the planner's among them) and against "
         "tokens in and out, amortised; a line joins a method's runs at several budgets. Intervals clustered "
         "by video.",
-        draw,
+        partial(draw_costs, points),
     )
     return Section(
         "costs", "Accuracy against cost", "as VCA's Figure 1",
@@ -94,7 +94,6 @@ def costs(runs: Sequence[ReportRun]) -> Section:
             *([_prepared_table(prepared)] if prepared else []),
         ),
         picture if points else None,
-        (*protocol_notes(runs), *question_notes(runs)),
     )  # fmt: skip
 
 

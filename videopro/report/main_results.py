@@ -4,25 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from videopro.benchmarks import Metric
-from videopro.report.rules import notes_for, variants_of
+from videopro.report.figures import draw_durations
 from videopro.report.runs import (
+    OWN_RULE,
     DatasetKey,
     ReportRun,
+    baseline,
     by_dataset,
-    protocol_notes,
-    question_notes,
+    notes_for,
     sampling_of,
+    variants_of,
     versions_note,
 )
-from videopro.report.section import MissingRuns, Section
-from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
+from videopro.report.table import (
+    BENCHMARK,
+    Cell,
+    FigureSpec,
+    MissingRuns,
+    Number,
+    Section,
+    Table,
+    accuracy_cell,
+    difference_cell,
+    estimate,
+    share,
+)
 from videopro.traces.scoring import (
+    Accuracy,
     QuestionScore,
     WeightedPart,
     accuracy,
     grouped,
+    open_difference,
+    open_metrics,
+    open_scores,
+    shown_interval,
     weighted_accuracy,
     weighted_difference,
 )
@@ -78,7 +97,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
         "The runs",
         "",
         (Table("The runs of this report", heads, tuple(rows), notes),),
-        notes=(*protocol_notes(runs), *question_notes(runs), *filter(None, [versions_note(runs)])),
+        notes=tuple(filter(None, [versions_note(runs)])),
     )
 
 
@@ -157,7 +176,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         "Main results",
         "Table 1",
         (Table("Main results", heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(full_runs), *question_notes(full_runs)),
+        runs=tuple(full_runs),
     )
 
 
@@ -224,3 +243,106 @@ def _gain(
             for weight, records in headline(run)
         ]
     return difference_cell(weighted_difference(parts))
+
+
+_NOTES = (
+    "Exact match and token F1 in percent, against the reference text, with SQuAD's normalization: case, "
+    "punctuation and English articles do not count.",
+    "Gain: F1 in percentage points more than the baseline, paired by question. Intervals are 95 %, clustered "
+    "by video.",
+)
+
+
+def open_answers(runs: Sequence[ReportRun]) -> Section:
+    """A row for each run with open questions. A judge's grades are in the table "metrics"."""
+    rows: list[tuple[Cell, ...]] = []
+    for data, group in by_dataset(runs).items():
+        scored = {run.name: open_scores(run.own_traces) for run in group}
+        start = baseline(group)
+        for run in group:
+            metrics = open_metrics(scored[run.name])
+            if metrics is None:
+                continue
+            gap = None if run is start else open_difference(scored[run.name], scored[start.name])
+            rows.append(
+                (
+                    data.title,
+                    run.name,
+                    metrics.n,
+                    metrics.videos,
+                    estimate(metrics.exact_match, shown_interval(metrics.exact_match_ci95, metrics.videos)),
+                    estimate(metrics.f1, shown_interval(metrics.f1_ci95, metrics.videos)),
+                    share(metrics.unanswered),
+                    None
+                    if gap is None
+                    else estimate(gap.f1, shown_interval(gap.f1_ci95, gap.videos), signed=True),
+                )
+            )
+    if not rows:
+        raise MissingRuns(
+            "open: no run has an open question with a reference; accuracy is in the table 'main'"
+        )
+    heads = (BENCHMARK, "run", "questions", "videos", "exact match", "token F1", "unanswered, %", "gain, F1")
+    return Section(
+        "open", "Open questions", "",
+        (Table("Open questions", heads, tuple(rows), _NOTES),),
+    )  # fmt: skip
+
+
+BINS = ("< 2 min", "2-15 min", "> 15 min")
+
+
+def bin_of(seconds: float) -> str:
+    """The paper's bin of a duration; 2 and 15 minutes are in the middle bin."""
+    return BINS[0] if seconds < 120 else BINS[1] if seconds <= 900 else BINS[2]
+
+
+def binned(run: ReportRun) -> dict[str, list[QuestionScore]]:
+    """The scores by bin. Questions about videos of unknown duration are left out."""
+    length = {trace.question_id: trace.video.duration for trace in run.traces}
+    scores: dict[str, list[QuestionScore]] = {name: [] for name in BINS}
+    for record in run.records:
+        if length[record.question_id] > 0:
+            scores[bin_of(length[record.question_id])].append(record)
+    return scores
+
+
+def durations(runs: Sequence[ReportRun]) -> Section:
+    """Accuracy in each bin for each run with all modules; one panel per benchmark."""
+    chosen = [run for run in runs if not run.without and run.records]
+    rows: list[tuple[Cell, ...]] = []
+    panels: list[tuple[str, list[tuple[str, str, list[Accuracy]]]]] = []
+    left_out = 0
+    for data, group in by_dataset(chosen).items():
+        bars = []
+        for run in group:
+            parts = [accuracy(records) for records in binned(run).values()]
+            if not any(part.n for part in parts):
+                continue
+            # Questions about videos of unknown length are in no bin.
+            left_out += len(run.records) - sum(part.n for part in parts)
+            rows.append(
+                (data.title, run.name, *(cell for part in parts for cell in (part.n, accuracy_cell(part))))
+            )
+            bars.append((run.name, run.method, parts))
+        if bars:
+            panels.append((data.title, bars))
+    if not rows:
+        raise MissingRuns(
+            "durations: no run has a scored question about a video of known length; finish one first"
+        )
+    heads = (BENCHMARK, "run", *(head for name in BINS for head in (f"n, {name}", f"{name}, %")))
+    notes = [
+        "Lengths of the files; a video of just 2 or 15 minutes is in the middle bin.",
+        OWN_RULE,
+    ]
+    if left_out:
+        notes.append(f"{left_out} answers to questions about videos of unknown length are left out.")
+
+    return Section(
+        "durations", "Accuracy by video duration", "Figure 5",
+        (Table("Accuracy across video durations", heads, tuple(rows), tuple(notes)),),
+        FigureSpec("Accuracy by the length of the video with 95 % intervals.",
+                   partial(draw_durations, panels, BINS)),
+        runs=tuple(chosen),
+    )  # fmt: skip

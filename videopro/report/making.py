@@ -11,7 +11,7 @@ from videopro.cli import needs_extra
 from videopro.report.runs import ReportRun
 
 if TYPE_CHECKING:
-    from videopro.report.section import Section
+    from videopro.report.table import Section
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,8 @@ def make_report(
     """
     # Imported here: whoever exports a run needs none of these packages.
     with needs_extra("report", "a report"):
-        from videopro.report.published import with_published
-        from videopro.report.sections import build
-        from videopro.report.thresholds import TAUS
+        from videopro.report.confidence import TAUS
+        from videopro.report.sections import build, with_published
         from videopro.report.writing import write_report
     sections, lacking = build(runs, tables, taus or TAUS)
     if published:

@@ -9,19 +9,34 @@ from functools import partial
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.report import papers
-from videopro.report.ablations import modules, training
-from videopro.report.confidence import confidence
+from videopro.report.comparisons import efficiency, modes, modules, pairs, training
+from videopro.report.confidence import TAUS, confidence, thresholds
 from videopro.report.costs import costs
-from videopro.report.durations import durations
-from videopro.report.main_results import about_runs, main_results, own_metrics
-from videopro.report.open_answers import open_answers
-from videopro.report.pairs import pairs
-from videopro.report.paradigms import efficiency, modes
-from videopro.report.runs import ReportRun, counts_note, exclusions_note, stand_ins_note
-from videopro.report.section import MissingRuns, Section
-from videopro.report.table import AS_PUBLISHED, Estimate, Table
-from videopro.report.thresholds import TAUS, thresholds
+from videopro.report.main_results import about_runs, durations, main_results, open_answers, own_metrics
+from videopro.report.papers.tables import read_published
+from videopro.report.runs import (
+    ReportRun,
+    counts_note,
+    exclusions_note,
+    protocol_notes,
+    question_notes,
+    stand_ins_note,
+)
+from videopro.report.table import AS_PUBLISHED, Estimate, MissingRuns, Section, Table
 from videopro.traces.scoring import FEW_VIDEOS_NOTE
+
+PUBLISHED = read_published("videopro")
+"""The paper's table for each section that has one."""
+
+
+def with_published(section: Section) -> Section:
+    """The section with the paper's table after its own tables, if the paper has one."""
+    if section.name not in PUBLISHED:
+        return section
+    paper_table = PUBLISHED[section.name]
+    table = replace(paper_table, title=f"{paper_table.title}: {section.source} of the paper")
+    return replace(section, tables=(*section.tables, table))
+
 
 Builder = Callable[[Sequence[ReportRun]], Section]
 
@@ -77,8 +92,9 @@ def build(
 
 def _with_counts(section: Section, runs: Sequence[ReportRun]) -> Section:
     """The section with the number of questions and videos in each caption, with what the accuracies leave
-    out, and with the reason where an interval is missing."""
+    out, with the reason where an interval is missing, and with why runs are not compared."""
     about = section.runs or runs
+    notes = (*protocol_notes(about), *question_notes(about), *section.notes)
     counts = [counts_note(about), *filter(None, [exclusions_note(about), stand_ins_note(about)])]
     tables = tuple(
         table
@@ -89,7 +105,7 @@ def _with_counts(section: Section, runs: Sequence[ReportRun]) -> Section:
         for table in section.tables
     )
     figure = section.figure and replace(section.figure, caption=" ".join((section.figure.caption, *counts)))
-    return replace(section, tables=tables, figure=figure)
+    return replace(section, tables=tables, figure=figure, notes=notes)
 
 
 def _lacks_interval(table: Table) -> bool:

@@ -1,15 +1,16 @@
-"""A table as data, and rendering it as Markdown, LaTeX and CSV. `page.html.j2` renders HTML."""
+"""The sections of a report and their tables as data. `page.html.j2` renders HTML."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from tabulate import tabulate
-
+from videopro.cli import TextTable
+from videopro.errors import RunError
+from videopro.report.runs import ReportRun
 from videopro.traces.scoring import Accuracy, Difference
 
 
@@ -113,38 +114,16 @@ def sides(table: Table) -> list[str]:
     return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in columns]
 
 
-def markdown(table: Table) -> str:
-    """GitHub Markdown; bars in cells are escaped."""
+def as_text(table: Table, dash: str = " to ") -> TextTable:
+    """The table for rendering; `dash`: between the ends of an interval."""
     table = compact(table)
-    rows = [[cell_text(cell).replace("|", "\\|") for cell in row] for row in table.rows]
-    return tabulate(rows, table.heads, tablefmt="pipe", colalign=sides(table), disable_numparse=True)
 
+    def text(cell: Cell) -> str:
+        return str(cell).replace(" to ", dash) if isinstance(cell, Estimate) else cell_text(cell)
 
-def latex(table: Table, label: str) -> str:
-    """A table environment with booktabs rules, all text escaped. `label`: for references."""
-    table = compact(table)
-    # Intervals with LaTeX's dash for ranges.
-    rows = [
-        [
-            cell_text(cell).replace(" to ", "--") if isinstance(cell, Estimate) else cell_text(cell)
-            for cell in row
-        ]
-        for row in table.rows
-    ]
-    body = tabulate(
-        rows, table.heads, tablefmt="latex_booktabs", colalign=sides(table), disable_numparse=True
-    )
-    caption = _escaped(" ".join((f"{table.title}.", *table.notes)))
-    return (
-        "% needs \\usepackage{booktabs}\n\\begin{table}[t]\n\\centering\n\\small\n"
-        f"{body}\n\\caption{{{caption}}}\n\\label{{{label}}}\n\\end{{table}}\n"
-    )
-
-
-def _escaped(text: str) -> str:
-    """Text as tabulate escapes it for LaTeX: a table of one cell, without its frame."""
-    framed = tabulate([[text]], tablefmt="latex_booktabs", disable_numparse=True)
-    return framed.split("\\toprule\n")[1].split("\\\\\n\\bottomrule")[0].strip()
+    rows = tuple(tuple(map(text, row)) for row in table.rows)
+    lefts = frozenset(head for head, side in zip(table.heads, sides(table), strict=True) if side == "left")
+    return TextTable(table.title, table.heads, rows, table.notes, lefts)
 
 
 def comma_separated(table: Table) -> str:
@@ -171,3 +150,31 @@ def _plain(cell: Cell, wide: bool) -> Sequence[str | int | float]:
     value: str | int | float
     value = "" if cell is None else round(cell.value, 6) if isinstance(cell, Number) else cell
     return [value, "", ""] if wide else [value]
+
+
+class MissingRuns(RunError):
+    """The given runs are not enough for a table; the message says which runs to add."""
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """A figure, drawn when it is written."""
+
+    caption: str
+    draw: Callable[[], Any]
+    """Returns matplotlib's Figure."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a report."""
+
+    name: str
+    title: str
+    source: str
+    """Its table or figure in the paper; "" if the paper has none."""
+    tables: tuple[Table, ...] = ()
+    figure: FigureSpec | None = None
+    notes: tuple[str, ...] = ()
+    runs: tuple[ReportRun, ...] = ()
+    """The runs that it is about, to say over how many videos; empty: all that were given."""

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from videopro.errors import RunError
-from videopro.report.section import Section
 from videopro.report.table import (
     Estimate,
     Number,
+    Section,
     Table,
+    as_text,
     cell_text,
     comma_separated,
     compact,
-    latex,
-    markdown,
     sides,
 )
 from videopro.storage import write_atomically
@@ -70,8 +69,8 @@ def _write_section(folder: Path, rendered: RenderedSection) -> None:
         stem = file_stem(rendered.section, table)
         tables = folder / "tables"
         if not table.folded:
-            write_atomically(tables / f"{stem}.md", markdown(table) + "\n")
-            write_atomically(tables / f"{stem}.tex", latex(table, f"tab:{stem}"))
+            write_atomically(tables / f"{stem}.md", as_text(table).grid(is_padded=True) + "\n")
+            write_atomically(tables / f"{stem}.tex", as_text(table, dash="--").latex(f"tab:{stem}"))
         write_atomically(tables / f"{stem}.csv", comma_separated(table))
     for ending, content in rendered.pictures.items():
         (folder / "figures" / f"{rendered.section.name}.{ending}").write_bytes(content)
@@ -124,7 +123,7 @@ def _markdown(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[st
             else:
                 heading = compact(table).title
                 parts += [f"**{heading}**"] if heading != rendered.section.title else []
-                parts.append(markdown(table))
+                parts.append(as_text(table).grid(is_padded=True))
                 parts += [" ".join(table.notes)] if table.notes else []
     if lacking:
         parts += ["## What these runs do not allow", "\n".join(f"- {reason}" for reason in lacking)]

@@ -30,4 +30,3 @@ from videopro.runs.summary import metric_lines as metric_lines
 from videopro.runs.summary import summarize as summarize
 from videopro.runs.summary import summary_table as summary_table
 from videopro.runs.summary import write_summary as write_summary
-from videopro.runs.text_table import TextTable as TextTable

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks import share_at_iou, written_iou
-from videopro.cli import setting
+from videopro.cli import TextTable, setting
 from videopro.errors import RunError, cannot_write
 from videopro.runs.folder import RunFolder
 from videopro.runs.judging import recorded_protocol
-from videopro.runs.text_table import TextTable
 from videopro.storage import write_atomically
 from videopro.traces import Trace
 from videopro.traces.scoring import percent, score_trace

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics, unread_share
+from videopro.cli import TextTable
 from videopro.engine import traceback_file
 from videopro.errors import RunError, cannot_write
 from videopro.runs.folder import RunFolder
-from videopro.runs.text_table import TextTable
 from videopro.storage import write_atomically
 from videopro.traces import Cost, Trace, scoring
 from videopro.traces.scoring import (

@@ -10,16 +10,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from videopro.backbones import Backbone, check_scope, load_backbone, own_model, owner_of
-from videopro.backbones.wrappers import Meter
+from videopro.backbones.wrappers import Meter, share_backbone
 from videopro.benchmarks import Item
 from videopro.cli import Need
-from videopro.errors import Cancellation, ConfigError, cancellable
+from videopro.errors import Cancellation, Cancelled, ConfigError, VideoProError, acquired, cancellable
 from videopro.methods import (
     EventObserver,
     MethodContext,
+    PreparedRun,
     answer_each,
     evidence,
     last_event,
@@ -27,13 +28,11 @@ from videopro.methods import (
     video_ref,
 )
 from videopro.modules import ModuleModels
-from videopro.question import Question
 from videopro.runs import asked_identity
+from videopro.serve.events import EventLog
 from videopro.serve.films import Film, video_of
-from videopro.serve.loaded_model import LoadedModel
-from videopro.serve.prepared_methods import PreparedMethods
-from videopro.serve.requests import AskRequest, called_by_name, with_names
-from videopro.serve.rounds import RoundsSoFar
+from videopro.serve.methods import AskRequest, PreparedMethods
+from videopro.serve.problems import Problem, called_by_name, problem_of, with_names
 from videopro.storage import encodable
 from videopro.traces import Trace
 
@@ -66,33 +65,71 @@ class Answerer:
         self.method = method
         self.own = owner_of(model)
         """The plug-in's model that it is or was made from."""
+        self._converses = self.own is None or self.own.converses
         self._seed = seed
         self._methods = PreparedMethods(
             *(model, backbone or {}, method, options or {}, methods, max_new_tokens),
-            lambda: self._loaded.backbone.frames,
+            lambda: self.backbone.frames,
             load,
         )
-        self.offered = self._methods.offered
-        """What a question may set."""
-        self._loaded = LoadedModel(model, self._methods.model_settings(), load)
+        self._load = load
+        self._settings = self._methods.model_settings()
+        self._loaded: Backbone | None = None
+        self._views: dict[str, Backbone] = {}
+        self._identities: dict[bool, dict[str, object]] = {}
         self._indexes = FilmIndexes(self._module_models)
         self._modules: ModuleModels | None = None
         self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
-        """The model as clients call it."""
-        return self._loaded.name
+        """The model as clients call it: without the address of its server or the path of its folder."""
+        if self.model.startswith("server:"):
+            return self.model.removeprefix("server:").split("@")[0]
+        folder = Path(self.model).expanduser()
+        if not folder.is_dir():
+            return self.model
+        repository = folder.resolve().parent.parent.name
+        # A snapshot in the hub's cache is named by its commit, which says nothing to a client.
+        if folder.resolve().parent.name == "snapshots" and repository.startswith("models--"):
+            return repository.removeprefix("models--").replace("--", "/")
+        return folder.resolve().name
 
     @property
     def is_concurrent(self) -> bool:
         """Whether the loaded model serves many requests by itself, as a server does."""
-        return self._loaded.backbone.is_concurrent
+        return self.backbone.is_concurrent
 
     @property
     def backbone(self) -> Backbone:
         """The loaded model, for any number of threads. Raises Problem before it is loaded."""
-        return self._loaded.backbone
+        if self._loaded is None:
+            raise Problem(503, "the model is still being loaded", code="loading", retry_after=5)
+        return self._loaded
+
+    def load(self) -> None:
+        """Load the model. Raises BackboneError."""
+        self._loaded = share_backbone(self._load(self.model, **self._settings))
+
+    def close(self) -> None:
+        """Release the model."""
+        if self._loaded is not None:
+            self._loaded.close()
+
+    def _backbone_for(self, prepared: PreparedRun) -> Backbone:
+        """The loaded model as a method needs it. Raises ConfigError if it was loaded with other settings."""
+        loaded, wanted = self.backbone, dict(prepared.backbone)
+        if wanted == self._settings:
+            return loaded
+        if {**wanted, "adapter": self._settings.get("adapter")} == self._settings:
+            # One view of it: what a method loads beside it is kept by it.
+            return self._views.setdefault("off", share_backbone(loaded, adapter=False))
+        changed = {name: value for name, value in wanted.items() if self._settings.get(name) != value}
+        flags = " ".join(f"{name}={value}" for name, value in changed.items())
+        raise ConfigError(
+            f"method {prepared.method.name!r} needs the model with other settings than it was loaded with: "
+            f"start the server with --backbone {flags}"
+        )
 
     def needs(self) -> list[Need]:
         """What has to be on this machine."""
@@ -102,13 +139,9 @@ class Answerer:
         """What to tell the operator about the settings."""
         return self._methods.first.notes
 
-    def load(self) -> None:
-        """Load the model. Raises BackboneError."""
-        self._loaded.load()
-
-    def close(self) -> None:
-        """Release the model."""
-        self._loaded.close()
+    def offered(self) -> list[dict[str, Any]]:
+        """What a question may set: methods with their options."""
+        return self._methods.described()
 
     def about(self) -> str | None:
         """What to know about the model before a question is asked."""
@@ -143,7 +176,7 @@ class Answerer:
         """Raise VideoProError for a question that cannot be answered, before it waits for its turn."""
         with called_by_name(self._names(request.film)):
             prepared, _ = self._methods.of(request)
-            self._loaded.backbone_for(prepared)
+            self._backbone_for(prepared)
 
     def settings(self, request: AskRequest) -> dict[str, Any]:
         """The settings of the run that a question belongs to, for its readers."""
@@ -160,29 +193,31 @@ class Answerer:
         """All that decides a question's answer apart from the question: questions with the same identity are
         one run."""
         prepared, protocol = self._methods.of(request)
-        identity = asked_identity(protocol, method=prepared.identity, seed=self._seed)
-        return {**identity, "model": self._loaded.identity(self._loaded.backbone_for(prepared))}
+        backbone = self._backbone_for(prepared)
+        is_whole = backbone is self._loaded
+        with self._lock:
+            # Reading it takes a while.
+            if is_whole not in self._identities:
+                self._identities[is_whole] = dict(backbone.identity())
+            model = self._identities[is_whole]
+        return {**asked_identity(protocol, method=prepared.identity, seed=self._seed), "model": model}
 
     def ask(
         self,
         request: AskRequest,
-        emit: Emit,
+        observer: EventObserver,
         cancellation: Cancellation,
         *,
         id: str = "ask",
-        begun: Callable[[RoundsSoFar], None] = lambda rounds: None,
     ) -> Trace:
-        """Answer a question, and tell what happens. `begun` gets the rounds that are to come. Raises
-        VideoProError for what concerns more than this question, and Cancelled; a question that cannot be
-        answered has its error in its trace."""
+        """Answer a question, and tell what happens. Raises VideoProError for what concerns more than this
+        question, and Cancelled; a question that cannot be answered has its error in its trace."""
         with cancellable(cancellation):
             film = request.film
-            rounds = RoundsSoFar(EventObserver(emit))
-            begun(rounds)
             with called_by_name(self._names(film)):
                 prepared, protocol = self._methods.of(request)
-                backbone, video = self._loaded.backbone_for(prepared), video_of(film)
-            question = self._question(request)
+                backbone, video = self._backbone_for(prepared), video_of(film)
+            question = request.as_question(with_earlier=self._converses)
             item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
 
             def new_context() -> MethodContext:
@@ -192,8 +227,8 @@ class Answerer:
                     protocol,
                     meter=Meter(),
                     seed=self._seed,
-                    observer=rounds,
-                    doing=rounds.on_wait,
+                    observer=observer,
+                    doing=observer.on_wait,
                 )
 
             with called_by_name(self._names(film)):
@@ -207,16 +242,9 @@ class Answerer:
             reference, served = video_ref(item, video), backbone.versions
             trace = make_trace(plain, result, reference, run_key="", protocol=protocol, served=served)
             for piece in evidence(result, (video.width, video.height)):
-                emit({"type": "evidence", **piece})
-            emit(last_event(result, question))
+                observer.emit({"type": "evidence", **piece})
+            observer.emit(last_event(result, question))
             return trace
-
-    def _question(self, request: AskRequest) -> Question:
-        return request.as_question(with_earlier=self._converses)
-
-    @property
-    def _converses(self) -> bool:
-        return self.own is None or self.own.converses
 
     # -- indexes
 
@@ -239,7 +267,7 @@ class Answerer:
     def _module_models(self) -> ModuleModels:
         with self._lock:
             if self._modules is None:
-                answering = own_model(self._loaded.backbone)
+                answering = own_model(self.backbone)
                 self._modules = ModuleModels(self._methods.module_settings(), answering=answering)
             return self._modules
 
@@ -271,3 +299,48 @@ class FilmIndexes:
         encoder = self._models().encoder()
         self._has_encoder = True
         return None if encoder is None else len(build_index(video_of(film), encoder, progress=progress).clips)
+
+
+class Indexing:
+    """The films that are being indexed. Thread-safe."""
+
+    def __init__(self, answerer: Answerer) -> None:
+        self._answerer = answerer
+        self._running: list[tuple[str, Cancellation]] = []
+        # One film at a time: each takes the whole decoder. Who asks for the same film finds it indexed.
+        self._turn = threading.Lock()
+
+    def state_of(self, film: Film) -> Literal["none", "running", "ready"]:
+        """Whether a film's clips are indexed; a film that the model cannot look at never is."""
+        if any(id == film.id for id, _ in list(self._running)):
+            return "running"
+        try:
+            return "ready" if self._answerer.has_index(film) else "none"
+        except VideoProError:
+            return "none"
+
+    def begin(self, film: Film, cancellation: Cancellation) -> EventLog:
+        """Index a film on a thread of its own. Returns what is told of it."""
+        log = EventLog()
+        threading.Thread(target=self._work, args=(film, cancellation, log), name="index", daemon=True).start()
+        return log
+
+    def stop_all(self) -> None:
+        """Stop the work: the server ends."""
+        for _, cancellation in list(self._running):
+            cancellation.cancel()
+
+    def _work(self, film: Film, cancellation: Cancellation, log: EventLog) -> None:
+        job, error = (film.id, cancellation), None
+        self._running.append(job)
+        try:
+            with cancellable(cancellation), acquired(self._turn):
+                self._answerer.index(film, log.add, cancellation)
+        except Cancelled:
+            error = {"type": "Cancelled", "message": "stopped"}
+        except BaseException as failure:
+            error = {"type": type(failure).__name__, "message": str(problem_of(failure))}
+        finally:
+            self._running.remove(job)
+            log.add({"type": "indexed", "error": error})
+            log.close()

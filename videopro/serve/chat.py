@@ -7,21 +7,23 @@ chunks whose delta has the key "videopro", with one event each; the answer comes
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any, Literal
 
+import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive
 
-from videopro.errors import Cancellation
 from videopro.question import prompts
-from videopro.serve.events import Event, EventStream, event_line, until_hang_up
+from videopro.serve.events import Event, EventStream, event_line
+from videopro.serve.guards import HANG_UP
+from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem, body_of
 from videopro.serve.question_routes import MOST_EARLIER, AskedOptions
-from videopro.serve.questions import HUNG_UP, AskedQuestion
-from videopro.serve.requests import LONGEST_TEXT, AskRequest
+from videopro.serve.questions import AskedQuestion
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 
 router = APIRouter()
@@ -29,6 +31,54 @@ router = APIRouter()
 # As nginx logs it; the client that it is for is gone.
 _HUNG_UP_STATUS = 499
 _DONE = event_line("[DONE]")
+
+
+class _Text(BaseModel):
+    type: Literal["text"]
+    text: str = Field(max_length=LONGEST_TEXT)
+
+
+class _FileId(BaseModel):
+    file_id: str = Field(min_length=1)
+
+
+class _File(BaseModel):
+    type: Literal["file"]
+    file: _FileId
+
+
+class _Url(BaseModel):
+    url: str = Field(min_length=1)
+
+
+class _VideoUrl(BaseModel):
+    type: Literal["video_url"]
+    video_url: _Url
+
+
+class Message(BaseModel):
+    """What somebody said. Methods have their own prompts, so there is no system message."""
+
+    role: Literal["user", "assistant"]
+    content: (
+        Annotated[str, Field(max_length=LONGEST_TEXT)]
+        | list[Annotated[_Text | _File | _VideoUrl, Field(discriminator="type")]]
+        | None
+    ) = None
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if isinstance(part, _Text))
+        return self.content or ""
+
+    @property
+    def films(self) -> set[str]:
+        """The films, as the client names them."""
+        parts = self.content if isinstance(self.content, list) else []
+        files = {part.file.file_id for part in parts if isinstance(part, _File)}
+        return files | {part.video_url.url for part in parts if isinstance(part, _VideoUrl)}
 
 
 class StreamOptions(BaseModel):
@@ -41,38 +91,33 @@ class ChatRequest(BaseModel):
     """What is read of a request. Other fields say how a language model writes, and are not looked at: how a
     method writes is in its options."""
 
-    model_config = ConfigDict(extra="ignore")
-
     model: str
-    messages: list[dict[str, Any]] = Field(min_length=1, max_length=1000)
+    messages: list[Message] = Field(min_length=1, max_length=1000)
     stream: bool = False
-    stream_options: StreamOptions | None = None
+    stream_options: StreamOptions = StreamOptions()
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    n: int | None = None
-    tools: list[Any] | None = None
+    # A question has one answer, and a method calls the video's modules itself.
+    n: Literal[1] | None = None
+    tools: Annotated[list[Any], Field(max_length=0)] | None = None
     videopro: AskedOptions = AskedOptions()
 
 
 @router.post("/v1/chat/completions")
 async def complete(request: Request, chat: ChatRequest) -> Response:
     """Answer a question about a film."""
-    state = state_of(request)
-    _check(chat, state)
+    state, hang_up = state_of(request), request.scope[HANG_UP]
+    if chat.model != state.answerer.name:
+        message = f"there is no model {chat.model[:100]!r} here; this server has {state.answerer.name!r}"
+        raise Problem(404, message, code="model_not_found", param="model")
     film, text, earlier = read_messages(chat.messages)
-    cancellation = Cancellation()
     question: AskedQuestion | None = None
-
-    def hang_up() -> None:
-        cancellation.cancel()
-        if question is not None:
-            state.questions.stop(question, HUNG_UP)
 
     async def ask() -> None:
         nonlocal question
         options = chat.videopro
         prepared = AskRequest(
-            await film_named(state, film, cancellation),
+            await film_named(state, film),
             text,
             tuple(options.choices),
             options.method,
@@ -80,111 +125,72 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
             earlier,
             chat.max_completion_tokens or chat.max_tokens,
         )
-        question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request), cancellation)
-        # Followed here, so that a client that hangs up before the answer stops the question.
+        question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request), hang_up)
         if not chat.stream:
             async for _ in question.log.follow():
                 pass
 
     if not await until_hang_up(ask, request.receive):
-        await to_thread.run_sync(hang_up)
         return Response(status_code=_HUNG_UP_STATUS)
     assert question is not None
     reply = _Reply(state, question)
     if chat.stream:
-        with_usage = chat.stream_options is not None and chat.stream_options.include_usage
-        return EventStream(reply.chunks(with_usage=with_usage), on_hang_up=hang_up)
+        return EventStream(reply.chunks(with_usage=chat.stream_options.include_usage))
     if question.problem is not None:
         raise question.problem
     return JSONResponse(reply.completion())
 
 
-def _check(chat: ChatRequest, state: ServerState) -> None:
-    name = state.answerer.name
-    if chat.model != name:
-        message = f"there is no model {chat.model[:100]!r} here; this server has {name!r}"
-        raise Problem(404, message, code="model_not_found", param="model")
-    if chat.n not in (None, 1):
-        raise Problem(400, f"n is {chat.n}; a question has one answer: leave n out", param="n")
-    if chat.tools:
-        message = "tools are not called here: a method calls the video's modules itself; leave tools out"
-        raise Problem(400, message, param="tools")
+async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive) -> bool:
+    """Do some work, and give it up when the client hangs up. Returns whether it was done. Raises what the
+    work raises."""
+    is_done, error = False, None
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        try:
+            await work()
+            is_done = True
+        except Exception as failure:
+            # A group would wrap it.
+            error = failure
+        group.cancel_scope.cancel()
+    if error is not None:
+        raise error
+    return is_done
 
 
-def read_messages(messages: list[dict[str, Any]]) -> tuple[str, str, tuple[prompts.Exchange, ...]]:
+def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exchange, ...]]:
     """The film as the client names it, the question, and what was asked and answered about that film before.
     Raises Problem."""
-    film, exchanges, text = "", list[prompts.Exchange](), ""
-    question = ""
+    film, exchanges, question = "", list[prompts.Exchange](), ""
     for index, message in enumerate(messages):
-        param, role = f"messages.{index}", message.get("role")
-        if role == "assistant":
-            answer = _texts(message.get("content") or "", param)
+        if message.role == "assistant":
             if question:
-                exchanges.append(prompts.Exchange(question, answer))
+                exchanges.append(prompts.Exchange(question, message.text))
             question = ""
-        elif role == "user":
-            text, named = _user_message(message.get("content"), param)
-            # What was said about another film is no context for this one.
-            if named and named != film:
-                film, exchanges = named, []
-            question = text
-        else:
-            reason = "messages of users and assistants are read, as methods have their own prompts"
-            refusal = f"{param}: role {str(role)[:40]!r}; {reason}: leave it out"
-            raise Problem(400, refusal, param=param)
-    if messages[-1].get("role") != "user":
+            continue
+        if len(message.films) > 1:
+            refusal = f"names {len(message.films)} films; ask about one at a time"
+            raise Problem(400, f"messages.{index}: {refusal}", param=f"messages.{index}")
+        # What was said about another film is no context for this one.
+        if message.films - {film}:
+            (film,), exchanges = message.films, []
+        question = message.text
+    if messages[-1].role != "user" or not question.strip():
         raise Problem(400, "the last message must be the user's question", param="messages")
-    if not text.strip():
-        raise Problem(400, "the last message has no text; ask a question in it", param="messages")
     if not film:
         refusal = (
             'no message names a film; upload it to /v1/files, and add {"type": "file", "file": '
             '{"file_id": ID}} to the content of the message'
         )
         raise Problem(400, refusal, code="no_film", param="messages")
-    return film, text, tuple(exchanges[-MOST_EARLIER:])
-
-
-def _user_message(content: Any, param: str) -> tuple[str, str]:
-    """The text of a message, and the film that it names."""
-    parts = content if isinstance(content, list) else []
-    films = [name for part in parts if (name := _film_in(part, param))]
-    if len({*films}) > 1:
-        raise Problem(400, f"{param}: names {len({*films})} films; ask about one at a time", param=param)
-    return _texts(content, param), films[0] if films else ""
-
-
-def _film_in(part: Any, param: str) -> str:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if kind == "text":
-        return ""
-    keys = {"file": ("file", "file_id"), "video_url": ("video_url", "url")}.get(str(kind))
-    inner = part.get(keys[0]) if keys is not None else None
-    name = inner.get(keys[1]) if keys is not None and isinstance(inner, dict) else None
-    if isinstance(name, str) and name:
-        return name
-    message = (
-        f"{param}: a part of type {str(kind)[:40]!r} is not read as it is; give text, "
-        '{"type": "file", "file": {"file_id": ID}}, or {"type": "video_url", "video_url": {"url": ...}}'
-    )
-    raise Problem(400, message, param=param)
-
-
-def _texts(content: Any, param: str) -> str:
-    if isinstance(content, str):
-        text = content
-    elif isinstance(content, list):
-        pieces = [
-            part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"
-        ]
-        text = "\n".join(piece for piece in pieces if isinstance(piece, str))
-    else:
-        raise Problem(400, f"{param}: content must be a text or a list of parts", param=param)
-    if len(text) > LONGEST_TEXT:
-        message = f"{param}: the text has {len(text):,} characters; at most {LONGEST_TEXT:,} are read"
-        raise Problem(400, message, param=param)
-    return text
+    return film, question, tuple(exchanges[-MOST_EARLIER:])
 
 
 class _Reply:
@@ -220,7 +226,10 @@ class _Reply:
         # OpenAI's clients take the role from the first chunk.
         yield self._chunk({"role": "assistant", "content": ""})
         async for _, event in self._question.log.follow():
-            yield self._chunk({"videopro": {**event, "question_id": self._question.id}})
+            if event is None:
+                yield event_line(None)
+            else:
+                yield self._chunk({"videopro": {**event, "question_id": self._question.id}})
         if self._question.problem is not None:
             yield event_line(body_of(self._question.problem))
         else:

@@ -1,27 +1,28 @@
 """What happens to a question, in order: kept from the first event, so that whoever comes later, or comes
-back, sees all of it; sent over HTTP (server-sent events), until a client hangs up."""
+back, sees all of it; as rounds, for the page of a question that has no trace yet; and as server-sent events.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import orjson
-from anyio import to_thread
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.responses import StreamingResponse
+
+from videopro.methods import EventObserver
+from videopro.traces import AGENT, Call, Execution, Result, Round, Step
 
 Event = dict[str, Any]
 """Has a "type": see `videopro.methods.events`; here "queued" and "progress" too."""
 
 _KEEP_ALIVE_SECONDS = 15.0
 """So often a comment is sent where nothing happens: proxies would close the connection."""
-_KEEP_ALIVE = b": waiting\n\n"
 
 
 class EventLog:
@@ -58,8 +59,9 @@ class EventLog:
         with self._lock:
             return list(self._events)
 
-    async def follow(self, first: int = 0) -> AsyncIterator[tuple[int, Event]]:
-        """The events with their numbers, from the number `first`, until the end."""
+    async def follow(self, first: int = 0) -> AsyncIterator[tuple[int, Event | None]]:
+        """The events with their numbers, from the number `first`, until the end; None for a while in which
+        nothing happens."""
         waker = asyncio.Event()
         with self._lock:
             self._wakers[waker] = asyncio.get_running_loop()
@@ -74,7 +76,10 @@ class EventLog:
                 if is_closed and not new:
                     return
                 if not new:
-                    await waker.wait()
+                    with anyio.move_on_after(_KEEP_ALIVE_SECONDS) as pause:
+                        await waker.wait()
+                    if pause.cancelled_caught:
+                        yield first, None
         finally:
             with self._lock:
                 self._wakers.pop(waker, None)
@@ -88,82 +93,77 @@ class EventLog:
 
 
 def event_line(data: object, *, id: int | None = None) -> bytes:
-    """An event with JSON in it."""
+    """An event with JSON in it; None: a comment, which keeps the connection open."""
+    if data is None:
+        return b": waiting\n\n"
     text = data.encode() if isinstance(data, str) else orjson.dumps(data)
     number = b"" if id is None else b"id: %d\n" % id
     return number + b"data: " + text + b"\n\n"
 
 
-class EventStream(Response):
-    """Sends events as they come. `on_hang_up` is called if the client leaves before the last one."""
+class EventStream(StreamingResponse):
+    """Sends lines as they come."""
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self,
-        lines: AsyncIterator[bytes],
-        *,
-        on_hang_up: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, lines: AsyncIterator[bytes]) -> None:
         # nginx would otherwise hold events back until it has a page of them.
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-        self._lines = lines
-        self._on_hang_up = on_hang_up
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lock = anyio.Lock()
-
-        async def sent(message: Message) -> None:
-            try:
-                await send(message)
-            except OSError as error:
-                raise ClientDisconnect from error
-
-        async def write(line: bytes, *, more: bool = True) -> None:
-            async with lock:
-                await sent({"type": "http.response.body", "body": line, "more_body": more})
-
-        async def keep_alive() -> None:
-            while True:
-                await anyio.sleep(_KEEP_ALIVE_SECONDS)
-                await write(_KEEP_ALIVE)
-
-        async def work() -> None:
-            await sent({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            async with anyio.create_task_group() as group:
-                group.start_soon(keep_alive)
-                async for line in self._lines:
-                    await write(line)
-                group.cancel_scope.cancel()
-            await write(b"", more=False)
-
-        if not await until_hang_up(work, receive):
-            # It stops threads and closes connections.
-            await to_thread.run_sync(self._on_hang_up)
+        super().__init__(lines, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive) -> bool:
-    """Do some work, and give it up when the client hangs up. Returns whether it was done. Raises what the
-    work raises."""
-    is_done, error = False, None
-    async with anyio.create_task_group() as group:
+_DIRECT = "native"
 
-        async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            group.cancel_scope.cancel()
 
-        group.start_soon(watch)
-        try:
-            await work()
-            is_done = True
-        except ClientDisconnect:  # The connection broke while something was sent.
-            pass
-        except Exception as failure:
-            # A group would wrap it.
-            error = failure
-        group.cancel_scope.cancel()
-    if error is not None:
-        raise error
-    return is_done
+class RoundsSoFar(EventObserver):
+    """Emits the events of a question, and keeps its rounds for those who ask in between. Thread-safe."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        super().__init__(emit)
+        self._keeping = threading.Lock()
+        self._rounds: list[Round] = []
+        self._is_open = False
+        """Whether the last round's program or agent is at work."""
+
+    def result(self) -> Result:
+        """The result as far as it is known: no answer counts yet."""
+        with self._keeping:
+            return Result(rounds=tuple(self._rounds))
+
+    def on_reply(self, round: Round) -> None:
+        """A round begins."""
+        with self._keeping:
+            self._rounds.append(round)
+            self._is_open = True
+        super().on_reply(round)
+
+    def on_call(self, call: Call) -> None:
+        """A call of the last round; one of no program is the model's direct answer."""
+        with self._keeping:
+            execution = self._begun(_DIRECT)
+            self._put(replace(execution, calls=(*execution.calls, call)))
+        super().on_call(call)
+
+    def on_execution(self, execution: Execution) -> None:
+        """The last round ended."""
+        with self._keeping:
+            self._begun(_DIRECT)
+            self._put(execution)
+            self._is_open = False
+        super().on_execution(execution)
+
+    def on_step(self, step: Step) -> None:
+        """A step of an agent, all of whose steps are one round."""
+        with self._keeping:
+            execution = self._begun(AGENT)
+            self._put(replace(execution, steps=(*execution.steps, step)))
+        super().on_step(step)
+
+    def _begun(self, kind: str) -> Execution:
+        if not self._is_open:
+            self._rounds.append(Round(kind, ""))
+            self._is_open = True
+        execution = self._rounds[-1].execution
+        return execution if execution is not None else Execution("empty")
+
+    def _put(self, execution: Execution) -> None:
+        self._rounds[-1] = replace(self._rounds[-1], execution=execution)

@@ -4,28 +4,76 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Annotated, Any
 
-import anyio
 import numpy as np
 import simplejpeg
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import FileResponse, Response
 
-from videopro.errors import Cancellation, VideoError
+from videopro.errors import VideoError
 from videopro.serve.events import EventStream, event_line
 from videopro.serve.films import FOLDER_PREFIX, Film, video_of
-from videopro.serve.limits import SUBTITLE_BYTES
-from videopro.serve.multipart import receive_file
-from videopro.serve.problems import Problem
-from videopro.serve.requests import called_by_name
+from videopro.serve.guards import HANG_UP, SUBTITLE_BYTES
+from videopro.serve.problems import Problem, called_by_name, too_large
 from videopro.serve.state import ServerState, film_named, state_of
 
 router = APIRouter()
 
+_FIELD = "file"
 _JPEG_QUALITY = 85
+_BOX = r"[\d.]+(,[\d.]+){3}"
+
+
+class _Form(MultiPartParser):
+    """A form whose file goes straight to where it is kept: Starlette's own is first written to the system's
+    temporary folder, which is often in memory, and a film is larger than that."""
+
+    def __init__(self, request: Request, part: Path) -> None:
+        # A second file would be another film.
+        super().__init__(request.headers, request.stream(), max_files=1)
+        self._part = part
+        self.is_whole = False
+
+    def on_headers_finished(self) -> None:
+        """A field begins."""
+        super().on_headers_finished()
+        upload = self._current_part.file
+        if upload is not None:
+            upload.file.close()
+            upload.file = self._part.open("w+b")
+
+    def on_end(self) -> None:
+        """The form ends as it should."""
+        self.is_whole = True
+
+
+async def receive_file(request: Request, part: Path, most: int) -> str:
+    """Write the file of a form, of at most `most` bytes, to `part`; the other fields are not looked at.
+    Returns its name, as the client gives it. Raises Problem for another request, a form that cannot be read
+    or is cut off, and a file that is missing, empty or too large."""
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise Problem(415, "send the file as multipart/form-data, as the openai client does", code="no_form")
+    form = _Form(request, part)
+    try:
+        upload = (await form.parse()).get(_FIELD)
+    except MultiPartException as error:
+        raise Problem(400, f"the form cannot be read: {error.message}", code="no_form") from error
+    if not form.is_whole:
+        raise Problem(400, "the form was cut off before its end; send it again", code="cut_off")
+    if not isinstance(upload, UploadFile) or not upload.size:
+        message = f"the form has no file in its field {_FIELD!r}, or an empty one; send the film there"
+        raise Problem(400, message, code="no_file", param=_FIELD)
+    if upload.size > most:
+        raise too_large(most)
+    # The last of it may still be in the file's buffer.
+    await upload.close()
+    return upload.filename or ""
 
 
 async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
@@ -55,9 +103,10 @@ async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
 async def upload(request: Request) -> dict[str, Any]:
     """Upload a film in one form; `purpose` is not looked at."""
     state = state_of(request)
-    with state.films.receive(state.limits.film_bytes) as incoming:
-        name = await receive_file(request, incoming)
-        film = await to_thread.run_sync(state.films.add, incoming.path, name, incoming.digest)
+    most = state.limits.film_bytes
+    with state.films.receive(int(request.headers.get("content-length", most))) as part:
+        name = await receive_file(request, part, most)
+        film = await to_thread.run_sync(state.films.add, part, name)
     return await file_object(state, film)
 
 
@@ -105,7 +154,7 @@ async def frame(
     id: str,
     time: Annotated[float, Query(ge=0, allow_inf_nan=False)],
     side: Annotated[int, Query(ge=16, le=2048)] = 320,
-    box: str | None = None,
+    box: Annotated[str | None, Query(pattern=f"^{_BOX}$")] = None,
 ) -> Response:
     """The picture at a time, or the part of it within a box (x0,y0,x1,y1 in 0..1), as JPEG."""
     state = state_of(request)
@@ -123,27 +172,23 @@ async def subtitles(request: Request, id: str) -> dict[str, Any]:
     """Give a film subtitles, in place of those that it has."""
     state = state_of(request)
     state.films.get(id)
-    with state.films.receive(SUBTITLE_BYTES, is_film=False) as incoming:
-        name = await receive_file(request, incoming)
-        text = await anyio.Path(incoming.path).read_bytes()
-        film = await to_thread.run_sync(state.films.set_subtitles, id, name, text)
+    with state.films.receive(0) as part:
+        name = await receive_file(request, part, SUBTITLE_BYTES)
+        film = await to_thread.run_sync(state.films.set_subtitles, id, name, part)
     return await file_object(state, film)
 
 
 @router.post("/v1/files/{id}/index")
 async def index(request: Request, id: str) -> Response:
-    """Index the clips of a film; the progress comes as events. A client that hangs up stops it, unless
-    another follows it too."""
+    """Index the clips of a film; the progress comes as events. A client that hangs up stops it."""
     state = state_of(request)
-    film = state.films.get(id)
-    log, leave = state.indexing.join(film)
+    log = state.indexing.begin(state.films.get(id), request.scope[HANG_UP])
 
     async def lines() -> AsyncIterator[bytes]:
         async for number, event in log.follow():
             yield event_line(event, id=number)
-        leave()
 
-    return EventStream(lines(), on_hang_up=leave)
+    return EventStream(lines())
 
 
 class FolderFilm(BaseModel):
@@ -162,32 +207,21 @@ async def films_in_folders(request: Request) -> dict[str, Any]:
 async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
     """A film in a folder as a file object, with its id."""
     state = state_of(request)
-    return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path, Cancellation()))
+    return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path))
 
 
 def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:
     """The frame on display at `time` (s), or its part within `box`, with a longer side of at most `side`
     pixels. Raises Problem for a box that is none, VideoError for a frame that cannot be read."""
     video = video_of(film)
-    corners = None if box is None else _corners(box)
-    longest = max(video.width, video.height)
+    x0, y0, x1, y1 = map(float, box.split(",")) if box is not None else (0.0, 0.0, 1.0, 1.0)
     # A part of a picture is cut from one that is large enough for it.
-    share = 1.0 if corners is None else max(corners[2] - corners[0], corners[3] - corners[1])
-    scale = min(1.0, side / (longest * max(share, 1e-3)))
+    scale = min(1.0, side / (max(video.width, video.height) * max(x1 - x0, y1 - y0, 1e-3)))
     size = max(1, round(video.height * scale)), max(1, round(video.width * scale))
     (frame,) = video.frames([time], size=size)
-    if corners is not None:
+    if box is not None:
         try:
-            frame = frame.crop(corners)
+            frame = frame.crop((x0, y0, x1, y1))
         except VideoError as error:
             raise Problem(400, str(error), code="no_box", param="box") from error
     return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(frame.image), quality=_JPEG_QUALITY))
-
-
-def _corners(box: str) -> tuple[float, float, float, float]:
-    try:
-        x0, y0, x1, y1 = map(float, box.split(","))
-    except ValueError:
-        message = f"box {box[:60]!r}: give x0,y0,x1,y1 in 0..1 of the picture"
-        raise Problem(400, message, code="no_box", param="box") from None
-    return x0, y0, x1, y1

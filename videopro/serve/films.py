@@ -4,27 +4,27 @@
     FOLDER/films/file-0123.../film.mp4        an uploaded film
     FOLDER/films/file-0123.../film.srt        subtitles that were uploaded for it
 
-A film's id is made of the hash of its content, so the same film is the same film, however often it comes. A
-film in a folder stays where it is.
+An uploaded film's id is made of the hash of its content, so the same film is the same film, however often it
+comes. A film in a folder stays where it is, and is known by its path, its size and its time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from videopro.backbones import MODELS
 from videopro.errors import SubtitleError, VideoError
@@ -48,7 +48,6 @@ _HOME = re.compile(rf"{ID_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 _PART = "part-"
 _ABOUT = "about.json"
 _STEM = "film"
-_CHUNK = 2**20
 _LONGEST_NAME = 200
 _KEPT_VIDEOS = 64
 
@@ -75,42 +74,7 @@ class Film:
     """A subtitle file, or the film itself for a track in it; None: there are none."""
 
 
-class Incoming:
-    """A file that is being uploaded. Its bytes are counted, hashed, and written where there is room."""
-
-    def __init__(self, path: Path, most: int, keep_room: Callable[[Path, int], None]) -> None:
-        """`keep_room(path, size)` keeps room for a file of that size, or raises Problem."""
-        self.path = path
-        self.size = 0
-        self._most = most
-        self._keep_room = keep_room
-        self._kept = 0
-        self._hash = hashlib.sha256()
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of what was written, in hex."""
-        return self._hash.hexdigest()
-
-    def write(self, content: bytes, whole: int = 0) -> None:
-        """Add to the file; `whole`: the bytes that it will have, where that is known. Raises Problem if it is
-        too large, and OSError."""
-        self.size += len(content)
-        size = max(self.size, whole)
-        if size > self._most:
-            raise too_large(self._most)
-        if size > self._kept:
-            self._keep_room(self.path, size)
-            self._kept = size
-        with self.path.open("ab") as file:
-            file.write(content)
-        self._hash.update(content)
-
-
-def too_large(most: int) -> Problem:
-    """The refusal of a file of more bytes than that."""
-    message = f"the file is larger than {most:,} bytes, which is what this server takes"
-    return Problem(413, message, code="too_large", param="file")
+_RECORD = TypeAdapter(Film)
 
 
 class FilmStore:
@@ -149,27 +113,26 @@ class FilmStore:
         return sum(film.bytes for film in self._films.values() if film.is_uploaded)
 
     @contextmanager
-    def receive(self, most: int, *, is_film: bool = True) -> Iterator[Incoming]:
-        """A file of at most `most` bytes that is being uploaded; afterwards it is gone, unless it was added.
-        Room is kept for films."""
+    def receive(self, size: int) -> Iterator[Path]:
+        """Where a file of at most `size` bytes is uploaded; afterwards it is gone, unless it was added.
+        Raises Problem where there is no room for it within the limit."""
         part = self.incoming / f"{_PART}{uuid.uuid4().hex}"
-        try:
-            yield Incoming(part, most, self._keep_room if is_film else lambda part, size: None)
-        finally:
-            part.unlink(missing_ok=True)
-            with self._lock:
-                self._kept.pop(part, None)
-
-    def _keep_room(self, part: Path, size: int) -> None:
         with self._lock:
-            room = self.limit_bytes - self._size() - sum(self._kept.values()) + self._kept.get(part, 0)
+            room = self.limit_bytes - self._size() - sum(self._kept.values())
             if size > room:
                 message = (
                     f"the file is larger than {max(0, room):,} bytes, the room that is left for films here; "
                     "delete one that is no longer needed, or ask the operator"
                 )
                 raise Problem(413, message, code="no_room", param="file")
+            # Kept before anything is written: clients upload at the same time.
             self._kept[part] = size
+        try:
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
+            with self._lock:
+                self._kept.pop(part, None)
 
     def all(self) -> list[Film]:
         """All films, newest first."""
@@ -182,22 +145,22 @@ class FilmStore:
         with self._lock:
             film = self._films.get(id)
         if film is None:
-            message = f"there is no film {printable(id, 60)!r} here; GET /v1/files lists them"
+            message = f"there is no film {printable(id, 60)!r} here; upload it, or name it by its path"
             raise Problem(404, message, code="no_film")
         if _has_changed(film):
             message = f"{film.name}: is gone from its folder or has changed there; name it by its path again"
             raise Problem(410, message, code="film_changed")
         return film
 
-    def add(self, part: Path, name: str, digest: str) -> Film:
-        """Keep an uploaded file (`receive`), or recognise a film that is here. `digest`: the SHA-256 of its
-        content in hex. Raises Problem for a file that is no film."""
+    def add(self, part: Path, name: str) -> Film:
+        """Keep an uploaded file (`receive`), or recognise a film that is here. Raises Problem for a file that
+        is no film."""
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         id = _id(digest)
         with self._writing:
-            with self._lock:
-                film = self._films.get(id)
-            if film is not None and not _has_changed(film):
-                return film
+            if id in self._films and not _has_changed(self._films[id]):
+                return self._films[id]
             video = _opened(part, name)
             ending = PurePath(name).suffix.lower()
             home = self._folder / id
@@ -206,46 +169,37 @@ class FilmStore:
             part.replace(path)
             for own in MODELS.working():
                 own.mark_copy(path, digest)
-            return self._keep(
-                _film(id, name, path, video, is_uploaded=True, subtitles=_subtitles(path)), part
-            )
+            return self._keep(_film(id, name, path, video, is_uploaded=True), part)
 
-    def from_folder(self, relative: str, check: Callable[[], None] = lambda: None) -> Film:
-        """The film at a relative path of the operator's folders. `check` is called while its content is read,
-        and may raise. Raises Problem."""
-        return self.at(self.folders.resolve(relative), relative, check)
+    def from_folder(self, relative: str) -> Film:
+        """The film at a relative path of the operator's folders. Raises Problem."""
+        return self.at(self.folders.resolve(relative), relative)
 
-    def at(self, path: Path, name: str, check: Callable[[], None] = lambda: None) -> Film:
-        """The film in a file of this machine, which stays there. Raises as `from_folder`."""
+    def at(self, path: Path, name: str) -> Film:
+        """The film in a file of this machine, which stays there. Raises Problem."""
         state = path.stat()
-        with self._lock:
-            for film in self._films.values():
-                if film.path == path and (film.bytes, film.modified) == (state.st_size, state.st_mtime_ns):
-                    return film
-        video = _opened(path, name)
-        id = _id(_digest(path, check))
+        # Not by its content, which takes long to read.
+        id = _id(hashlib.sha256(f"{path}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest())
         with self._writing:
-            with self._lock:
-                stored = self._films.get(id)
-            if stored is not None and not _has_changed(stored):
-                return stored
+            if id in self._films:
+                return self._films[id]
+            film = _film(id, name, path, _opened(path, name), is_uploaded=False)
             (self._folder / id).mkdir(exist_ok=True)
-            return self._keep(_film(id, name, path, video, is_uploaded=False, subtitles=_subtitles(path)))
+            return self._keep(film)
 
-    def set_subtitles(self, id: str, name: str, content: bytes) -> Film:
-        """Keep subtitles for a film, in place of those that it has. Raises Problem for a file that is
-        none."""
+    def set_subtitles(self, id: str, name: str, part: Path) -> Film:
+        """Keep uploaded subtitles for a film, in place of those that it has. Raises Problem for a file that
+        is none."""
         with self._writing:
             film = self.get(id)
             ending = PurePath(name).suffix.lower()
-            home = self._folder / film.id
-            home.mkdir(exist_ok=True)
-            path = home / f"{_STEM}{ending if ending in SUBTITLE_ENDINGS else '.srt'}"
-            new = home / f"new-{path.name}"
+            # Named by its format before it is read.
+            new = part.replace(part.with_suffix(ending if ending in SUBTITLE_ENDINGS else ".srt"))
             try:
-                new.write_bytes(content)
                 load_subtitles(new, duration=film.duration)
-                new.replace(path)
+                home = self._folder / film.id
+                home.mkdir(exist_ok=True)
+                path = new.replace(home / f"{_STEM}{new.suffix}")
             except SubtitleError as error:
                 message = str(error).replace(str(new), _printable_name(name))
                 raise Problem(400, message, code="no_subtitles", param="file") from error
@@ -265,9 +219,7 @@ class FilmStore:
 
     def _keep(self, film: Film, part: Path | None = None) -> Film:
         """Remember a film; from now on it takes the room that was kept for `part`."""
-        about = {**asdict(film), "path": str(film.path)}
-        about["subtitles"] = None if film.subtitles is None else str(film.subtitles)
-        write_atomically(self._folder / film.id / _ABOUT, json.dumps(about, indent=1))
+        write_atomically(self._folder / film.id / _ABOUT, _RECORD.dump_json(film, indent=1))
         with self._lock:
             self._films[film.id] = film
             self._kept.pop(part, None)
@@ -294,8 +246,12 @@ def _printable_name(name: str) -> str:
     return printable(encodable(last), _LONGEST_NAME) or _STEM
 
 
-def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool, subtitles: Path | None) -> Film:
+def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool) -> Film:
     state = path.stat()
+    try:
+        subtitles = subtitles_of(path)  # In the film, else beside it.
+    except (SubtitleError, OSError):
+        subtitles = None  # Several languages, of which nobody chose one.
     return Film(
         id,
         _printable_name(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME),
@@ -320,23 +276,6 @@ def _opened(path: Path, name: str) -> Video:
         raise Problem(400, message, code="no_film", param="file") from error
 
 
-def _subtitles(path: Path) -> Path | None:
-    """The subtitles in a film, else those beside it."""
-    try:
-        return subtitles_of(path)
-    except (SubtitleError, OSError):
-        return None  # Several languages, of which nobody chose one.
-
-
-def _digest(path: Path, check: Callable[[], None]) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            check()
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _has_changed(film: Film) -> bool:
     try:
         state = film.path.stat()
@@ -353,20 +292,17 @@ def _read(home: Path) -> Film | None:
             shutil.rmtree(home)
         return None
     try:
-        about: dict[str, Any] = json.loads((home / _ABOUT).read_bytes())
-        paths = [about.pop(name) for name in ("path", "subtitles")]
-        # The folder of the server may have been moved since.
-        path, subtitles = (_in(home, named) if named is not None else None for named in paths)
-        assert path is not None
-        return Film(path=path, subtitles=subtitles, **about)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        film = _RECORD.validate_json((home / _ABOUT).read_bytes())
+    except (OSError, ValueError) as error:
         print(f"{home / _ABOUT}: cannot be read, so its film is not offered ({error!r})", file=sys.stderr)
         return None
+    # The folder of the server may have been moved since.
+    subtitles = None if film.subtitles is None else _in(home, film.subtitles)
+    return replace(film, path=_in(home, film.path), subtitles=subtitles)
 
 
-def _in(home: Path, named: str) -> Path:
+def _in(home: Path, path: Path) -> Path:
     """A recorded path; of a file of the store where it is now."""
-    path = Path(named)
     return home / path.name if path.parent.name == home.name else path
 
 
@@ -380,16 +316,13 @@ class FilmFolders:
     def resolve(self, relative: str) -> Path:
         """The file at a relative path, through links that stay inside of the folders. Raises Problem for
         anything else; the message never says what is elsewhere on this machine."""
-        printed = relative if len(relative) <= 200 else f"{relative[:200]}…"
+        printed = printable(relative, _LONGEST_NAME)
         if not self._folders:
             message = "this server offers no folders of films; upload the film to /v1/files"
             raise Problem(400, message, code="no_folders")
         path = PurePosixPath(relative)
         if not relative or "\0" in relative or path.is_absolute() or ".." in path.parts:
-            message = (
-                f"{FOLDER_PREFIX}{printed!r}: is no relative path inside of the server's folders; "
-                "GET /v1/videopro/folders lists their films"
-            )
+            message = f"{printed!r}: is no relative path inside of the server's folders"
             raise Problem(400, message, code="outside_folders")
         for folder in self._folders:
             try:
@@ -399,11 +332,7 @@ class FilmFolders:
                     return file
             except (OSError, RuntimeError, ValueError):  # Names that are too long, circles of links.
                 continue
-        message = (
-            f"{FOLDER_PREFIX}{printed}: there is no such film in the server's folders; "
-            "GET /v1/videopro/folders lists them"
-        )
-        raise Problem(404, message, code="no_film")
+        raise Problem(404, f"{printed}: there is no such file in the server's folders", code="no_film")
 
     def films(self) -> list[dict[str, object]]:
         """The films in the folders, by relative path; of very many the first."""

@@ -12,17 +12,61 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
+import anyio
 from starlette._utils import get_route_path
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from videopro.errors import Cancellation
-from videopro.serve.films import too_large
-from videopro.serve.limits import SUBTITLE_BYTES, ServeLimits
-from videopro.serve.problems import Problem, body_of, problem_of
+from videopro.errors import Cancellation, ConfigError
+from videopro.serve.problems import Problem, body_of, problem_of, too_large
+
+GIB = 2**30
+SUBTITLE_BYTES = 32 * 2**20
+"""Largest file of subtitles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeLimits:
+    """The limits of a server; `videopro serve` makes them of its settings."""
+
+    at_once: int = 4
+    """Questions that are answered at a time; the others wait in line."""
+    waiting: int = 256
+    """Questions that may wait; one more is refused (429)."""
+    seconds: float = 1800.0
+    """Time limit of a question, from when it is begun."""
+    film_bytes: int = 8 * GIB
+    """Largest film."""
+    store_bytes: int = 64 * GIB
+    """All uploaded films together."""
+    json_bytes: int = 2**20
+    """Largest body of a request without a file."""
+    keys: tuple[str, ...] = ()
+    """One of them is needed; empty: none."""
+    hosts: tuple[str, ...] = ()
+    """Names by which the server may be called, besides "localhost" and addresses."""
+    origins: tuple[str, ...] = ()
+    """Web sites whose pages may call it from a browser; empty: its own page alone."""
+    folders: tuple[Path, ...] = ()
+    """Folders whose films may be asked about by their relative paths."""
+
+    def __post_init__(self) -> None:
+        for name in ("at_once", "film_bytes", "store_bytes", "json_bytes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.waiting < 0 or not self.seconds > 0:
+            raise ConfigError(
+                f"waiting is {self.waiting}, seconds is {self.seconds:g}; 0 or more, and above 0"
+            )
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise ConfigError(f"--folders {folder}: is no folder; give one that is there")
+
 
 HANG_UP = "videopro.hang_up"
 """The key of a request's scope with the Cancellation that its client cancels by hanging up."""
@@ -34,6 +78,8 @@ _SUBTITLES = re.compile(r"/v1/files/[^/]+/subtitles")
 _FORM_BYTES = 2**16
 """Of a form, beside its file."""
 _READS = ("GET", "HEAD")
+PAUSE_SECONDS = 60.0
+"""Longest pause in a body: room is kept for it."""
 _HOST = re.compile(r"(?:\[([^]]+)\]|([^:@/?#\s]+))(?::[0-9]*)?")
 
 
@@ -64,7 +110,7 @@ class Guard:
         origin: str | None = None
         hang_up = scope[HANG_UP] = Cancellation()
         most, larger = self._limit(scope)
-        count, is_begun, is_over = 0, False, False
+        count, is_begun, is_whole, is_over = 0, False, False, False
 
         async def guarded(message: Message) -> None:
             nonlocal is_begun
@@ -89,12 +135,19 @@ class Guard:
                 await JSONResponse(body_of(problem), problem.status, problem.headers)(scope, receive, guarded)
 
         async def counted() -> Message:
-            """The body, which may be longer than it was said to be; then its client counts as gone."""
-            nonlocal count, is_over
-            message = await receive()
-            count += len(message.get("body", b""))
-            if count > most:
-                await refuse(larger)
+            """The body, which may be longer than it was said to be, or never end; then its client counts as
+            gone."""
+            nonlocal count, is_over, is_whole
+            with anyio.move_on_after(None if is_whole else PAUSE_SECONDS) as pause:
+                message = await receive()
+            if pause.cancelled_caught:
+                problem = Problem(408, f"nothing came for {PAUSE_SECONDS:g} seconds", code="timeout")
+            else:
+                problem = larger
+                is_whole = not message.get("more_body", False)
+                count += len(message.get("body", b""))
+            if pause.cancelled_caught or count > most:
+                await refuse(problem)
                 is_over = True
                 message = {"type": "http.disconnect"}
             if message["type"] == "http.disconnect":

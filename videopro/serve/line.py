@@ -7,23 +7,24 @@ of each goes next. Everybody is told their place whenever it changes.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from videopro.serve.problems import Problem
 
 _RETRY_SECONDS = 10
 
 
+@dataclass(eq=False)
 class Ticket:
     """A place in the line."""
 
-    def __init__(self, client: str, start: Callable[[], None], on_position: Callable[[int], None]) -> None:
-        self.client = client
-        self.start = start
-        self.on_position = on_position
-        self.position: int | None = None
-        """From 1; None: not told yet, or not waiting any more."""
+    client: str
+    start: Callable[[], None]
+    on_position: Callable[[int], None]
+    position: int | None = None
+    """From 1; None: not told yet."""
 
 
 class FairLine:
@@ -33,8 +34,8 @@ class FairLine:
     def __init__(self, at_once: int, waiting: int) -> None:
         self._at_once = at_once
         self._most_waiting = waiting
-        # Clients in the order of their turns, each with its tickets.
-        self._clients: OrderedDict[str, deque[Ticket]] = OrderedDict()
+        self._waiting: list[Ticket] = []
+        """In the order of their turns."""
         self._running: set[Ticket] = set()
         self._changed = threading.Condition()
         # Callbacks in the order of the changes, and never while the line is locked.
@@ -50,10 +51,7 @@ class FairLine:
     def waiting(self) -> int:
         """How many wait."""
         with self._changed:
-            return self._count()
-
-    def _count(self) -> int:
-        return sum(len(tickets) for tickets in self._clients.values())
+            return len(self._waiting)
 
     def enter(
         self,
@@ -68,28 +66,21 @@ class FairLine:
         with self._changed:
             is_free = len(self._running) < self._at_once
             # One client may fill the line, but not keep the others out of it.
-            is_waiting = client in self._clients
+            is_waiting = any(each.client == client for each in self._waiting)
             most = self._most_waiting if is_waiting else 2 * self._most_waiting
-            if not is_free and self._count() >= most:
-                raise Problem(
-                    429,
-                    f"{self._count()} questions are waiting already; try again in a while",
-                    code="queue_full",
-                    retry_after=_RETRY_SECONDS,
-                )
-            self._clients.setdefault(client, deque()).append(ticket)
+            if not is_free and len(self._waiting) >= most:
+                message = f"{len(self._waiting)} questions are waiting already; try again in a while"
+                raise Problem(429, message, code="queue_full", retry_after=_RETRY_SECONDS)
+            self._waiting.insert(self._place_of(client), ticket)
         self._go_on()
         return ticket
 
     def leave(self, ticket: Ticket) -> bool:
         """Give up a place. Returns False if its turn has come already."""
         with self._changed:
-            tickets = self._clients.get(ticket.client)
-            if tickets is None or ticket not in tickets:
+            if ticket not in self._waiting:
                 return False
-            tickets.remove(ticket)
-            if not tickets:
-                del self._clients[ticket.client]
+            self._waiting.remove(ticket)
         self._go_on()
         return True
 
@@ -102,13 +93,11 @@ class FairLine:
         """Start whose turn it is, and tell the others their new places."""
         with self._telling:
             with self._changed:
-                started = []
-                while self._clients and len(self._running) < self._at_once:
-                    ticket = self._next()
-                    self._running.add(ticket)
-                    started.append(ticket)
+                started = self._waiting[: self._at_once - len(self._running)]
+                del self._waiting[: len(started)]
+                self._running.update(started)
                 moved = []
-                for position, ticket in enumerate(self._in_turn(), start=1):
+                for position, ticket in enumerate(self._waiting, start=1):
                     if ticket.position != position:
                         ticket.position = position
                         moved.append((ticket, position))
@@ -118,23 +107,17 @@ class FairLine:
             for ticket, position in moved:
                 ticket.on_position(position)
 
-    def _next(self) -> Ticket:
-        client, tickets = next(iter(self._clients.items()))
-        ticket = tickets.popleft()
-        if tickets:
-            self._clients.move_to_end(client)
-        else:
-            del self._clients[client]
-        ticket.position = None
-        return ticket
-
-    def _in_turn(self) -> Iterator[Ticket]:
-        """Those who wait, in the order in which they will be served."""
-        turns = [list(tickets) for tickets in self._clients.values()]
-        for turn in range(max(map(len, turns), default=0)):
-            for tickets in turns:
-                if turn < len(tickets):
-                    yield tickets[turn]
+    def _place_of(self, client: str) -> int:
+        """Where the next ticket of a client goes: behind the first of each client if it is its first, behind
+        their second if it is its second."""
+        own = sum(each.client == client for each in self._waiting)
+        before: Counter[str] = Counter()
+        place = 0
+        for number, each in enumerate(self._waiting, start=1):
+            if before[each.client] <= own:
+                place = number
+            before[each.client] += 1
+        return place
 
     def _serve(self, ticket: Ticket) -> None:
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from videopro.errors import BackboneError, VideoProError, is_full
@@ -46,7 +48,10 @@ def problem_of(error: BaseException) -> Problem:
     """What a client is told of an error. An unexpected one is printed on stderr, with its stack trace."""
     if isinstance(error, Problem):
         return error
-    if _is_of_a_full_disk(error):
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, OSError) and is_full(cause)):
+        cause = cause.__cause__
+    if cause is not None:
         message = "the server's disk is full; delete films that are no longer needed, or ask its operator"
         return Problem(507, message, code="disk_full", retry_after=_RETRY_SECONDS)
     if isinstance(error, BackboneError):
@@ -57,18 +62,35 @@ def problem_of(error: BaseException) -> Problem:
     return Problem(500, _UNEXPECTED, code="unexpected")
 
 
-def _is_of_a_full_disk(error: BaseException | None) -> bool:
-    """Also of an error that was raised from that of the disk."""
-    while error is not None:
-        if isinstance(error, OSError) and is_full(error):
-            return True
-        error = error.__cause__
-    return False
-
-
 def body_of(problem: Problem) -> dict[str, Any]:
     """The body of the reply, in OpenAI's form."""
     is_ours = problem.status >= 500 or problem.retry_after is not None
     kind = "server_error" if is_ours else "invalid_request_error"
     message = encodable(str(problem))
     return {"error": {"message": message, "type": kind, "param": problem.param, "code": problem.code}}
+
+
+def too_large(most: int) -> Problem:
+    """The refusal of a file of more bytes than that."""
+    message = f"the file is larger than {most:,} bytes, which is what this server takes"
+    return Problem(413, message, code="too_large", param="file")
+
+
+@contextmanager
+def called_by_name(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors call a film and a model by the names that clients know, and not by their paths or addresses,
+    under which `names` has them."""
+    try:
+        yield
+    except VideoProError as error:
+        shown = with_names(str(error), names)
+        if isinstance(error, Problem) or shown == str(error):
+            raise
+        raise type(error)(shown) from error
+
+
+def with_names(message: str, names: Mapping[str, str]) -> str:
+    """The message with these names."""
+    for inner, name in names.items():
+        message = message.replace(inner, name)
+    return message

@@ -13,15 +13,14 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from videopro.errors import Cancellation
-from videopro.methods import EventObserver, evidence, last_event
-from videopro.question import Question, prompts
+from videopro.methods import evidence, last_event
+from videopro.question import prompts
 from videopro.report.pages import StoredPrompts, page, row
-from videopro.serve.answers import AnsweredQuestion, ended_as
 from videopro.serve.events import EventLog, EventStream, event_line
+from videopro.serve.films import Film
+from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem
-from videopro.serve.questions import AskedQuestion
-from videopro.serve.requests import LONGEST_TEXT, AskRequest
+from videopro.serve.questions import AskedQuestion, StoredQuestion, ended_as, question_of
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.traces import Trace, read_heads
 
@@ -55,7 +54,7 @@ class NewQuestion(AskedOptions):
 async def methods(request: Request) -> dict[str, Any]:
     """The methods and the options that a client may set."""
     answerer = state_of(request).answerer
-    return {"object": "list", "default": answerer.method, "data": answerer.offered.described()}
+    return {"object": "list", "default": answerer.method, "data": answerer.offered()}
 
 
 @router.post("/v1/videopro/questions", status_code=202)
@@ -63,7 +62,7 @@ async def ask(request: Request, new: NewQuestion) -> dict[str, Any]:
     """Ask a question. Returns at once; its events say how it goes on."""
     state = state_of(request)
     earlier = await to_thread.run_sync(_conversation, state, new.follows)
-    film = await film_named(state, new.file_id, Cancellation())
+    film = await film_named(state, new.file_id)
     prepared = AskRequest(film, new.question, tuple(new.choices), new.method, new.options, earlier)
     question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request))
     return {"id": question.id, "object": "videopro.question", "film": film.id}
@@ -91,7 +90,9 @@ async def trace(request: Request, id: str) -> Response:
     if record is None:
         raise Problem(404, f"question {id[:60]!r} has no answer, and so no record", code="no_answer")
     # Where the film lies on the server is the operator's.
-    public = replace(record, video=replace(record.video, path=_film_name(state, record)))
+    film = _film_of(state, record)
+    name = record.video.key if film is None else film.name
+    public = replace(record, video=replace(record.video, path=name))
     return Response(public.to_line(), media_type="application/json")
 
 
@@ -135,7 +136,7 @@ def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange,
         message = f"question {id!r} has no answer to go on from; leave follows out"
         raise Problem(400, message, code="no_answer", param="follows")
     letter = trace.final.letter
-    question = Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
+    question = question_of(trace.question, trace.choices)
     answer = question.choice(letter) if letter in question.letters and letter else trace.final.raw
     return (prompts.Exchange(trace.question, answer.strip()),)
 
@@ -147,11 +148,12 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     if trace is None:
         assert isinstance(question, AskedQuestion)
         trace = question.so_far()
-    file = state.questions.answers.traces_file(id)
+    file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
     entry = row(trace)
-    name = _film_name(state, trace)
+    film = _film_of(state, trace)
+    name = trace.video.key if film is None else film.name
     content["video"] |= {"path": name, "key": name}
     entry["video"] = name
     ended = question.state if isinstance(question, AskedQuestion) else ended_as(trace)
@@ -167,46 +169,27 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         "running": running,
         # Since it was asked: the clock of a browser may go wrong.
         "seconds": max(0.0, time.time() - question.asked_at),
-        "answer_evidence": evidence(trace, _film_size(state, trace)),
+        "answer_evidence": evidence(trace, None if film is None else (film.width, film.height)),
         "row": entry,
     }
 
 
-def _film_size(state: ServerState, trace: Trace) -> tuple[int, int] | None:
+def _film_of(state: ServerState, trace: Trace) -> Film | None:
+    """The film that a question was about; None if it is gone."""
     try:
-        film = state.films.get(trace.video.key)
+        return state.films.get(trace.video.key)
     except Problem:
         return None
-    return film.width, film.height
 
 
-def _film_name(state: ServerState, trace: Trace) -> str:
-    try:
-        return state.films.get(trace.video.key).name
-    except Problem:
-        return trace.video.key
-
-
-def _events_of(state: ServerState, question: AnsweredQuestion) -> EventLog:
-    """The events of a question of an earlier process, as its trace has them."""
-    trace, log = state.questions.answers.trace(question), EventLog()
-    observer = EventObserver(log.add)
-    for round in trace.rounds:
-        if round.prompt_kind == "native":
-            continue  # The method of that name tells nothing on its way.
-        if round.program is not None or round.faults:
-            observer.on_reply(replace(round, execution=None))
-        if round.execution is not None:
-            for step in round.execution.steps:
-                observer.on_step(step)
-            for call in round.execution.calls:
-                observer.on_call(call)
-            observer.on_execution(round.execution)
-    for piece in evidence(trace, _film_size(state, trace)):
+def _events_of(state: ServerState, question: StoredQuestion) -> EventLog:
+    """What stays of the events of a question of an earlier process: its evidence, and its end. All about its
+    way is in its record."""
+    trace, log = state.questions.trace(question), EventLog()
+    assert trace is not None
+    film = _film_of(state, trace)
+    for piece in evidence(trace, None if film is None else (film.width, film.height)):
         log.add({"type": "evidence", **piece})
-    item_question = (
-        Question(trace.question, trace.choices) if trace.choices else Question.open(trace.question)
-    )
-    log.add(last_event(trace, item_question))
+    log.add(last_event(trace, question_of(trace.question, trace.choices)))
     log.close()
     return log

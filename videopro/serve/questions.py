@@ -6,31 +6,85 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from cachetools import LRUCache
 
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.errors import Cancellation, Cancelled
 from videopro.methods import error_event, make_trace
 from videopro.question import Question
+from videopro.runs import AskedRun, run_key
 from videopro.serve.answering import Answerer
-from videopro.serve.answers import ID_PREFIX, AnsweredQuestion, Answers, summary_of
-from videopro.serve.events import Event, EventLog
+from videopro.serve.events import Event, EventLog, RoundsSoFar
 from videopro.serve.line import FairLine, Ticket
+from videopro.serve.methods import AskRequest
 from videopro.serve.problems import Problem, problem_of
-from videopro.serve.requests import AskRequest
-from videopro.serve.rounds import RoundsSoFar
-from videopro.storage import encodable, printable
-from videopro.traces import Failure, Result, Trace, VideoRef
+from videopro.storage import encodable, printable, write_atomically
+from videopro.traces import Failure, Result, Trace, VideoRef, read_traces
+
+ID_PREFIX = "question-"
+STOPPED = "stopped"
+HUNG_UP = "stopped, because the client hung up"
+_INTERRUPTED = Failure("Cancelled", "the server was restarted before this question was answered; ask again")
+_KEPT_TRACES = 256
+
+
+@dataclass(frozen=True)
+class StoredQuestion:
+    """A question with an answer, or one that an earlier process did not end."""
+
+    id: str
+    asked_at: float
+    """Seconds since 1970."""
+    summary: Mapping[str, Any]
+    file: Path
+    """Of traces: its run's, beside which its prompts are."""
+
+
+def question_of(text: str, choices: tuple[str, ...]) -> Question:
+    """The question: none of its choices if it is answered in words."""
+    return Question(text, choices) if choices else Question.open(text)
+
+
+def ended_as(trace: Trace) -> Literal["answered", "failed", "stopped"]:
+    """How a question ended."""
+    if trace.error is None:
+        return "answered"
+    return "stopped" if trace.error.type == _INTERRUPTED.type else "failed"
+
+
+def summary_of(trace: Trace) -> dict[str, Any]:
+    """What a list shows of a question."""
+    final = trace.final
+    letter = None if final is None else final.letter
+    choices = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", trace.choices, strict=False))
+    return {
+        "id": trace.question_id,
+        # Its id begins with the time.
+        "time": int(trace.question_id.removeprefix(ID_PREFIX)[:12], 16) / 1000,
+        "question": trace.question,
+        "choices": list(trace.choices),
+        "film": trace.video.key,
+        "state": ended_as(trace),
+        "answer": None
+        if final is None
+        else {
+            "letter": letter,
+            "choice": None if letter is None else choices.get(letter),
+            "text": final.raw,
+            "confidence": final.confidence,
+        },
+    }
+
 
 State = Literal["waiting", "running", "answered", "failed", "stopped"]
 
 _KEPT_UNANSWERED = 1000
 """Questions that failed or were stopped, which no run holds, are remembered so long."""
-STOPPED = "stopped"
-HUNG_UP = "stopped, because the client hung up"
 
 
 @dataclass
@@ -56,9 +110,8 @@ class AskedQuestion:
         """Its record as far as it is known. Raises QuestionError for options that are none."""
         request, film = self.request, self.request.film
         text, choices = encodable(request.question), tuple(map(encodable, request.choices))
-        question = Question(text, choices) if choices else Question.open(text)
         return make_trace(
-            Item(self.id, film.path, film.id, question),
+            Item(self.id, film.path, film.id, question_of(text, choices)),
             Result() if self.rounds is None else self.rounds.result(),
             VideoRef(str(film.path), film.id, film.id, film.duration),
             run_key="",
@@ -66,11 +119,12 @@ class AskedQuestion:
         )
 
 
-Watch = Callable[[AskedQuestion, Event], None]
-
-
 class Questions:
-    """Questions by id. Thread-safe. Close it in the end."""
+    """Questions by id. Thread-safe. Close it in the end.
+
+    FOLDER/answers/RUN_KEY/       a run folder for each model, method and settings: videopro view opens it
+    FOLDER/asked/question-ID      one that is being answered, as it will be told if the server dies
+    """
 
     def __init__(
         self,
@@ -79,40 +133,52 @@ class Questions:
         line: FairLine,
         *,
         seconds: float,
-        watch: Watch = lambda q, e: None,
+        watch: Callable[[AskedQuestion, Event], None] = lambda question, event: None,
     ) -> None:
         """`seconds`: the time limit of each. `watch` sees every event, for the metrics."""
-        self.answers = Answers(folder)
+        self._answers, self._asked = folder / "answers", folder / "asked"
+        self._asked.mkdir(parents=True, exist_ok=True)
         self._answerer = answerer
         self._line = line
         self._seconds = seconds
         self._watch = watch
         self._lock = threading.Lock()
         self._pending: OrderedDict[str, AskedQuestion] = OrderedDict()
+        self._stored: dict[str, StoredQuestion] = {}
+        self._traces: LRUCache[str, Trace] = LRUCache(_KEPT_TRACES)
+        self._runs: dict[str, AskedRun] = {}
         self._is_ending = False
+        # What was asked last: a question that has its answer is not interrupted.
+        for file in (*self._answers.glob("*/traces.jsonl"), *self._asked.glob(f"{ID_PREFIX}*")):
+            for trace in read_traces(file):
+                if trace.question_id not in self._stored:
+                    self._remember(trace, file)
 
-    def ask(
-        self, request: AskRequest, client: str, cancellation: Cancellation | None = None
-    ) -> AskedQuestion:
-        """Put a question in line. Raises VideoProError if it cannot be answered, or too many wait."""
+    def ask(self, request: AskRequest, client: str, hang_up: Cancellation | None = None) -> AskedQuestion:
+        """Put a question in line; it is stopped when its client hangs up. Raises VideoProError if it cannot
+        be answered, or too many wait."""
         self._answerer.check(request)
         now = time.time()
         id = f"{ID_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
-        stop = Cancellation() if cancellation is None else cancellation
-        question = AskedQuestion(id, request, client, now, cancellation=stop)
-        self.answers.begin(question.so_far())
+        question = AskedQuestion(id, request, client, now)
+        # Until its end it counts as interrupted, should the server die.
+        write_atomically(self._asked / id, replace(question.so_far(), error=_INTERRUPTED).to_line())
         with self._lock:
-            self._pending[question.id] = question
+            self._pending[id] = question
             self._forget_old()
         try:
             question.ticket = self._line.enter(
                 client, lambda: self._answer(question), lambda position: self._queued(question, position)
             )
         except Problem:
-            self.answers.end(question.id)
+            self._is_over(question)
             with self._lock:
-                del self._pending[question.id]
+                del self._pending[id]
             raise
+        if hang_up is not None:
+            # Not on the thread that notices it: stopping closes connections, and waits for locks.
+            stop = threading.Thread(target=self.stop, args=(question, HUNG_UP), name="stop", daemon=True)
+            hang_up.on_cancel(stop.start)
         return question
 
     def stop(self, question: AskedQuestion, reason: str = STOPPED) -> None:
@@ -145,15 +211,17 @@ class Questions:
 
     def close(self) -> None:
         """Close the run folders. Raises RunError if an answer did not reach the disk."""
-        self.answers.close()
+        with self._lock:
+            runs, self._runs = list(self._runs.values()), {}
+        for run in runs:
+            run.close()
 
     # -- reading
 
-    def find(self, id: str) -> AskedQuestion | AnsweredQuestion:
+    def find(self, id: str) -> AskedQuestion | StoredQuestion:
         """A question. Raises Problem for an unknown id."""
         with self._lock:
-            asked = self._pending.get(id)
-        question = asked or self.answers.get(id)
+            question = self._pending.get(id) or self._stored.get(id)
         if question is None:
             message = (
                 f"there is no question {printable(id, 60)!r} here; GET /v1/videopro/questions lists them"
@@ -161,14 +229,27 @@ class Questions:
             raise Problem(404, message, code="no_question")
         return question
 
-    def trace(self, question: AskedQuestion | AnsweredQuestion) -> Trace | None:
+    def trace(self, question: AskedQuestion | StoredQuestion) -> Trace | None:
         """The trace of a question; None while it has none. Raises RunError."""
-        return self.answers.trace(question) if isinstance(question, AnsweredQuestion) else question.trace
+        if isinstance(question, AskedQuestion):
+            return question.trace
+        with self._lock:
+            trace = self._traces.get(question.id)
+        if trace is None:
+            trace = next(each for each in read_traces(question.file) if each.question_id == question.id)
+            with self._lock:
+                self._traces[question.id] = trace
+        return trace
+
+    def traces_file(self, id: str) -> Path | None:
+        """The file that holds a question's trace, beside which its prompts are; None while it has none."""
+        with self._lock:
+            return self._stored[id].file if id in self._stored else None
 
     def list(self) -> list[dict[str, Any]]:
         """All questions, newest first."""
-        summaries = self.answers.summaries()
         with self._lock:
+            summaries = {id: {**each.summary} for id, each in self._stored.items()}
             for id, waiting in self._pending.items():
                 if id not in summaries:
                     summaries[id] = {**summary_of(waiting.so_far()), "state": waiting.state}
@@ -191,23 +272,13 @@ class Questions:
         limit.daemon = True
         with self._lock:
             # It may have been stopped between its turn and here.
-            if question.cancellation.is_cancelled:
-                question.state = "stopped"
-            else:
-                question.state = "running"
+            question.state = "stopped" if question.cancellation.is_cancelled else "running"
         try:
             question.cancellation.check()
             limit.start()
-
-            def begun(rounds: RoundsSoFar) -> None:
-                question.rounds = rounds
-
+            question.rounds = RoundsSoFar(lambda event: self._emit(question, event))
             trace = self._answerer.ask(
-                question.request,
-                lambda event: self._emit(question, event),
-                question.cancellation,
-                id=question.id,
-                begun=begun,
+                question.request, question.rounds, question.cancellation, id=question.id
             )
             self._keep(question, trace)
         except Cancelled:
@@ -219,20 +290,39 @@ class Questions:
             limit.cancel()
 
     def _keep(self, question: AskedQuestion, trace: Trace) -> None:
-        """Store an answer."""
+        """Store an answer in the run of its settings."""
         settings = self._answerer.settings(question.request)
-        self.answers.keep(trace, settings, self._answerer.identity(question.request))
-        self.answers.end(question.id)
+        identity = self._answerer.identity(question.request)
+        folder = self._answers / run_key(identity)
+        with self._lock:
+            run = self._runs.get(folder.name)
+            if run is None:
+                run = AskedRun(folder)
+                run.open(settings, identity)
+                self._runs[folder.name] = run
+        run.add(trace)
+        self._is_over(question)
         question.trace = trace
         with self._lock:
+            self._remember(trace, folder / "traces.jsonl")
             question.state = "answered" if trace.error is None else "failed"
         if trace.error is not None:
-            question.problem = _problem_of_failure(trace.error)
+            status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(
+                trace.error.type, 400
+            )
+            question.problem = Problem(status, trace.error.message, code=trace.error.type)
         question.log.close()
 
+    def _remember(self, trace: Trace, file: Path) -> None:
+        summary = summary_of(trace)
+        self._stored[trace.question_id] = StoredQuestion(trace.question_id, summary["time"], summary, file)
+
+    def _is_over(self, question: AskedQuestion) -> None:
+        """It has its answer, or was stopped or failed for a reason of its own."""
+        (self._asked / question.id).unlink(missing_ok=True)
+
     def _end_stopped(self, question: AskedQuestion) -> None:
-        problem = Problem(499, question.why_stopped, code="stopped")
-        self._end(question, "stopped", problem)
+        self._end(question, "stopped", Problem(499, question.why_stopped, code="stopped"))
 
     def _end(self, question: AskedQuestion, state: State, problem: Problem) -> None:
         question.problem = problem
@@ -240,7 +330,7 @@ class Questions:
             question.state = state
             is_ending = self._is_ending
         if not is_ending:
-            self.answers.end(question.id)
+            self._is_over(question)
         kind = "Cancelled" if state == "stopped" else "Error"
         self._emit(question, error_event(Failure(kind, str(problem))))
         question.log.close()
@@ -250,8 +340,3 @@ class Questions:
         ended = [id for id, each in self._pending.items() if each.log.is_closed]
         for id in ended[: max(0, len(ended) - _KEPT_UNANSWERED)]:
             del self._pending[id]
-
-
-def _problem_of_failure(error: Failure) -> Problem:
-    status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(error.type, 400)
-    return Problem(status, error.message, code=error.type)

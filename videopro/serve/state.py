@@ -1,39 +1,102 @@
-"""What the routes of a server share: its parts, who calls, and which film a client means."""
+"""What the routes of a server share: its parts, its counters, who calls, and which film a client means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
 from pathlib import Path
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from fastapi import Request
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from videopro.backbones import find_video
-from videopro.errors import Cancellation
-from videopro.serve.answering import Answerer
+from videopro.serve.answering import Answerer, Indexing
+from videopro.serve.events import Event
 from videopro.serve.films import FOLDER_PREFIX, ID_PREFIX, Film, FilmStore
-from videopro.serve.indexing import Indexing
-from videopro.serve.limits import ServeLimits
+from videopro.serve.guards import ServeLimits
 from videopro.serve.line import FairLine
-from videopro.serve.metrics import Metrics
 from videopro.serve.problems import Problem
-from videopro.serve.questions import Questions
+from videopro.serve.questions import AskedQuestion, Questions
 from videopro.storage import printable
 
-_AT_ONCE = CapacityLimiter(16)
+_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_STEPS = ("reply", "call", "step", "execution")
+_LAST = ("answer", "error")
 
 
-@dataclass(frozen=True)
+class Metrics:
+    """The counters of one server. Thread-safe."""
+
+    def __init__(self, line: FairLine, films: FilmStore) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._questions = Counter(
+            "videopro_questions", "Questions that ended", ["outcome"], registry=registry
+        )
+        self._first = Histogram(
+            *("videopro_first_step_seconds", "From a question to its first step"),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._total = Histogram(
+            *("videopro_answer_seconds", "From a question to its answer"), buckets=_SECONDS, registry=registry
+        )
+        self._tokens = Counter("videopro_tokens", "Tokens of models", ["kind"], registry=registry)
+        self._frames = Counter("videopro_frames", "Decoded frames", registry=registry)
+        self._requests = Counter(
+            "videopro_requests", "Requests by route and status", ["route", "status"], registry=registry
+        )
+        for name, about, value in (
+            ("videopro_questions_running", "Questions being answered", lambda: line.running),
+            ("videopro_questions_waiting", "Questions in line", lambda: line.waiting),
+            ("videopro_films_bytes", "Size of the uploaded films", lambda: films.size),
+        ):
+            Gauge(name, about, registry=registry).set_function(value)
+
+    def request(self, route: str, status: int) -> None:
+        """Count a request."""
+        self._requests.labels(route, str(status)).inc()
+
+    def event(self, question: AskedQuestion, event: Event) -> None:
+        """Count what an event says, before it is in the question's log."""
+        passed = time.time() - question.asked_at
+        if event["type"] in _STEPS and not any(each["type"] in _STEPS for each in question.log.all()):
+            self._first.observe(passed)
+        if event["type"] not in _LAST:
+            return
+        error, cost = event["error"], event["cost"]
+        is_stopped = error is not None and error["type"] == "Cancelled"
+        outcome = "answered" if error is None else "stopped" if is_stopped else "failed"
+        self._questions.labels(outcome).inc()
+        if error is None:
+            self._total.observe(passed)
+        self._tokens.labels("in").inc(cost["tokens_in"])
+        self._tokens.labels("out").inc(cost["tokens_out"])
+        self._frames.inc(cost["frames"])
+
+    def text(self) -> bytes:
+        """The page."""
+        return generate_latest(self._registry)
+
+
 class ServerState:
-    """The parts of one server; of a request, `state_of(request)`."""
+    """The parts of a server that keeps its films and answers in a folder; of a request,
+    `state_of(request)`."""
 
-    limits: ServeLimits
-    answerer: Answerer
-    films: FilmStore
-    line: FairLine
-    questions: Questions
-    indexing: Indexing
-    metrics: Metrics
+    def __init__(self, limits: ServeLimits, answerer: Answerer, folder: Path) -> None:
+        """Raises VideoProError, OSError."""
+        self.limits, self.answerer = limits, answerer
+        self.films = FilmStore(folder, limits.store_bytes, limits.folders)
+        self.line = FairLine(limits.at_once, limits.waiting)
+        self.metrics = Metrics(self.line, self.films)
+        self.questions = Questions(
+            folder, answerer, self.line, seconds=limits.seconds, watch=self.metrics.event
+        )
+        self.indexing = Indexing(answerer)
+
+    def stop(self) -> None:
+        """Stop what is being done: the server ends."""
+        self.questions.stop_all("stopped, because the server ends")
+        self.indexing.stop_all()
 
 
 def state_of(request: Request) -> ServerState:
@@ -48,23 +111,18 @@ def client_of(request: Request) -> str:
     return f"{request.scope.get('videopro.key', '')}@{host}"
 
 
-async def film_named(state: ServerState, name: str, cancellation: Cancellation) -> Film:
+async def film_named(state: ServerState, name: str) -> Film:
     """The film that a client means, by its id, by a path in the operator's folders, or as a video of the
-    model's own; reading it ends when it is cancelled. Raises Problem, and Cancelled."""
+    model's own. Raises Problem."""
     if name.startswith(ID_PREFIX):
         return state.films.get(name)
-
-    def find() -> Film:
-        if name.startswith(FOLDER_PREFIX):
-            return state.films.from_folder(name.removeprefix(FOLDER_PREFIX), cancellation.check)
-        own = state.answerer.own
-        if own is not None and name.startswith(f"{own.name}:"):
-            return state.films.at(find_video(Path(name)), name, cancellation.check)
-        message = (
-            f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "
-            f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
-        )
-        raise Problem(400, message, code="no_film", param="file_id")
-
-    # Reading a long film takes long: it must not take the threads of all other requests.
-    return await to_thread.run_sync(find, abandon_on_cancel=True, limiter=_AT_ONCE)
+    if name.startswith(FOLDER_PREFIX):
+        return await to_thread.run_sync(state.films.from_folder, name.removeprefix(FOLDER_PREFIX))
+    own = state.answerer.own
+    if own is not None and name.startswith(f"{own.name}:"):
+        return await to_thread.run_sync(lambda: state.films.at(find_video(Path(name)), name))
+    message = (
+        f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "
+        f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
+    )
+    raise Problem(400, message, code="no_film", param="file_id")

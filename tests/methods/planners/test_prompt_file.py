@@ -25,7 +25,7 @@ from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Question
-from videopro.report.pages.stored_prompts import StoredPrompts
+from videopro.report.pages.content import StoredPrompts
 from videopro.runs import RunFolder
 from videopro.traces import Trace, read_heads
 

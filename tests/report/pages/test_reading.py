@@ -294,7 +294,7 @@ def test_the_planners_prompt_is_one_click_away(open_page: Open, planned: Path) -
 def test_a_prompt_that_was_not_stored_says_why(open_page: Open) -> None:
     page = open_page("#/q/refined")
     said = page.locator("[data-round='1'] .no-prompt").inner_text()
-    assert said.startswith("The planner's prompt is not available: the run did not store its prompts (")
+    assert said.startswith("The planner's prompt is not available: the run did not store its prompts.")
     assert page.locator('summary:text("planner\'s prompt")').count() == 0
 
 

@@ -13,10 +13,9 @@ from tests.support import agent_traces as agents
 from tests.support.agent_steps import DURATION, look, trace
 from tests.support.view_world import NO_PROMPTS
 from videopro.question import Answer
-from videopro.report.pages.columns import layout
 from videopro.report.pages.content import page, row
-from videopro.report.pages.pictures import Picture
-from videopro.report.pages.steps import TextTable, answer_of, steps_of, tree_of
+from videopro.report.pages.steps import TextTable, answer_of, layout, steps_of, tree_of
+from videopro.report.pages.thumbnails import Picture
 from videopro.traces import Segment, Step, Trace, VideoRef
 
 VIDEO = VideoRef("nowhere.mp4", "medium_000", "", DURATION)

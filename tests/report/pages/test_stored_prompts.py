@@ -25,7 +25,7 @@ from videopro.modules import ModuleModels
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Question
-from videopro.report.pages.stored_prompts import StoredPrompts
+from videopro.report.pages.content import StoredPrompts
 from videopro.traces import Round, Trace, TraceLog, VideoRef, read_heads, read_traces, recorded_prompt
 
 PROTOCOL = Protocol(parser=ROBUST)

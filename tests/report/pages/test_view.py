@@ -26,9 +26,9 @@ from videopro.question import Answer
 from videopro.report.pages import thumbnails
 from videopro.report.pages.content import page, page_name, row, state_of
 from videopro.report.pages.listing import highlight, lines_of_calls, listing
-from videopro.report.pages.pictures import Picture, VideoPictures, spread
 from videopro.report.pages.script import assignment, read_assignment
-from videopro.report.pages.several import run_names
+from videopro.report.pages.site import run_names
+from videopro.report.pages.thumbnails import Picture, VideoPictures, spread
 from videopro.traces import Call, DecidingCalls, Execution, Reasoned
 from videopro.traces.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
 from videopro.video import Video
@@ -185,10 +185,10 @@ def test_a_page_holds_what_happened(tmp_path: Path) -> None:
     assert [frame["time"] for frame in asked["frames"]] == [2.0, 2.5, 2.75], "three of four, evenly"
     assert first["calls"][0]["intervals"] == [[4.0, 5.0]]
     crop = second["calls"][-1]["frames"][0]
-    assert crop["box"] == (0.25, 0.25, 0.75, 0.75)
+    assert crop["box"] == [0.25, 0.25, 0.75, 0.75]
     assert {crop["key"], crop["whole"]} <= {picture.key for picture in pictures}
     assert second["calls"][3]["boxes"] == [
-        {"corners": (32.0, 16.0, 96.0, 48.0), "label": "kite", "score": 0.81}
+        {"corners": [32.0, 16.0, 96.0, 48.0], "label": "kite", "score": 0.81}
     ]
     assert second["calls"][-2]["said"] == [{"start": 2.0, "end": 3.0, "text": "See the kite fly."}]
     json.dumps(content, allow_nan=False)

@@ -14,7 +14,7 @@ from typing import Any
 from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard, ModelCardData
 
 from videopro.backbones import MODELS, folder_fingerprint, read_model_record
-from videopro.cli import is_hub_name, parse_yaml, read_yaml
+from videopro.cli import TextTable, is_hub_name, parse_yaml, read_yaml
 from videopro.commands.publishing.artefacts import (
     ADAPTER_CONFIG,
     CARD_JSON,
@@ -27,7 +27,7 @@ from videopro.commands.publishing.artefacts import (
 )
 from videopro.commands.publishing.portable import portable
 from videopro.errors import ConfigError
-from videopro.runs import RunFolder, TextTable, recorded_protocol, summary_table
+from videopro.runs import RunFolder, recorded_protocol, summary_table
 
 Card = ModelCard | DatasetCard
 

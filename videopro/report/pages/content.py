@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from videopro.benchmarks import LETTERS, NO_OPTION, JudgeGrade
 from videopro.executor import planning_text
-from videopro.report.pages.columns import layout
 from videopro.report.pages.listing import lines_of_calls, listing
-from videopro.report.pages.pictures import Picture, set_name, shown_frames, strip_times, times_of
-from videopro.report.pages.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
-from videopro.report.pages.stored_prompts import StoredPrompts
+from videopro.report.pages.steps import TextTable, layout, steps_of, tree_of
+from videopro.report.pages.thumbnails import Picture, set_name, shown_frames, strip_times, times_of
 from videopro.traces import (
     AGENT,
     REFINEMENT_KINDS,
     THOUGHTS,
-    Answer,
     Call,
     Execution,
     Round,
@@ -32,6 +28,42 @@ from videopro.traces import (
     shown_confidence,
 )
 from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
+
+_NONE_STORED = "the run did not store its prompts"
+_NO_HEAD = (
+    "its beginning is not in the run's prompts.jsonl, which was damaged or left behind when the run was "
+    "copied; what is the question's own is in the trace as JSON"
+)
+
+
+class StoredPrompts:
+    """The prompts of one run. `beginnings` collects what many of them begin with, so that the pages store it
+    once."""
+
+    def __init__(self, heads: Mapping[str, str]) -> None:
+        """`heads`: those that the run stored, by their keys."""
+        self._heads = heads
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def beginnings(self) -> list[str]:
+        """What the prompts so far begin with, by number."""
+        return list(self._numbers)
+
+    def of(self, attempt: Round) -> dict[str, Any]:
+        """The prompt of a round for its page: `head` (a number of `beginnings`, or None) and `text` after it,
+        or `missing`: why it cannot be shown. Its turns are separated by blank lines."""
+        prompt = attempt.prompt
+        if prompt is None:
+            return {"head": None, "text": "", "missing": _NONE_STORED}
+        head = prompt.head or self._heads.get(prompt.key, "")
+        if prompt.key and not head:
+            return {"head": None, "text": "", "missing": _NO_HEAD}
+        before = f"{prompt.system}\n\n" if prompt.system else ""
+        after = f"\n\n{prompt.prefill}" if prompt.prefill else ""
+        number = self._numbers.setdefault(before + head, len(self._numbers)) if before + head else None
+        return {"head": number, "text": prompt.text + after, "missing": ""}
+
 
 _LONGEST_QUESTION = 300
 _LONGEST_ANSWER = 80
@@ -74,7 +106,7 @@ def row(trace: Trace) -> dict[str, Any]:
         "unparsed_step": any(step.is_unparsed for step in trace.steps),
         "repaired": any(step.rejected and not step.is_unparsed for step in trace.steps),
     }
-    return {
+    about = {
         "id": trace.question_id,
         "page": page_name(trace.question_id),
         "question": trace.question[:_LONGEST_QUESTION],
@@ -85,19 +117,16 @@ def row(trace: Trace) -> dict[str, Any]:
         # Of an open question: its answer, and the reference if there is one.
         "words": _cut(trace.final.raw) if not trace.choices and trace.final is not None else None,
         "reference": _cut(trace.reference) if trace.reference is not None else None,
-        "confidence": _confidence(trace),
+        "confidence": shown_confidence(trace, is_open=not trace.choices),
         "mode": first.mode if first is not None else None,
         "marks": [name for name, is_so in marks.items() if is_so],
         "groups": dict(trace.groups),
-        "seconds": _short(trace.cost.seconds),
+        "seconds": trace.cost.seconds,
         "steps": len(trace.steps),
         "frames": trace.frames_seen,
     }
-
-
-def _confidence(trace: Trace) -> float | None:
-    confidence = shown_confidence(trace, is_open=not trace.choices)
-    return None if confidence is None else _short(confidence)
+    about_rounded: dict[str, Any] = _plain(about)
+    return about_rounded
 
 
 def page(
@@ -120,8 +149,8 @@ def page(
         "gold": trace.gold,
         "reference": trace.reference,
         "exact": exact_match(answer, trace.reference) if trace.reference is not None else None,
-        "f1": _short(token_f1(answer, trace.reference)) if trace.reference is not None else None,
-        "grade": asdict(grade) if grade is not None else None,
+        "f1": token_f1(answer, trace.reference) if trace.reference is not None else None,
+        "grade": grade,
         "groups": dict(trace.groups),
         "video": {
             "path": trace.video.path,
@@ -130,23 +159,21 @@ def page(
             "pictures": set_name(trace.video.path, trace.video.id),
             "strip": [{"time": picture.time, "key": picture.key} for picture in strip],
         },
-        "evidence": [[_short(time) for time in span] for span in trace.evidence],
-        "confidence": _confidence(trace),
-        "first": _answer(trace.first),
-        "final": _answer(trace.final),
+        "evidence": trace.evidence,
+        "confidence": shown_confidence(trace, is_open=not trace.choices),
+        "first": trace.first,
+        "final": trace.final,
         "official": trace.official,
         "selected": trace.selected,
         "refined": trace.refined,
-        "error": asdict(trace.error) if trace.error is not None else None,
+        "error": trace.error,
         "notes": [*trace.notes, *map(str, trace.stand_ins)],
-        "rounds": rounds,
-        "texts": texts.lines,
         "frames": trace.frames_seen,
-        "cost": cost_of(trace.cost),
-        "prepared": prepared_of(trace.prepared),
+        "cost": trace.cost,
+        "prepared": trace.prepared,
         "versions": dict(trace.versions),
     }
-    return content, pictures
+    return {**_plain(content), "rounds": rounds, "texts": texts.lines}, pictures
 
 
 def _round(
@@ -165,7 +192,12 @@ def _round(
     before = _refined_by(trace, index)
     if before is not None and not trace.rounds[before].program:
         before = None  # A reply without a program has nothing to compare with.
-    return {
+    lines_shown = []
+    if attempt.program is not None:
+        modules = frozenset(call.fn for call in calls)
+        old = None if before is None else trace.rounds[before].program
+        lines_shown = listing(attempt.program, old, modules)
+    about = {
         "kind": attempt.prompt_kind,
         "mode": attempt.mode,
         # Steps have their own prompts.
@@ -176,7 +208,6 @@ def _round(
         "notes": {name: note for name, note in attempt.notes.items() if name != THOUGHTS},
         "thoughts": attempt.notes.get(THOUGHTS, ""),
         "refines": before,
-        "listing": _listing(attempt, None if before is None else trace.rounds[before].program),
         "calls": [
             {**_call(call, max_frames, pictures), "line": line}
             for call, line in zip(calls, lines, strict=True)
@@ -185,8 +216,10 @@ def _round(
         "layout": layout(steps),
         "tree": tree_of(steps),
         "execution": _execution(attempt.execution),
-        "cost": cost_of(attempt.planning),
+        "cost": attempt.planning,
     }
+    # A listing has no numbers to round, and most of the page.
+    return {**_plain(about), "listing": [vars(line) for line in lines_shown]}
 
 
 def _refined_by(trace: Trace, index: int) -> int | None:
@@ -196,20 +229,6 @@ def _refined_by(trace: Trace, index: int) -> int | None:
         return None
     before = index - 1 if attempt.refines is None else attempt.refines
     return before if 0 <= before < index else None
-
-
-def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:
-    if attempt.program is None:
-        return []
-    modules = (
-        frozenset(call.fn for call in attempt.execution.calls)
-        if attempt.execution is not None
-        else frozenset()
-    )
-    return [
-        {"tokens": line.tokens, "number": line.number, "mark": line.mark}
-        for line in listing(attempt.program, before, modules)
-    ]
 
 
 def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
@@ -230,13 +249,13 @@ def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any
         "result": call.result,
         "answer": answer[0] if answer else None,
         "confidence": answer[1] if answer else None,
-        "boxes": [asdict(box) for box in boxes_in(call.result)],
-        "said": [asdict(line) for line in lines_in(call.result)],
+        "boxes": boxes_in(call.result),
+        "said": lines_in(call.result),
         "frames": frames,
         "looked": len(call.frames),
         "times": times_of(call.frames),
-        "intervals": [[_short(time) for time in span] for span in call.intervals],
-        "seconds": _short(call.seconds),
+        "intervals": call.intervals,
+        "seconds": call.seconds,
         "cached": call.cached,
     }
 
@@ -244,16 +263,18 @@ def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any
 def _execution(execution: Execution | None) -> dict[str, Any] | None:
     if execution is None:
         return None
+    # The answer that counts for an open question.
+    words = _cut(execution.answer.raw) if execution.status == "ok" else None
     return {
         "status": execution.status,
-        "answer": execution.answer.letter or _written_answer(execution),
-        "confidence": _short(execution.answer.confidence),
+        "answer": execution.answer.letter or words,
+        "confidence": execution.answer.confidence,
         "claim": execution.claim,
         "reasoned": _reasoned(execution),
-        "letters": _letters(execution.answer.letters),
+        "letters": execution.answer.letters,
         "raw": execution.answer.raw,
-        "error": asdict(execution.error) if execution.error is not None else None,
-        "cost": cost_of(execution.cost),
+        "error": execution.error,
+        "cost": execution.cost,
     }
 
 
@@ -275,32 +296,19 @@ def _reasoned(execution: Execution) -> str:
     return f"Decided by {', '.join(decided)}; {combined} ({reasoned.replays} replays)."
 
 
-def _written_answer(execution: Execution) -> str | None:
-    """The answer in words that counts for an open question, for the outcome of its round."""
-    return _cut(execution.answer.raw) if execution.status == "ok" else None
-
-
 def _cut(text: str) -> str:
     """The beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_ANSWER else f"{line[: _LONGEST_ANSWER - 1]}…"
 
 
-def _answer(answer: Answer | None) -> dict[str, Any] | None:
-    if answer is None:
-        return None
-    return {
-        "letter": answer.letter,
-        "confidence": _short(answer.confidence),
-        "letters": _letters(answer.letters),
-        "raw": answer.raw,
-    }
-
-
-def _letters(letters: Mapping[str, float]) -> dict[str, float]:
-    return {letter: _short(share) for letter, share in letters.items()}
-
-
-def _short(number: float) -> float:
-    """Round a number for display, to keep the files of thousands of questions small."""
-    return round(number, 4)
+def _plain(value: Any) -> Any:
+    """Content as plain JSON; numbers are rounded, to keep the files of thousands of questions small."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    content = value if isinstance(value, Mapping) else vars(value)
+    return {name: _plain(each) for name, each in content.items()}

@@ -22,34 +22,18 @@ from urllib.parse import quote
 from videopro.benchmarks import JudgeGrade, Protocol
 from videopro.cli import read_yaml
 from videopro.errors import ConfigError
-from videopro.report.pages.content import page, page_name, row
-from videopro.report.pages.pictures import VideoPictures
+from videopro.report.pages.content import StoredPrompts, page, page_name, row
 from videopro.report.pages.script import assignment
-from videopro.report.pages.stored_prompts import StoredPrompts
-from videopro.report.pages.thumbnails import SIDE, make_sheets
+from videopro.report.pages.thumbnails import SIDE, VideoPictures, make_sheets
 from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
 from videopro.storage import write_atomically
 from videopro.traces import Trace, read_heads
 
-ASSETS = (
-    "index.html",
-    "style.css",
-    "theme.js",
-    "view.js",
-    "legend.js",
-    "list.js",
-    "filters.js",
-    "question.js",
-    "program.js",
-    "lightbox.js",
-    "player.js",
-    "steps.js",
-    "source.js",
-    "reply.js",
-    "strip.js",
-    "tree.js",
-    "costs.js",
-)
+_FOLDER = files("videopro.report.pages").joinpath("assets")
+_OF_SEVERAL = ("runs.html", "runs.js")
+"""Of the page that lists runs."""
+# index.html first: a later command recognizes the folder by it.
+ASSETS = ("index.html", *sorted({file.name for file in _FOLDER.iterdir()} - {"index.html", *_OF_SEVERAL}))
 # Marks `index.html` as written by the viewer: such a folder may be overwritten.
 _MARK = '<meta name="generator" content="videopro.report.pages">'
 
@@ -128,7 +112,7 @@ def read_asset(name: str) -> str | None:
 
 @cache
 def _asset(name: str) -> str:
-    return files("videopro.report.pages").joinpath("assets", name).read_text(encoding="utf-8")
+    return _FOLDER.joinpath(name).read_text(encoding="utf-8")
 
 
 def check_output(output: Path) -> None:
@@ -152,7 +136,6 @@ def _write_questions(
     on_progress: Callable[[int, int], None],
 ) -> Collection[VideoPictures]:
     """Write the viewer's files and a page for each question; what is returned are the pictures they show."""
-    # index.html first: a later command recognizes the folder by it.
     output.mkdir(parents=True, exist_ok=True)
     write_assets(output, {name: name for name in ASSETS})
     pages, sources = output / "data" / "questions", output / "data" / "traces"
@@ -227,3 +210,51 @@ def make_pictures(
             errors.append(sheets.error)
         on_progress(done, len(site.videos))
     return errors
+
+
+# Seen from the pages of a run.
+OVERVIEW = "../../index.html"
+
+
+def run_names(runs: Sequence[Path]) -> list[str]:
+    """A different name for each run: its path below the folder that holds them all, as one word."""
+    paths = [run.resolve() for run in runs]
+    common = Path(os.path.commonpath(paths))
+    names: list[str] = []
+    for path in paths:
+        name = "-".join(path.relative_to(common).parts)
+        candidates = [name, *(f"{name}-{number}" for number in range(2, len(names) + 2))]
+        names.append(next(free for free in candidates if free not in names))
+    return names
+
+
+def start_overview(output: Path) -> None:
+    """Begin the folder of several runs. Raises ConfigError if it contains other files or is not writable."""
+    check_output(output)
+    with writing_to(output):
+        output.mkdir(parents=True, exist_ok=True)
+        names = ("style.css", "theme.js", "view.js", "runs.js")
+        write_assets(output, {"index.html": "runs.html", **{name: name for name in names}})
+
+
+def write_overview(output: Path, sites: Sequence[Site]) -> Path:
+    """Write the list of the runs, whose pages lie below `output`. Returns the page to open. Raises
+    ConfigError if it cannot be written."""
+    rows: list[dict[str, Any]] = []
+    for site in sites:
+        numbers = site.about["numbers"]
+        rows.append(
+            {
+                "page": site.index.relative_to(output).as_posix(),
+                "name": site.path.name,
+                "run": site.about["run"],
+                "accuracy": numbers["accuracy"],
+                "questions": numbers["questions"],
+                "videos": numbers["videos"],
+                "unanswered": sum(numbers["errors"].values()),
+            }
+        )
+    with writing_to(output):
+        (output / "data").mkdir(exist_ok=True)
+        write_atomically(output / "data" / "runs.js", assignment("runs", "", rows))
+    return output / "index.html"

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from videopro.report.pages.pictures import Picture, shown_frames, times_of
-from videopro.traces import Cost, Preparation, Segment, Step
+from videopro.report.pages.thumbnails import Picture, shown_frames, times_of
+from videopro.traces import Step
 
 # Keys under which a reply gives its answer.
 _ANSWERS = ("letter", "answer", "final_answer")
@@ -60,39 +61,14 @@ def steps_of(
             "is_constrained": step.is_constrained,
             "is_reused": step.is_reused,
             "result": texts.add(step.result),
-            "segments": [_segment(segment) for segment in step.segments],
+            "segments": step.segments,
             "frames": shown_frames(step.frames, max_frames, pictures),
             "looked": len(step.frames),
             "times": times_of(step.frames),
-            "cost": cost_of(step.cost),
+            "cost": step.cost,
         }
         for step in steps
     ]
-
-
-def prepared_of(prepared: Sequence[Preparation]) -> list[dict[str, Any]]:
-    """What was made for many questions, and what it cost."""
-    return [
-        {
-            "kind": preparation.kind,
-            "key": preparation.key,
-            "is_known": preparation.is_known,
-            "cost": cost_of(preparation.cost),
-        }
-        for preparation in prepared
-    ]
-
-
-def cost_of(cost: Cost) -> dict[str, Any]:
-    """A cost, rounded."""
-    return {
-        "seconds": round(cost.seconds, 4),
-        "stages": {name: round(seconds, 4) for name, seconds in cost.stages.items()},
-        "frames": round(cost.frames, 4),
-        "calls": round(cost.calls, 4),
-        "tokens_in": round(cost.tokens_in, 4),
-        "tokens_out": round(cost.tokens_out, 4),
-    }
 
 
 def answer_of(step: Step, letters: Sequence[str]) -> str | None:
@@ -136,16 +112,6 @@ def _without_calls(parsed: Mapping[str, Any]) -> dict[str, Any] | None:
     return fields or (None if parsed else {})
 
 
-def _segment(segment: Segment) -> dict[str, Any]:
-    return {
-        "start": round(segment.start, 3),
-        "end": round(segment.end, 3),
-        "name": segment.name,
-        "score": None if segment.score is None else round(segment.score, 4),
-        "text": segment.text,
-    }
-
-
 # ---- the tree of segments --------------------------------------------------------------------------------
 
 
@@ -181,3 +147,63 @@ def _depth(name: str, parents: Mapping[str, str]) -> int:
         seen.add(name)
         depth += 1
     return depth
+
+
+def layout(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """The steps in order, round by round: {"round": number, "blocks": [...]}. A block has `columns` (models;
+    none: steps below each other) and `rows` of the steps' places, None where a model took no such step."""
+    rounds = groupby(enumerate(steps), key=lambda entry: entry[1].round)
+    return [{"round": number, "blocks": _blocks(list(entries))} for number, entries in rounds]
+
+
+def _blocks(entries: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
+    columns = _columns([step for _, step in entries])
+    keyed = [(column, index, step.kind) for column, (index, step) in zip(columns, entries, strict=True)]
+    blocks = []
+    for is_shared, some in groupby(keyed, key=lambda entry: entry[0] is not None):
+        if is_shared:
+            blocks.append(_aligned([(str(column), index, kind) for column, index, kind in some]))
+        else:
+            blocks.append({"columns": [], "rows": [[index] for _, index, _ in some]})
+    return blocks
+
+
+def _columns(steps: Sequence[Step]) -> list[str | None]:
+    """The column of each step of a round: the model of those that stand side by side. A tool has the column
+    of the model that its arguments name, or else of the model that acted before, unless it was called only
+    once in the round: that serves them all."""
+    by_kind: dict[str, set[str]] = {}
+    for step in steps:
+        if step.model:
+            by_kind.setdefault(step.kind, set()).add(step.model)
+    shared = {model for models in by_kind.values() if len(models) > 1 for model in models}
+    tools = [step.kind for step in steps if not step.model]
+    columns: list[str | None] = []
+    before: str | None = None
+    for step in steps:
+        named = [value for value in step.args.values() if isinstance(value, str) and value in shared]
+        if step.model:
+            before = step.model if step.model in shared else None
+            columns.append(before)
+        elif named:
+            columns.append(named[0])
+        else:
+            columns.append(before if tools.count(step.kind) > 1 else None)
+    return columns
+
+
+def _aligned(entries: Sequence[tuple[str, int, str]]) -> dict[str, Any]:
+    """The block of these (column, place, kind): steps of the same kind share a row, and each column keeps
+    its order."""
+    columns = list(dict.fromkeys(column for column, _, _ in entries))
+    rows: list[tuple[str, dict[str, int]]] = []
+    for column, index, kind in entries:
+        above = max((row for row, (_, cells) in enumerate(rows) if column in cells), default=-1)
+        row = next((row for row in range(above + 1, len(rows)) if rows[row][0] == kind), None)
+        if row is None:
+            row = above + 1
+            rows.insert(row, (kind, {}))
+        rows[row][1][column] = index
+    # A model alone in its block is named by its steps.
+    titles = columns if len(columns) > 1 else []
+    return {"columns": titles, "rows": [[cells.get(column) for column in columns] for _, cells in rows]}

@@ -5,8 +5,7 @@ the tools; `running`: the two transports.
 """
 
 from videopro.serve.mcp.films import OfferedFilms
-from videopro.serve.mcp.running import mcp_app, run_http, run_stdio
-from videopro.serve.mcp.server import create_mcp
+from videopro.serve.mcp.server import create_mcp, mcp_app, run_http, run_stdio
 from videopro.serve.mcp.work import Calls
 
 __all__ = ["Calls", "OfferedFilms", "create_mcp", "mcp_app", "run_http", "run_stdio"]

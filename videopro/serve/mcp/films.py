@@ -12,22 +12,18 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from videopro.errors import ConfigError, VideoProError, acquired, check_cancelled
+from videopro.errors import ConfigError, VideoProError, acquired
 from videopro.modules import VideoContext
 from videopro.modules.tools import Budget, ToolModels, VideoTools, load_models
 from videopro.serve.answering import Answerer, FilmIndexes
 from videopro.serve.films import ID_PREFIX, Film, FilmStore, video_of
 from videopro.serve.mcp.work import Tell
-from videopro.serve.problems import Problem
-from videopro.serve.requests import called_by_name
-from videopro.storage import printable
+from videopro.serve.problems import called_by_name
 from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
 _KEPT_CONTEXTS = 32
-_LONGEST_NAME = 200
 _GIVEN, _DIGITS = "+", 16
 """After the id of a film: a digest of the subtitles with which it was opened."""
-_NOT_OPEN = "no film with this id is open; open it by its path"
 
 
 class OfferedFilms:
@@ -65,36 +61,19 @@ class OfferedFilms:
         return self.store.folders.films()
 
     def film(self, name: str) -> Film:
-        """The film of an id, or of a path in the folders. Raises VideoProError."""
-        printed = printable(name, _LONGEST_NAME)
-        try:
-            if name.startswith(ID_PREFIX):
-                id, given, _ = name.partition(_GIVEN)
-                film = self.store.get(id)
-                return replace(film, id=name, subtitles=self._given[name]) if given else film
-            return self.store.from_folder(self._relative(name), check_cancelled)
-        except KeyError as error:
-            raise ConfigError(f"{printed}: {_NOT_OPEN}") from error
-        except Problem as problem:
-            # Their messages speak of the routes of the HTTP server.
-            if name.startswith(ID_PREFIX) and problem.status == 404:
-                raise ConfigError(f"{printed}: {_NOT_OPEN}") from problem
-            if problem.status == 404 or problem.code == "outside_folders":
-                message = (
-                    f"{printed}: is no film in the folders of this server; open without a path lists them"
-                )
-                raise ConfigError(message) from problem
-            raise
+        """The film of an id, or of a path in the folders. Raises Problem."""
+        if name in self._given:
+            return replace(self.store.get(name.partition(_GIVEN)[0]), id=name, subtitles=self._given[name])
+        return (
+            self.store.get(name)
+            if name.startswith(ID_PREFIX)
+            else self.store.from_folder(self._relative(name))
+        )
 
     def with_subtitles(self, film: Film, path: str) -> Film:
         """The film with the subtitles in a file of the folders, under an id of its own: nobody else's film
         changes. Raises VideoProError."""
-        try:
-            file = self.store.folders.resolve(self._relative(path))
-        except Problem as problem:
-            raise ConfigError(
-                f"{printable(path, _LONGEST_NAME)}: there is no such file in the folders of this server"
-            ) from problem
+        file = self.store.folders.resolve(self._relative(path))
         # By its name first: a film in its place would be read into memory.
         if file.suffix.lower() not in SUBTITLE_ENDINGS:
             endings = ", ".join(SUBTITLE_ENDINGS)

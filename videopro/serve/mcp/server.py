@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, ImageContent, TextContent, ToolAnnotations
 from pydantic import Field
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from videopro import __version__
 from videopro.errors import ConfigError, VideoProError, current_cancellation
+from videopro.methods import EventObserver
 from videopro.modules import ModuleError
 from videopro.modules.tools import VideoTools
-from videopro.serve.limits import ServeLimits
+from videopro.serve.app import StoppableServer, address_of
+from videopro.serve.guards import Guard, ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.mcp import results
 from videopro.serve.mcp.films import OfferedFilms
 from videopro.serve.mcp.results import answered, doing_of, structured, with_evidence
-from videopro.serve.mcp.work import AtOnce, Calls, InLine, Tell, Turn, work_for
-from videopro.serve.requests import LONGEST_TEXT, AskRequest
+from videopro.serve.mcp.work import Calls, Tell, Turn, work_for
+from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.state import client_of
 
 MOST_FRAMES = 32
 _AT_ONCE = 16
-"""Short calls on threads of their own."""
+"""Short calls that are served at a time."""
 _INSTRUCTIONS = (
     "Tools about videos. Open a film first, then look, search and read in it; times are in seconds from its "
     "start, boxes are [x0, y0, x1, y1] in shares of the picture, 0 to 1."
@@ -71,7 +78,7 @@ class _Tools:
     def __init__(self, films: OfferedFilms, limits: ServeLimits, calls: Calls) -> None:
         self._films = films
         self._calls = calls
-        self._at_once = AtOnce(_AT_ONCE)
+        self._at_once = FairLine(_AT_ONCE, limits.waiting)
         self._questions = FairLine(limits.at_once, limits.waiting)
         # One film is indexed at a time: each takes the whole decoder.
         self._indexing = FairLine(1, limits.waiting)
@@ -121,7 +128,7 @@ class _Tools:
             seconds = round(time.monotonic() - started, 2) if is_new else 0.0
             return structured(results.Indexed(film=opened.id, clips=clips, seconds=seconds))
 
-        return await self._working(context, work, InLine(self._indexing, _client_of(context)))
+        return await self._working(context, work, self._turn(context, self._indexing))
 
     async def search(
         self,
@@ -272,14 +279,18 @@ class _Tools:
                     tell(doing)
 
             request = AskRequest(opened, question, tuple(choices), method or None)
-            answerer.ask(request, emit, cancellation)
+            answerer.ask(request, EventObserver(emit), cancellation)
             return answered(events)
 
-        turn = InLine(self._questions, _client_of(context), self._seconds)
-        return await self._working(context, work, turn)
+        return await self._working(context, work, self._turn(context, self._questions, self._seconds))
 
     def _tools(self, film: str, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
         return self._films.tools(self._films.film(film), tell, is_indexed=is_indexed)
+
+    def _turn(self, context: Context[Any, Any], line: FairLine, seconds: float | None = None) -> Turn:
+        """In a line, with other clients: over HTTP as with the endpoint, over stdio there is one."""
+        request = context.request_context.request
+        return Turn(line, client_of(request) if isinstance(request, Request) else "", seconds)
 
     async def _turn_to_search(self, context: Context[Any, Any], film: str) -> Turn:
         """When a film is searched: in the line of those that index, unless it is indexed."""
@@ -287,9 +298,9 @@ class _Tools:
         def is_indexed(tell: Tell) -> bool:
             return self._films.is_indexed(self._films.film(film))
 
-        if await work_for(context, self._calls, self._at_once, is_indexed):
-            return self._at_once
-        return InLine(self._indexing, _client_of(context))
+        short = self._turn(context, self._at_once)
+        is_short = await work_for(context, self._calls, short, is_indexed)
+        return short if is_short else self._turn(context, self._indexing)
 
     async def _working(
         self,
@@ -297,19 +308,14 @@ class _Tools:
         work: Callable[[Tell], CallToolResult],
         turn: Turn | Awaitable[Turn] | None = None,
     ) -> CallToolResult:
-        """The result of `work`, or what was wrong; `turn` None: at once."""
+        """The result of `work`, or what was wrong; `turn` None: among the short calls."""
         try:
             chosen = await turn if isinstance(turn, Awaitable) else turn
-            return await work_for(context, self._calls, chosen or self._at_once, work)
+            chosen = chosen or self._turn(context, self._at_once)
+            return await work_for(context, self._calls, chosen, work)
         except VideoProError as error:
             # For the client's model to read, which can mend most of them.
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
-
-
-def _client_of(context: Context[Any, Any]) -> str:
-    """Who takes turns with others: over HTTP as with the endpoint, over stdio there is one."""
-    request = context.request_context.request
-    return client_of(request) if isinstance(request, Request) else ""
 
 
 def _call_whole(tools: VideoTools, name: str, **arguments: Any) -> dict[str, Any]:
@@ -356,3 +362,43 @@ def _frames_of(
     if box is not None:
         frames = [_call(tools, "crop", frame=frame, box=box)["id"] for frame in frames]
     return frames
+
+
+PATH = "/mcp"
+
+
+def run_stdio(server: MCPServer[Any]) -> None:
+    """Serve the process at the other end of stdin and stdout until it goes. Meanwhile the SDK leads stdout
+    to stderr, so that what a library or a child prints is no message of the protocol."""
+    _quiet()
+    anyio.run(server.run_stdio_async)
+
+
+def mcp_app(server: MCPServer[Any], limits: ServeLimits) -> ASGIApp:
+    """The server as an application at `PATH`, behind the same guard as the endpoint: keys, hosts, sites."""
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        # The guard does it, with the operator's names, and limits bodies.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return Guard(app, limits, lambda route, status: None)
+
+
+def run_http(
+    server: MCPServer[Any],
+    limits: ServeLimits,
+    calls: Calls,
+    sock: socket.socket,
+    say: Callable[[str], None],
+) -> None:
+    """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` is told
+    the address."""
+    _quiet()
+    StoppableServer(mcp_app(server, limits), lambda: say(address_of(sock) + PATH), calls.stop_all).run([sock])
+
+
+def _quiet() -> None:
+    """Keep what libraries log for their own developers from stderr: the SDK shows all that reaches the root
+    logger, whatever level it has there."""
+    for handler in logging.getLogger().handlers:
+        handler.setLevel(logging.WARNING)

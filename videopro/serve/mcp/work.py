@@ -1,8 +1,4 @@
-"""A long call of a client: it works on a thread, its progress is told, and its end stops the work.
-
-Calls that take long wait in a fair line (`InLine`), as questions over HTTP do; a call that waits takes no
-thread, so that short ones (`AtOnce`) are served meanwhile.
-"""
+"""A call of a client: it works on a thread in its turn, its progress is told, and its end stops the work."""
 
 from __future__ import annotations
 
@@ -11,11 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
-import anyio
-from anyio import to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from starlette.requests import Request
@@ -48,58 +42,13 @@ class _Told:
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    value: Any = None
-    error: BaseException | None = None
-
-
-class Turn(Protocol):
-    """When a call is worked on, and on which thread."""
-
-    async def run(self, job: Callable[[], _Outcome], on_place: Callable[[int], None]) -> _Outcome:
-        """What `job` returns. Cancelled while it waits, it never runs. Raises Problem if too many wait."""
-
-
-class AtOnce:
-    """At once, on one of a few threads."""
-
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-        self._limiter: anyio.CapacityLimiter | None = None
-
-    async def run(self, job: Callable[[], _Outcome], on_place: Callable[[int], None]) -> _Outcome:
-        if self._limiter is None:  # It belongs to the loop that first uses it.
-            self._limiter = anyio.CapacityLimiter(self._threads)
-        return await to_thread.run_sync(job, abandon_on_cancel=True, limiter=self._limiter)
-
-
-@dataclass(frozen=True)
-class InLine:
-    """In turn with other clients."""
+class Turn:
+    """When a call is worked on: in turn with those of other clients in a line."""
 
     line: FairLine
-    client: str
+    client: str = ""
     seconds: float | None = None
     """Time limit of the work once it has begun; None: none."""
-
-    async def run(self, job: Callable[[], _Outcome], on_place: Callable[[int], None]) -> _Outcome:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[_Outcome] = loop.create_future()
-
-        def finish(outcome: _Outcome) -> None:
-            if not done.done():
-                done.set_result(outcome)
-
-        def start() -> None:
-            outcome = job()
-            with suppress(RuntimeError):  # The server has ended, and its loop is closed.
-                loop.call_soon_threadsafe(finish, outcome)
-
-        ticket = self.line.enter(self.client, start, on_place)
-        try:
-            return await done
-        finally:
-            self.line.leave(ticket)
 
 
 class Calls:
@@ -109,14 +58,22 @@ class Calls:
         self._open: set[Cancellation] = set()
 
     @contextmanager
-    def one(self) -> Iterator[Cancellation]:
-        """A call."""
+    def one(self, context: Context[Any, Any]) -> Iterator[Cancellation]:
+        """A call, which is cancelled when its client hangs up."""
         cancellation = Cancellation()
+        # A client of 2025 says nothing when it goes, and the protocol lets it come back for the result; here
+        # none is kept for it.
+        request = context.request_context.request
+        hang_up = request.scope.get(HANG_UP) if isinstance(request, Request) else None
+        # Cancelled at once where the client has gone already, as between the two parts of a search.
+        remove = None if hang_up is None else hang_up.on_cancel(cancellation.cancel)
         self._open.add(cancellation)
         try:
             yield cancellation
         finally:
             self._open.discard(cancellation)
+            if remove is not None:
+                remove()
 
     def stop_all(self) -> None:
         """Stop all of them: the server ends."""
@@ -126,102 +83,91 @@ class Calls:
 
 async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: Callable[[Tell], T]) -> T:
     """The result of `work`, which runs on a thread when its turn comes; its place is told until then. If the
-    client cancels the call or goes, the work is cancelled and not waited for. Raises what the work raised."""
-    with calls.one() as cancellation:
-        # A client of 2025 says nothing when it goes, and the protocol lets it come back for the result; here
-        # none is kept for it.
-        request = context.request_context.request
-        hang_up = request.scope.get(HANG_UP) if isinstance(request, Request) else None
-        # Stopped at once where the client has gone already, as between the two parts of a search.
-        remove = None if hang_up is None else hang_up.on_cancel(cancellation.cancel)
-        try:
-            return await _work_for(context, cancellation, turn, work)
-        finally:
-            if remove is not None:
-                remove()
-
-
-async def _work_for(
-    context: Context[Any, Any], cancellation: Cancellation, turn: Turn, work: Callable[[Tell], T]
-) -> T:
+    client cancels the call or goes, the work is cancelled and not waited for. Raises what the work raised,
+    and Problem if too many wait."""
     loop = asyncio.get_running_loop()
-    sender, receiver = anyio.create_memory_object_stream[_Told](_MOST_REPORTS)
-    seconds = turn.seconds if isinstance(turn, InLine) else None
+    told: asyncio.Queue[_Told | None] = asyncio.Queue(_MOST_REPORTS)
+    result: asyncio.Future[T] = loop.create_future()
     is_late = threading.Event()
 
-    def send(told: _Told) -> None:
-        try:
-            sender.send_nowait(told)
-        except (anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return
+    def soon(function: Callable[..., object], *arguments: Any) -> None:
+        # From whatever thread: those that methods start know no loop.
+        with suppress(RuntimeError):  # The server has ended, and its loop is closed.
+            loop.call_soon_threadsafe(function, *arguments)
 
-    def tell(doing: str, done: float | None = None, total: float | None = None) -> None:
-        cancellation.check()
-        # From whatever thread: those that methods start are no workers of anyio.
-        loop.call_soon_threadsafe(send, _Told(doing, done, total))
+    def send(report: _Told) -> None:
+        with suppress(asyncio.QueueFull):
+            told.put_nowait(report)
 
-    def on_place(place: int) -> None:
-        loop.call_soon_threadsafe(send, _Told(f"waiting, place {place} in line", rise=_PLACE))
+    def settle(set_result: Callable[[Any], None], value: Any) -> None:
+        if not result.done():
+            set_result(value)
 
-    def stop_late() -> None:
-        is_late.set()
-        cancellation.cancel()
+    with calls.one(context) as cancellation:
 
-    def job() -> _Outcome:
-        limit = None
-        if seconds is not None:
-            limit = threading.Timer(seconds, stop_late)
+        def tell(doing: str, done: float | None = None, total: float | None = None) -> None:
+            cancellation.check()
+            soon(send, _Told(doing, done, total))
+
+        def stop_late() -> None:
+            is_late.set()
+            cancellation.cancel()
+
+        def job() -> None:
+            limit = threading.Timer(turn.seconds or 0, stop_late)
             limit.daemon = True
-            limit.start()
-        try:
-            with cancellable(cancellation):
-                cancellation.check()
-                return _Outcome(work(tell))
-        except (Exception, Cancelled) as error:
-            return _Outcome(error=error)
-        finally:
-            if limit is not None:
+            if turn.seconds is not None:
+                limit.start()
+            try:
+                with cancellable(cancellation):
+                    cancellation.check()
+                    outcome = partial(settle, result.set_result, work(tell))
+            except Cancelled:
+                return  # Told by the cancellation.
+            except Exception as error:
+                outcome = partial(settle, result.set_exception, error)
+            finally:
                 limit.cancel()
+            soon(outcome)
 
-    outcome = _Outcome()
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_tell_client, context, receiver)
-            with anyio.CancelScope() as waiting:
-                remove = cancellation.on_cancel(lambda: loop.call_soon_threadsafe(waiting.cancel))
-                outcome = _Outcome(error=Cancelled())
-                try:
-                    outcome = await turn.run(job, on_place)
-                except Exception as error:
-                    # Of the line, which is full: not to be wrapped in a group of exceptions.
-                    outcome = _Outcome(error=error)
-                finally:
-                    remove()
-            # Nothing is told to a client that has gone, which would never take it.
-            if cancellation.is_cancelled:
-                group.cancel_scope.cancel()
-            sender.close()
-    except BaseException:
-        # The client has cancelled the call, or nothing more can be told to it.
-        cancellation.cancel()
-        raise
-    if isinstance(outcome.error, Cancelled):
-        if is_late.is_set():
-            raise ConfigError(f"stopped after the limit of {seconds:g} s a call")
-        raise ToolError("stopped")
-    if outcome.error is not None:
-        raise outcome.error
-    result: T = outcome.value
-    return result
+        def stop() -> None:
+            error: Exception = ToolError("stopped")
+            if is_late.is_set():
+                error = ConfigError(f"stopped after the limit of {turn.seconds:g} s a call")
+            soon(settle, result.set_exception, error)
+
+        teller = loop.create_task(_tell_client(context, told))
+        remove = cancellation.on_cancel(stop)
+        ticket = None
+        try:
+            ticket = turn.line.enter(
+                turn.client,
+                job,
+                lambda place: soon(send, _Told(f"waiting, place {place} in line", rise=_PLACE)),
+            )
+            try:
+                return await result
+            finally:
+                # What was told comes before the result; but a client that has gone would never take it.
+                if not cancellation.is_cancelled and not result.cancelled():
+                    told.put_nowait(None)
+                    await teller
+        except asyncio.CancelledError:
+            cancellation.cancel()
+            raise
+        finally:
+            remove()
+            teller.cancel()
+            if ticket is not None:
+                turn.line.leave(ticket)
 
 
-async def _tell_client(context: Context[Any, Any], receiver: MemoryObjectReceiveStream[_Told]) -> None:
+async def _tell_client(context: Context[Any, Any], told: asyncio.Queue[_Told | None]) -> None:
     last: float | None = None
-    async with receiver:
-        async for told in receiver:
-            uncounted = 0.0 if last is None else last + told.rise
-            progress = uncounted if told.done is None else told.done
-            # The protocol wants it to rise.
-            if last is None or progress > last:
-                await context.report_progress(progress, told.total, told.doing)
-                last = progress
+    while (report := await told.get()) is not None:
+        uncounted = 0.0 if last is None else last + report.rise
+        progress = uncounted if report.done is None else report.done
+        # The protocol wants it to rise.
+        if last is None or progress > last:
+            await context.report_progress(progress, report.total, report.doing)
+            last = progress
