@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from videopro.benchmarks import Item
+from videopro.cli import TextTable
 from videopro.data_synthesis.datasets import RowLimits
 from videopro.data_synthesis.questions import Filters, Side
 from videopro.data_synthesis.rates import ASSUMED, SIDES, Rates, rates_of
@@ -297,12 +297,8 @@ def show_plan(plan: Mapping[str, Any], source: str) -> None:
         (f"what is left of {source}", FILTER_HEADS, filter_rows(plan["filters"])),
         ("what to expect", PLAN_HEADS, plan_rows(plan)),
     ):
-        grid = Table(title=title, title_justify="left")
-        for position, head in enumerate(heads):
-            grid.add_column(head, justify="right" if heads is FILTER_HEADS and position else "left")
-        for row in rows:
-            grid.add_row(*row)
-        console.print(grid)
+        lefts = frozenset(() if heads is FILTER_HEADS else heads)
+        console.print(TextTable(title, heads, tuple(rows), lefts=lefts))
     if "assumed" in plan["rests on"].values():
         print(
             "assumed: rates that were not measured on your model, teacher and source. Ask a hundred "

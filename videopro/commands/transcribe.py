@@ -22,9 +22,8 @@ from typing import Literal
 
 import pysubs2
 from rich.console import Console
-from rich.table import Table
 
-from videopro.cli import CommandLine, Counter, cache_root, check_needs, exit_status, setting
+from videopro.cli import CommandLine, Counter, TextTable, cache_root, check_needs, exit_status, setting
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.commands.video_files import VIDEOS_HELP, Unprepared, named_videos
 from videopro.engine import Walk, shard
@@ -316,24 +315,19 @@ class Outcome:
 def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
     """Print the videos, if they are few, and their sums; then what was left out, damaged, written, or failed.
     `with_subtitles`: the videos that were left out, because their subtitles are listed."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("video", overflow="fold")
-    for name in ("", "language"):
-        table.add_column(name)
-    for name in ("sound, min", "took, s", "lines"):
-        table.add_column(name, justify="right")
-    for each in outcomes if len(outcomes) <= _MOST_ROWS else ():
-        table.add_row(each.path.name, each.kind, each.language, *_figures([each]))
-    table.add_row(
-        f"{len(outcomes)} video{'s' if len(outcomes) != 1 else ''}",
-        ", ".join(f"{count} {kind}" for kind, count in Tally(each.kind for each in outcomes).items()),
-        ", ".join(
-            f"{language}: {count}"
-            for language, count in Tally(each.language for each in outcomes if each.language).most_common()
-        ),
-        *_figures(outcomes),
+    few = outcomes if len(outcomes) <= _MOST_ROWS else ()
+    rows = [(each.path.name, each.kind, each.language, *_figures([each])) for each in few]
+    kinds, spoken = Tally(each.kind for each in outcomes), Tally(each.language for each in outcomes)
+    rows.append(
+        (
+            f"{len(outcomes)} video{'s' if len(outcomes) != 1 else ''}",
+            ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+            ", ".join(f"{language}: {count}" for language, count in spoken.most_common() if language),
+            *_figures(outcomes),
+        )
     )
-    Console().print(table)
+    heads = ("video", "", "language", "sound, min", "took, s", "lines")
+    Console().print(TextTable("", heads, tuple(rows), lefts=frozenset(("", "language"))))
     if with_subtitles:
         print(
             f"left out, since subtitles are listed: {with_subtitles} (--subtitles none transcribes them too)"

@@ -16,12 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console, Group
-from rich.markup import escape
-from rich.table import Table
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import BENCHMARKS, PRESETS
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, TextTable, exit_status, setting
 from videopro.commands.benchmarks.check import CheckConfig, check
 from videopro.errors import BenchmarkError
 from videopro.runs import (
@@ -40,29 +38,34 @@ _DEFAULTS = "The first split is the default. So is the protocol of its name, or 
 def listing(files: Sequence[str] = ()) -> Group:
     """The benchmarks, those of these files too, then the names that stand for several of them. Raises
     BenchmarkError for a file that describes none; a broken package is a row that says so."""
-    table = Table(title="--benchmark", caption=_DEFAULTS)
-    for name in ("name", "--split", "--protocol", "--root"):
-        table.add_column(name, overflow="fold")
+    rows = []
     for name in [*BENCHMARKS, *files]:
         try:
-            _add(table, name)
+            rows.append(_row(name))
         except BenchmarkError as error:
             if name in files:
                 raise
-            table.add_row(name, "", "", escape(str(error)))
-    presets = Table(title="several benchmarks under one name")
-    for name in ("--benchmark", "runs", "frames a call"):
-        presets.add_column(name, overflow="fold")
-    for preset, (parts, frames) in PRESETS.items():
-        names = ", ".join(f"{name} {split} ({protocol})" for name, split, protocol in parts)
-        presets.add_row(preset, names, str(frames))
-    return Group(table, presets)
+            rows.append((name, "", "", str(error)))
+    heads = ("name", "--split", "--protocol", "--root")
+    presets = [
+        (preset, ", ".join(f"{name} {split} ({protocol})" for name, split, protocol in parts), str(frames))
+        for preset, (parts, frames) in PRESETS.items()
+    ]
+    return Group(
+        TextTable("--benchmark", heads, tuple(rows), (_DEFAULTS,), lefts=frozenset(heads)),
+        TextTable(
+            "several benchmarks under one name",
+            ("--benchmark", "runs", "frames a call"),
+            tuple(presets),
+            lefts=frozenset(("runs",)),
+        ),
+    )
 
 
-def _add(table: Table, name: str) -> None:
+def _row(name: str) -> tuple[str, str, str, str]:
     benchmark = BENCHMARKS[name]
     shown = ", ".join(protocol.name for protocol in benchmark.protocols)
-    table.add_row(*map(escape, (name, ", ".join(benchmark.splits), shown, benchmark.holds)))
+    return name, ", ".join(benchmark.splits), shown, benchmark.holds
 
 
 @dataclass(frozen=True)
