@@ -6,14 +6,14 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from videopro.backbones import Backbone, BackboneConfig
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.cli import Need, build_settings
+from videopro.cli import Need, answering_settings, build_settings
 from videopro.errors import (
     QUESTION_ERRORS,
     NativeError,
@@ -131,8 +131,9 @@ class Method(ABC):
         return cls(build_settings(cls.Settings, options, f"method {cls.name}"))
 
     def identity(self) -> dict[str, Any]:
-        """What the run's key hashes of this method: its name and settings, JSON-serializable."""
-        return {"name": self.name, **asdict(self.settings)}
+        """What the run's key hashes of this method, JSON-serializable: its name, and the settings that can
+        change an answer. Override it where something else tells two runs apart."""
+        return {"name": self.name, **answering_settings(self.settings)}
 
     def adapt(self, request: RunRequest) -> Adaptation:
         """The run that this method makes of a request; its settings are the request's options. Raises

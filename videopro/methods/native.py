@@ -52,11 +52,15 @@ class NativeSettings:
 
     frames: int | None = field(
         default=None,
-        metadata=setting("frames over the whole video; unset: the backbone's budget", client="frames"),
+        metadata=setting(
+            "frames over the whole video; unset: the backbone's budget", client="frames", answers=True
+        ),
     )
     fps: float | None = field(
         default=None,
-        metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced", client="less"),
+        metadata=setting(
+            "frames per second, at most `frames` in total; unset: evenly spaced", client="less", answers=True
+        ),
     )
     subtitles: LineRule = field(
         default="none",
@@ -66,11 +70,14 @@ class NativeSettings:
             "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
             "the benchmark's protocol",
             client="any",
+            answers=True,
         ),
     )
     speech: str = field(
         default="none",
-        metadata=setting(f"{SPEECH_HELP}; with it, subtitles unset: those at the sampled frames"),
+        metadata=setting(
+            f"{SPEECH_HELP}; with it, subtitles unset: those at the sampled frames", answers=True
+        ),
     )
     reply: Literal["letter", "text"] | None = field(
         default=None,
@@ -78,13 +85,15 @@ class NativeSettings:
             "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
             "protocol",
             client="any",
+            answers=True,
         ),
     )
     reply_tokens: int | None = field(
         default=None,
         metadata=setting(
             "maximum length of a written reply in tokens, thinking included; unset: as in the benchmark's "
-            "protocol"
+            "protocol",
+            answers=True,
         ),
     )
     sampling: SampleRule | None = field(
@@ -94,10 +103,11 @@ class NativeSettings:
             "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
             "unset: as in the benchmark's protocol",
             client="any",
+            answers=True,
         ),
     )
     system: str | None = field(
-        default=None, metadata=setting("the system turn; unset: as in the benchmark's protocol")
+        default=None, metadata=setting("the system turn; unset: as in the benchmark's protocol", answers=True)
     )
 
     def __post_init__(self) -> None:

@@ -174,15 +174,9 @@ class AgentMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         identity = super().identity() | speech_identity(self.settings.speech)
-        # Neither changes an answer.
-        del identity["max_parallel"]
-        del identity["api_key_env"]
-        equipment = self.equipment()
-        for role, name in equipment.roles.items():
-            identity[role] = public_role(name)
-        if equipment.evidence:
-            identity["oracle"] = "evidence"
-        return identity
+        roles = {role: public_role(name) for role, name in self.equipment().roles.items() if role in identity}
+        oracle = {"oracle": "evidence"} if self.equipment().evidence else {}
+        return identity | roles | oracle
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer the questions, `max_parallel` of them in flight, each as soon as it is ready."""

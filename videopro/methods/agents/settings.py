@@ -26,42 +26,57 @@ ROLE_HELP = (
 class AgentSettings:
     """Settings of every agent. Its papers' hyper-parameters are in the settings of each method."""
 
-    preset: Literal["paper", "equal"] = field(default="paper", metadata=setting(PRESET_HELP))
+    preset: Literal["paper", "equal"] = field(default="paper", metadata=setting(PRESET_HELP, answers=True))
     temperature: float = field(
-        default=0.0, metadata=setting("sampling temperature of replies; 0: greedy", client="any")
+        default=0.0,
+        metadata=setting("sampling temperature of replies; 0: greedy", client="any", answers=True),
     )
-    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a reply", client="less"))
+    max_new_tokens: int = field(
+        default=1024, metadata=setting("maximum tokens of a reply", client="less", answers=True)
+    )
     constrain: bool = field(
         default=True,
-        metadata=setting("constrain structured replies to their schema if the server supports it"),
+        metadata=setting(
+            "constrain structured replies to their schema if the server supports it", answers=True
+        ),
     )
     subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=setting("subtitles: those the benchmark lists, or none", client="any")
+        default="listed",
+        metadata=setting("subtitles: those the benchmark lists, or none", client="any", answers=True),
     )
-    speech: str = field(default="none", metadata=setting(SPEECH_HELP))
+    speech: str = field(default="none", metadata=setting(SPEECH_HELP, answers=True))
     max_frames: int | None = field(
-        default=None, metadata=setting("frames that a question may look at; unset: no limit", client="less")
+        default=None,
+        metadata=setting("frames that a question may look at; unset: no limit", client="less", answers=True),
     )
     max_tokens: int | None = field(
-        default=None, metadata=setting("tokens that a question may use; unset: no limit", client="less")
+        default=None,
+        metadata=setting("tokens that a question may use; unset: no limit", client="less", answers=True),
     )
     max_steps: int | None = field(
-        default=None, metadata=setting("steps that a question may take; unset: no limit", client="less")
+        default=None,
+        metadata=setting("steps that a question may take; unset: no limit", client="less", answers=True),
     )
     max_seconds: float | None = field(
-        default=None, metadata=setting("seconds that a question may take; unset: no limit", client="less")
+        default=None,
+        metadata=setting("seconds that a question may take; unset: no limit", client="less", answers=True),
     )
     fallback: FallbackRule = field(
         default="none",
         metadata=setting(
-            "fallback if the agent gives no answer: none, or native (ask the model directly)", client="any"
+            "fallback if the agent gives no answer: none, or native (ask the model directly)",
+            client="any",
+            answers=True,
         ),
     )
-    max_parallel: int = field(default=8, metadata=setting("maximum questions of a video in flight"))
+    max_parallel: int = field(
+        default=8, metadata=setting("maximum questions of a video in flight", answers=False)
+    )
     api_key_env: str | None = field(
         default=None,
         metadata=setting(
-            "variable with the API key of api: and server: roles; unset: OPENAI_API_KEY, for OpenAI only"
+            "variable with the API key of api: and server: roles; unset: OPENAI_API_KEY, for OpenAI only",
+            answers=False,
         ),
     )
 

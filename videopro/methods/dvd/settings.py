@@ -17,47 +17,64 @@ class DvdSettings(AgentSettings):
     """Settings of Deep Video Discovery. With preset "equal", `inspect_frames` and `browse_frames` are the
     number of frames that the VQA model takes."""
 
-    llm: str = field(default="self", metadata=setting(f"reasons and calls tools: {ROLE_HELP}"))
-    captioner: str = field(default="self", metadata=setting(f"captions the clips: {ROLE_HELP}"))
-    vqa: str = field(default="self", metadata=setting(f"answers about frames, for the tools: {ROLE_HELP}"))
-    clip_seconds: float = field(default=5.0, metadata=setting("seconds of a clip (public code: 10)"))
+    llm: str = field(default="self", metadata=setting(f"reasons and calls tools: {ROLE_HELP}", answers=True))
+    captioner: str = field(default="self", metadata=setting(f"captions the clips: {ROLE_HELP}", answers=True))
+    vqa: str = field(
+        default="self", metadata=setting(f"answers about frames, for the tools: {ROLE_HELP}", answers=True)
+    )
+    clip_seconds: float = field(
+        default=5.0, metadata=setting("seconds of a clip (public code: 10)", answers=True)
+    )
     fps: float = field(
-        default=2.0, metadata=setting("frames per second of the database and of inspections", client="less")
+        default=2.0,
+        metadata=setting("frames per second of the database and of inspections", client="less", answers=True),
     )
     registry: Literal["progressive", "parallel", "none"] = field(
         default="progressive",
         metadata=setting(
             "subject registry: progressive (each clip is shown the registry so far), parallel (clips in "
-            "parallel, merged by one request, as in the public code), or none (plain captions in a sentence)"
+            "parallel, merged by one request, as in the public code), or none (plain captions in a sentence)",
+            answers=True,
         ),
     )
     segmentation: Literal["uniform", "transcript"] = field(
         default="uniform",
-        metadata=setting("clip boundaries: uniform, or moved to the nearest pause between subtitle lines"),
+        metadata=setting(
+            "clip boundaries: uniform, or moved to the nearest pause between subtitle lines", answers=True
+        ),
     )
     text_encoder: str = field(
         default="auto",
-        metadata=setting("encoder of captions for clip_search: a sentence-transformers name; none: BM25"),
+        metadata=setting(
+            "encoder of captions for clip_search: a sentence-transformers name; none: BM25", answers=True
+        ),
     )
     tools: tuple[str, ...] = field(
-        default=SEARCH_TOOLS, metadata=setting(f"tools besides answer: {', '.join(SEARCH_TOOLS)} (Table 5)")
+        default=SEARCH_TOOLS,
+        metadata=setting(f"tools besides answer: {', '.join(SEARCH_TOOLS)} (Table 5)", answers=True),
     )
     tool_calls: Literal["auto", "text"] = field(
         default="auto",
-        metadata=setting("auto: the server's tool calls if it supports them; text: JSON in the reply"),
+        metadata=setting(
+            "auto: the server's tool calls if it supports them; text: JSON in the reply", answers=True
+        ),
     )
     top_k: int = field(
-        default=16, metadata=setting("clips that clip_search returns, unless the model says", client="less")
+        default=16,
+        metadata=setting(
+            "clips that clip_search returns, unless the model says", client="less", answers=True
+        ),
     )
     resolution: Literal["model", "720p"] = field(
         default="model",
         metadata=setting(
             "size of the frames: model (that of each model), or 720p (the paper's: up to 1280 x 720 pixels, "
-            "for every role)"
+            "for every role)",
+            answers=True,
         ),
     )
     max_tool_steps: int = field(
-        default=15, metadata=setting("N: steps before a forced answer", client="less")
+        default=15, metadata=setting("N: steps before a forced answer", client="less", answers=True)
     )
 
     def __post_init__(self) -> None:

@@ -40,16 +40,11 @@ class LvAgentMethod(AgentMethod):
         return Equipment(roles, seeing=next(iter(roles)), encoders={"encoder": self.settings.encoder})
 
     def identity(self) -> dict[str, Any]:
-        identity = super().identity()
-        # The roles are their own names, and the team is what its file says.
-        roles = self.equipment().roles
-        identity = {key: value for key, value in identity.items() if key not in {"team", *roles}}
+        # The team is what its file says, wherever that lies.
+        identity = super().identity() | {"agents": list(self.equipment().roles)}
+        del identity["team"]
         chosen = self._team.selection
-        return {
-            **identity,
-            "agents": list(roles),
-            **({} if chosen is None else {"selection": chosen.key}),
-        }
+        return identity if chosen is None else {**identity, "selection": chosen.key}
 
     def prepare(self, scene: Scene) -> Prepared:
         """Index the chunks. The index is kept on the disk, with what making it cost. Raises ConfigError for

@@ -19,26 +19,35 @@ class LvAgentSettings(AgentSettings):
     takes; a glance stays as short as it is."""
 
     agents: tuple[str, ...] = field(
-        default=(), metadata=setting(f"2 to {MOST_AGENTS} different models: {ROLE_HELP}")
+        default=(), metadata=setting(f"2 to {MOST_AGENTS} different models: {ROLE_HELP}", answers=True)
     )
     team: Path | None = field(
-        default=None, metadata=setting("team file of videopro.select_agents, instead of agents")
+        default=None, metadata=setting("team file of videopro.select_agents, instead of agents", answers=True)
     )
     frames: int = field(
-        default=16, metadata=setting("frames of the second look, for the answer", client="less")
+        default=16, metadata=setting("frames of the second look, for the answer", client="less", answers=True)
     )
-    chunks: int = field(default=6, metadata=setting("equal parts of the video for retrieval", client="less"))
+    chunks: int = field(
+        default=6, metadata=setting("equal parts of the video for retrieval", client="less", answers=True)
+    )
     threshold: float = field(
-        default=0.8, metadata=setting("cosine similarity above which a chunk is used; if none is, the best")
+        default=0.8,
+        metadata=setting("cosine similarity above which a chunk is used; if none is, the best", answers=True),
     )
     taken: Literal["above", "best"] = field(
         default="above",
-        metadata=setting("chunks that are used: above (the threshold), or best (always one: public code)"),
+        metadata=setting(
+            "chunks that are used: above (the threshold), or best (always one: public code)", answers=True
+        ),
     )
-    max_rounds: int = field(default=3, metadata=setting("maximum rounds of discussion", client="less"))
+    max_rounds: int = field(
+        default=3, metadata=setting("maximum rounds of discussion", client="less", answers=True)
+    )
     encoder: str = field(
         default="auto",
-        metadata=setting("encoder of the chunks, such as asp-clip:FOLDER (see method videopro)"),
+        metadata=setting(
+            "encoder of the chunks, such as asp-clip:FOLDER (see method videopro)", answers=True
+        ),
     )
 
     def __post_init__(self) -> None:

@@ -112,15 +112,12 @@ class BaseProgramMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         settings, facts = self.settings, super().identity()
-        # What the preset stands for is in the other settings; the others change no answer.
-        for name in ("preset", "max_parallel", "api_key_env"):
-            del facts[name]
         program, is_teacher = settings.planner_program, settings.planner.startswith("pocket-teacher")
         return facts | {
             "planner": self._recorded_planner(),
             "planner_program": None if program is None else program_digest(program),
             "teacher": teacher_of(settings.planner).identity() if is_teacher else None,
-            # The texts, and not where they were read: a run can be resumed and viewed without the file.
+            # Not where the texts were read: a run can be resumed and viewed without the file.
             "prompts": None if self._prompt_file is None else dict(self._prompt_file.texts),
             "answerer": None if settings.answerer is None else spec_identity(settings.answerer),
             "final_answer": facts.pop("final"),

@@ -54,71 +54,88 @@ class ProgramSettings(ModuleSettings):
 
     planner: str = field(
         default="self",
-        metadata=setting(PLANNER_HELP),
+        metadata=setting(PLANNER_HELP, answers=True),
     )
-    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP, client="frames"))
-    planner_pixels: int | None = None
+    planner_frames: int | None = field(
+        default=None, metadata=setting(PLANNER_FRAMES_HELP, client="frames", answers=True)
+    )
+    # What a run finds out by itself, and is no setting.
+    planner_pixels: int | None = field(default=None, metadata={"answers": True})
     """Of the frames for server:MODEL@URL."""
-    planner_weights: dict[str, str] | None = None
+    planner_weights: dict[str, str] | None = field(default=None, metadata={"answers": True})
     """What that server says of its weights."""
-    planner_program: str | None = None
+    planner_program: str | None = field(default=None, metadata={"answers": True})
     """The text of file:PROGRAM.py."""
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
         metadata=setting(
             "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
             "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
-            "record says"
+            "record says",
+            answers=True,
         ),
     )
     reference: Literal["auto", "none", "signatures", "compact", "full"] = field(
         default="auto",
         metadata=setting(
             "what prompts say of the modules that are there: none, signatures, compact (a line each), or "
-            "full; auto: as the planner was trained, and full if it was not"
+            "full; auto: as the planner was trained, and full if it was not",
+            answers=True,
         ),
     )
-    prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP))
+    prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP, answers=True))
     temperature: float | None = field(
         default=None,
         metadata=setting(
             "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper",
             client="any",
+            answers=True,
         ),
     )
-    top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling", client="any"))
+    top_p: float = field(
+        default=1.0, metadata=setting("top-p of the planner's sampling", client="any", answers=True)
+    )
     max_new_tokens: int = field(
-        default=1024, metadata=setting("maximum tokens of a planner's reply", client="less")
+        default=1024, metadata=setting("maximum tokens of a planner's reply", client="less", answers=True)
     )
     api_key_env: str | None = field(
         default=None,
         metadata=setting(
             "variable with the key of the planner's or answerer's server; unset: OPENAI_API_KEY, for OpenAI "
-            "only"
+            "only",
+            answers=False,
         ),
     )
     subtitles: Literal["listed", "none"] = field(
         default="listed",
-        metadata=setting("subtitles for the modules: those the benchmark lists, or none", client="any"),
+        metadata=setting(
+            "subtitles for the modules: those the benchmark lists, or none", client="any", answers=True
+        ),
     )
-    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP))
+    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP, answers=True))
     answer_adapter: Literal["off", "on"] = field(
         default="off",
-        metadata=setting("on: modules answer with the planner's adapter on (a merged planner: itself)"),
+        metadata=setting(
+            "on: modules answer with the planner's adapter on (a merged planner: itself)", answers=True
+        ),
     )
-    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP, client="any"))
-    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP, client="any"))
-    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP, client="any"))
+    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP, client="any", answers=True))
+    fallback: FallbackRule = field(
+        default="none", metadata=setting(FALLBACK_HELP, client="any", answers=True)
+    )
+    reasoned_confidence: ReasonedRule = field(
+        default=REASONED, metadata=setting(REASONED_HELP, client="any", answers=True)
+    )
     without: tuple[str, ...] = field(
         default=(),
-        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
+        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)", answers=True),
     )
     module_seconds: float = field(
         default=DEFAULT_LIMITS.module_seconds,
-        metadata=setting("seconds that the module calls of one program may take in all"),
+        metadata=setting("seconds that the module calls of one program may take in all", answers=True),
     )
     max_parallel: int = field(
-        default=8, metadata=setting("maximum questions of a video that run in parallel")
+        default=8, metadata=setting("maximum questions of a video that run in parallel", answers=False)
     )
 
     def __post_init__(self) -> None:
@@ -203,19 +220,22 @@ class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
     tau: float = field(
-        default=0.75, metadata=setting("refine answers with a confidence below this", client="less")
+        default=0.75,
+        metadata=setting("refine answers with a confidence below this", client="less", answers=True),
     )
     max_rounds: int = field(
-        default=1, metadata=setting("maximum number of refinements per question", client="less")
+        default=1, metadata=setting("maximum number of refinements per question", client="less", answers=True)
     )
     refine_below: float | None = field(
-        default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
+        default=None,
+        metadata=setting("store refinements up to this confidence, for other tau; unset: tau", answers=True),
     )
     refinement_shows: RefinementShows = field(
         default="program",
         metadata=setting(
             "what the prompt for refining a low-confidence answer shows: program, result (program and "
-            "result), or log (program, result and log)"
+            "result), or log (program, result and log)",
+            answers=True,
         ),
     )
 

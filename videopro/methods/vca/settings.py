@@ -19,41 +19,50 @@ LONG_VIDEO = 1800.0
 class VcaSettings(AgentSettings):
     """Settings of VCA. With preset "equal", `buffer` is the number of frames that the backbone takes."""
 
-    llm: str = field(default="self", metadata=setting(f"explores and scores: {ROLE_HELP}"))
+    llm: str = field(default="self", metadata=setting(f"explores and scores: {ROLE_HELP}", answers=True))
     borders: int = field(
-        default=6, metadata=setting("N: frames that split a segment into N + 1", client="less")
+        default=6, metadata=setting("N: frames that split a segment into N + 1", client="less", answers=True)
     )
     buffer: int | None = field(
         default=None,
         metadata=setting(
-            f"frames in the memory buffer; unset: {SHORT_BUFFER}, and {LONG_BUFFER} from half an hour on"
+            f"frames in the memory buffer; unset: {SHORT_BUFFER}, and {LONG_BUFFER} from half an hour on",
+            answers=True,
         ),
     )
     reward: Literal["model", "none", "image", "evidence"] = field(
         default="model",
         metadata=setting(
             "who scores segments: model, none, image (similarity of their end frames to the question, "
-            "Table 5), or evidence (the annotated intervals: an oracle, Table 6)"
+            "Table 5), or evidence (the annotated intervals: an oracle, Table 6)",
+            answers=True,
         ),
     )
     tree_search: bool = field(
-        default=True, metadata=setting("explore segments; off: choose moments directly (Table 3)")
+        default=True,
+        metadata=setting("explore segments; off: choose moments directly (Table 3)", answers=True),
     )
     encoder: str = field(
-        default="auto", metadata=setting("encoder of reward=image: as for the modules (see method videopro)")
+        default="auto",
+        metadata=setting("encoder of reward=image: as for the modules (see method videopro)", answers=True),
     )
     max_rounds: int = field(
         default=16,
         metadata=setting(
-            "rounds of exploration before a forced answer (the paper has no limit)", client="less"
+            "rounds of exploration before a forced answer (the paper has no limit)",
+            client="less",
+            answers=True,
         ),
     )
     temperature: float = field(
-        default=0.5, metadata=setting("sampling temperature of replies; 0: greedy", client="any")
+        default=0.5,
+        metadata=setting("sampling temperature of replies; 0: greedy", client="any", answers=True),
     )
     subtitles: Literal["none", "listed"] = field(
         default="none",
-        metadata=setting("subtitle lines at the shown frames: listed, or none (the paper)", client="any"),
+        metadata=setting(
+            "subtitle lines at the shown frames: listed, or none (the paper)", client="any", answers=True
+        ),
     )
 
     def __post_init__(self) -> None:

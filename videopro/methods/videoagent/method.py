@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from videopro.methods.agents import (
     AgentMethod,
@@ -54,14 +53,6 @@ class VideoAgentMethod(AgentMethod):
             return Equipment({LLM: settings.llm}, seeing=LLM, encoders=encoders)
         roles = {LLM: settings.llm, CAPTIONER: settings.captioner}
         return Equipment(roles, seeing=CAPTIONER, encoders=encoders)
-
-    def identity(self) -> dict[str, Any]:
-        identity = super().identity()
-        if self.settings.captions == "none":
-            del identity[CAPTIONER]
-        if self.settings.selection == "uniform":
-            del identity["encoder"]
-        return identity
 
     def prepare(self, scene: Scene) -> Prepared:
         index, preparations = self._index(scene)
