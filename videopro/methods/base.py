@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from videopro.backbones import Backbone, BackboneConfig
 from videopro.backbones.wrappers import Meter, MeteredBackbone
@@ -22,11 +22,29 @@ from videopro.errors import (
     as_unexpected,
     is_machines,
 )
-from videopro.methods.observer import Observer
 from videopro.methods.requests import RunRequest
 from videopro.modules import OPTIONS_FLAG, Spoken
-from videopro.traces import Cost, Result, failed_result
+from videopro.traces import Call, Cost, Execution, Result, Round, Step, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
+
+
+class Observer(Protocol):
+    """Notified in order; events of questions that run in parallel are interleaved."""
+
+    def on_wait(self, doing: str) -> None:
+        """Something begins that takes long and shows nothing itself, such as "planning"."""
+
+    def on_reply(self, round: Round) -> None:
+        """The planner replied; its program has not run yet."""
+
+    def on_call(self, call: Call) -> None:
+        """A module call returned or failed."""
+
+    def on_execution(self, execution: Execution) -> None:
+        """The program ended."""
+
+    def on_step(self, step: Step) -> None:
+        """An agent took a step."""
 
 
 class MethodContext:

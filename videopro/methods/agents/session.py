@@ -20,7 +20,7 @@ from videopro.methods.agents.budget import Budget, spread
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
 from videopro.methods.agents.replies import UnparsedReply, parse_reply, plain
 from videopro.methods.agents.settings import AgentSettings
-from videopro.methods.observer import Observer
+from videopro.methods.base import Observer
 from videopro.methods.program import derive_seed
 from videopro.modules.calls import frame_refs
 from videopro.question import Answer, Question

@@ -19,7 +19,7 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import Limits, Outcome, Program, ZygoteGone, calling_line, run, use_frames
-from videopro.methods.observer import Observer
+from videopro.methods.base import Observer
 from videopro.methods.program.deciding import REASONED, OtherVideos, reasoned_confidence
 from videopro.methods.program.guarding import CallGuard, MachineFailed, ask_natively
 from videopro.modules import ModelError, ModuleLibrary, VideoContext

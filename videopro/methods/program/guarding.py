@@ -23,7 +23,7 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import BudgetExceeded
-from videopro.methods.observer import Observer
+from videopro.methods.base import Observer
 from videopro.modules import CallError, ModuleError, ModuleLibrary
 from videopro.question import Question
 

@@ -22,7 +22,7 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import Limits, Program
-from videopro.methods.observer import Observer
+from videopro.methods.base import Observer
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program.deciding import REASONED
 from videopro.methods.program.execution import answer_natively, execute, run_parallel
