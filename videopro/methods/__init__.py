@@ -5,6 +5,8 @@ from __future__ import annotations
 from videopro.methods.base import Adaptation as Adaptation
 from videopro.methods.base import Method as Method
 from videopro.methods.base import MethodContext as MethodContext
+from videopro.methods.base import Questions as Questions
+from videopro.methods.base import RunRequest as RunRequest
 from videopro.methods.base import answer_each as answer_each
 from videopro.methods.events import EventObserver as EventObserver
 from videopro.methods.events import error_event as error_event
@@ -25,8 +27,6 @@ from videopro.methods.registry import METHODS as METHODS
 from videopro.methods.registry import create as create
 from videopro.methods.registry import method_class as method_class
 from videopro.methods.registry import takes as takes
-from videopro.methods.requests import Questions as Questions
-from videopro.methods.requests import RunRequest as RunRequest
 from videopro.methods.tracing import make_trace as make_trace
 from videopro.methods.tracing import other_file as other_file
 from videopro.methods.tracing import video_ref as video_ref

@@ -13,8 +13,7 @@ from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Samp
 from videopro.benchmarks import AnswerPrompt, Item
 from videopro.cli import setting
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
-from videopro.methods.requests import RunRequest
+from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, one_by_one
 from videopro.methods.shown_lines import LineRule, lines_after, lines_before, shown_lines
 from videopro.modules import (
     SPEECH_HELP,

@@ -11,9 +11,8 @@ from typing import Any
 from videopro.backbones import Backbone, BackboneConfig, load_backbone, model_needs, read_spec
 from videopro.cli import Need, is_setting
 from videopro.errors import ConfigError
-from videopro.methods.base import Method
+from videopro.methods.base import Method, RunRequest
 from videopro.methods.registry import method_class
-from videopro.methods.requests import RunRequest
 from videopro.modules import check_scope
 
 

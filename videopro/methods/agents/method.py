@@ -26,9 +26,8 @@ from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read
 from videopro.methods.agents.models import AgentModel
 from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
-from videopro.methods.base import Adaptation, Method, MethodContext
+from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest
 from videopro.methods.program import error_of_look
-from videopro.methods.requests import RunRequest
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,

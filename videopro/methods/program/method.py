@@ -27,7 +27,7 @@ from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_back
 from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, acquired, unexpected_as
-from videopro.methods.base import Adaptation, Method, MethodContext
+from videopro.methods.base import Adaptation, Method, MethodContext, Questions, RunRequest
 from videopro.methods.planners import (
     Planner,
     PromptFile,
@@ -46,7 +46,6 @@ from videopro.methods.program.adapting import adapted_backbone
 from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
 from videopro.methods.program.settings import ProgramSettings, VideoProSettings
-from videopro.methods.requests import Questions, RunRequest
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (
