@@ -15,8 +15,7 @@ from videopro.backbones import Sampling
 from videopro.backbones.server import api_config
 from videopro.errors import BackboneError
 from videopro.methods.agents import ToolCall, ToolsRefused, Turn
-from videopro.methods.agents.api import ApiModel
-from videopro.methods.agents.models import Tool
+from videopro.methods.agents.models import ApiModel, Tool
 
 SAMPLING = Sampling(50, 0.5, seed=7)
 CALLED = {

@@ -11,8 +11,7 @@ from videopro.backbones import Backbone, BackboneConfig, load_backbone, read_spe
 from videopro.backbones.server import ServerBackbone, api_config
 from videopro.backbones.wrappers import share_backbone
 from videopro.errors import ConfigError, acquired
-from videopro.methods.agents.api import ApiModel, ServedModel
-from videopro.methods.agents.models import AgentModel, BackboneModel
+from videopro.methods.agents.models import AgentModel, ApiModel, BackboneModel, ServedModel
 
 SELF = "self"
 
