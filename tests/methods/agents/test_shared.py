@@ -29,7 +29,7 @@ from videopro.methods.agents import (
     UnparsedReply,
     parse_reply,
 )
-from videopro.methods.agents.loading import public_role, read_role
+from videopro.methods.agents.models import public_role, read_role
 from videopro.question import Answer, Question
 from videopro.traces import FALLBACK, Segment, SharedClock, Trace
 from videopro.video import Video, uniform_times

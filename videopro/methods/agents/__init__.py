@@ -8,9 +8,6 @@ from videopro.methods.agents.budget import Budget as Budget
 from videopro.methods.agents.budget import BudgetLimits as BudgetLimits
 from videopro.methods.agents.budget import BudgetSpent as BudgetSpent
 from videopro.methods.agents.budget import spread as spread
-from videopro.methods.agents.loading import ModelLoader as ModelLoader
-from videopro.methods.agents.loading import public_role as public_role
-from videopro.methods.agents.loading import split_role as split_role
 from videopro.methods.agents.method import AgentMethod as AgentMethod
 from videopro.methods.agents.method import AgentRun as AgentRun
 from videopro.methods.agents.method import Conclusion as Conclusion
@@ -19,11 +16,14 @@ from videopro.methods.agents.method import Prepared as Prepared
 from videopro.methods.agents.method import Scene as Scene
 from videopro.methods.agents.models import AgentModel as AgentModel
 from videopro.methods.agents.models import BackboneModel as BackboneModel
+from videopro.methods.agents.models import ModelLoader as ModelLoader
 from videopro.methods.agents.models import ModelReply as ModelReply
 from videopro.methods.agents.models import Tool as Tool
 from videopro.methods.agents.models import ToolCall as ToolCall
 from videopro.methods.agents.models import ToolsRefused as ToolsRefused
 from videopro.methods.agents.models import Turn as Turn
+from videopro.methods.agents.models import public_role as public_role
+from videopro.methods.agents.models import split_role as split_role
 from videopro.methods.agents.replies import UnparsedReply as UnparsedReply
 from videopro.methods.agents.replies import answer_type as answer_type
 from videopro.methods.agents.replies import number_type as number_type

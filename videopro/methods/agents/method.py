@@ -22,8 +22,7 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.methods.agents.budget import BudgetSpent
-from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
-from videopro.methods.agents.models import AgentModel
+from videopro.methods.agents.models import SELF, AgentModel, ModelLoader, public_role, read_role
 from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest
