@@ -4,10 +4,6 @@ An agent is a folder beside this one: its settings, prompts and schemas, and an 
 paper's algorithm.
 """
 
-from videopro.methods.agents.budget import Budget as Budget
-from videopro.methods.agents.budget import BudgetLimits as BudgetLimits
-from videopro.methods.agents.budget import BudgetSpent as BudgetSpent
-from videopro.methods.agents.budget import spread as spread
 from videopro.methods.agents.method import AgentMethod as AgentMethod
 from videopro.methods.agents.method import AgentRun as AgentRun
 from videopro.methods.agents.method import Conclusion as Conclusion
@@ -33,3 +29,7 @@ from videopro.methods.agents.session import Session as Session
 from videopro.methods.agents.settings import PRESET_HELP as PRESET_HELP
 from videopro.methods.agents.settings import ROLE_HELP as ROLE_HELP
 from videopro.methods.agents.settings import AgentSettings as AgentSettings
+from videopro.methods.agents.settings import Budget as Budget
+from videopro.methods.agents.settings import BudgetLimits as BudgetLimits
+from videopro.methods.agents.settings import BudgetSpent as BudgetSpent
+from videopro.methods.agents.settings import spread as spread

@@ -21,10 +21,9 @@ from videopro.errors import (
     carrying_cancellation,
     unexpected_as,
 )
-from videopro.methods.agents.budget import BudgetSpent
 from videopro.methods.agents.models import SELF, AgentModel, ModelLoader, public_role, read_role
 from videopro.methods.agents.session import Session
-from videopro.methods.agents.settings import AgentSettings
+from videopro.methods.agents.settings import AgentSettings, BudgetSpent
 from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest
 from videopro.methods.program import error_of_look
 from videopro.modules import (

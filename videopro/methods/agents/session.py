@@ -16,10 +16,9 @@ from pydantic import BaseModel
 
 from videopro.backbones import Sampling, stored_thoughts
 from videopro.backbones.wrappers import Meter
-from videopro.methods.agents.budget import Budget, spread
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
 from videopro.methods.agents.replies import UnparsedReply, parse_reply, plain
-from videopro.methods.agents.settings import AgentSettings
+from videopro.methods.agents.settings import AgentSettings, Budget, spread
 from videopro.methods.base import Observer
 from videopro.methods.program import derive_seed
 from videopro.modules.calls import frame_refs
