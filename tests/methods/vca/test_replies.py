@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from videopro.methods.agents import UnparsedReply, parse_reply
-from videopro.methods.agents.replies import plain
+from videopro.methods.agents.session import plain
 from videopro.methods.vca.replies import action_of, scores_of
 from videopro.question import Question
 

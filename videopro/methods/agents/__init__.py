@@ -20,12 +20,12 @@ from videopro.methods.agents.models import ToolsRefused as ToolsRefused
 from videopro.methods.agents.models import Turn as Turn
 from videopro.methods.agents.models import public_role as public_role
 from videopro.methods.agents.models import split_role as split_role
-from videopro.methods.agents.replies import UnparsedReply as UnparsedReply
-from videopro.methods.agents.replies import answer_type as answer_type
-from videopro.methods.agents.replies import number_type as number_type
-from videopro.methods.agents.replies import parse_reply as parse_reply
 from videopro.methods.agents.session import Reply as Reply
 from videopro.methods.agents.session import Session as Session
+from videopro.methods.agents.session import UnparsedReply as UnparsedReply
+from videopro.methods.agents.session import answer_type as answer_type
+from videopro.methods.agents.session import number_type as number_type
+from videopro.methods.agents.session import parse_reply as parse_reply
 from videopro.methods.agents.settings import PRESET_HELP as PRESET_HELP
 from videopro.methods.agents.settings import ROLE_HELP as ROLE_HELP
 from videopro.methods.agents.settings import AgentSettings as AgentSettings
