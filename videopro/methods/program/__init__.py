@@ -8,9 +8,9 @@ from videopro.methods.program.deciding import OtherVideos as OtherVideos
 from videopro.methods.program.execution import INPUTS as INPUTS
 from videopro.methods.program.execution import NO_PROGRAM as NO_PROGRAM
 from videopro.methods.program.execution import answer_natively as answer_natively
+from videopro.methods.program.execution import error_of_look as error_of_look
 from videopro.methods.program.execution import execute as execute
 from videopro.methods.program.execution import run_parallel as run_parallel
-from videopro.methods.program.guarding import error_of_look as error_of_look
 from videopro.methods.program.needs import program_needs as program_needs
 from videopro.methods.program.reasoner import Reasoner as Reasoner
 from videopro.methods.program.reasoner import ReasoningSettings as ReasoningSettings
