@@ -1,6 +1,6 @@
 """Episodes of two turns: which first replies are refined, and with which prompt.
 
-Trigger and prompts are those of inference (`videopro.methods.program.refinement`, section 3.5): a program
+Trigger and prompts are those of inference (`videopro.methods.program.rounds`, section 3.5): a program
 that failed, gave no answer, or gave one below tau is refined once. Only a plan begins an episode: the other
 kinds of prompts are refinements themselves, and inference refines once.
 """

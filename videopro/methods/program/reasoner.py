@@ -26,8 +26,14 @@ from videopro.methods.base import Observer
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program.deciding import REASONED
 from videopro.methods.program.execution import answer_natively, execute, run_parallel
-from videopro.methods.program.refinement import RefinementShows, build_refinement
-from videopro.methods.program.rounds import cost_of_rounds, native_round, prompt_seed, round_from_reply
+from videopro.methods.program.rounds import (
+    RefinementShows,
+    build_refinement,
+    cost_of_rounds,
+    native_round,
+    prompt_seed,
+    round_from_reply,
+)
 from videopro.modules import VideoContext, available_modules, reference_text
 from videopro.question import Question, prompts
 from videopro.traces import (

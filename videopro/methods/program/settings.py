@@ -19,7 +19,7 @@ from videopro.methods.planners import (
 )
 from videopro.methods.program.deciding import REASONED, REASONED_HELP
 from videopro.methods.program.reasoner import ReasoningSettings
-from videopro.methods.program.refinement import RefinementShows
+from videopro.methods.program.rounds import RefinementShows
 from videopro.modules import ModuleSettings
 from videopro.modules.calls import REMOVABLE
 from videopro.traces import AnswerRule, FallbackRule, FinalRule, ReasonedRule
