@@ -1,7 +1,6 @@
 """Adaptive program reasoning with self-refinement (sections 3.4 and 3.5), running one program, and the
 methods made of them."""
 
-from videopro.methods.program.adapting import paper_backbone as paper_backbone
 from videopro.methods.program.deciding import REASONED as REASONED
 from videopro.methods.program.deciding import REASONED_HELP as REASONED_HELP
 from videopro.methods.program.deciding import OtherVideos as OtherVideos
@@ -25,3 +24,4 @@ from videopro.methods.program.rounds import refinement_kind as refinement_kind
 from videopro.methods.program.rounds import refinement_prompt as refinement_prompt
 from videopro.methods.program.rounds import round_from_reply as round_from_reply
 from videopro.methods.program.rounds import shown_answer as shown_answer
+from videopro.methods.program.settings import paper_backbone as paper_backbone

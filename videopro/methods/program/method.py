@@ -42,10 +42,9 @@ from videopro.methods.planners import (
     spec_identity,
     teacher_of,
 )
-from videopro.methods.program.adapting import adapted_backbone
 from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
-from videopro.methods.program.settings import ProgramSettings, VideoProSettings
+from videopro.methods.program.settings import ProgramSettings, VideoProSettings, adapted_backbone
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (

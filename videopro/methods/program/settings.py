@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
-from videopro.backbones import Sampling, check_key_name
+from videopro.backbones import SHIPPED_PLANNER, Sampling, check_key_name
 from videopro.cli import did_you_mean, setting
 from videopro.errors import ConfigError
 from videopro.executor import DEFAULT_LIMITS, Limits
@@ -20,7 +21,7 @@ from videopro.methods.planners import (
 from videopro.methods.program.deciding import REASONED, REASONED_HELP
 from videopro.methods.program.reasoner import ReasoningSettings
 from videopro.methods.program.rounds import RefinementShows
-from videopro.modules import ModuleSettings
+from videopro.modules import PAPER_FRAMES, ModuleSettings, paper_notes
 from videopro.modules.calls import REMOVABLE
 from videopro.traces import AnswerRule, FallbackRule, FinalRule, ReasonedRule
 
@@ -268,3 +269,31 @@ class VideoProSettings(ProgramSettings):
             max_parallel=self.max_parallel,
             reasoned=self.reasoned_confidence,
         )
+
+
+_SHIPPED_PLANNER = (
+    f"planner: the shipped adapter {SHIPPED_PLANNER} (the pocket model itself cannot write programs; "
+    "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
+)
+
+
+def adapted_backbone(
+    settings: ProgramSettings, model: str, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings of the backbone, with the frames of a preset, and with the shipped planner if the pocket
+    model would have to write programs by itself, which it was never taught (`adapter=null` keeps it as it
+    is); and what to tell the user."""
+    backbone, notes = paper_backbone(settings, given)
+    if settings.planner == "self" and "adapter" not in given and model == "pocket":
+        return {**backbone, "adapter": SHIPPED_PLANNER}, (*notes, _SHIPPED_PLANNER)
+    return backbone, notes
+
+
+def paper_backbone(
+    settings: ModuleSettings, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings of the backbone that answers inside programs, with the frames of the preset "paper" if it
+    is chosen; and what to tell the user of that preset."""
+    if settings.preset != "paper":
+        return dict(given), ()
+    return {"frames": PAPER_FRAMES, **given}, tuple(paper_notes(asdict(settings)))
