@@ -10,7 +10,6 @@ from videopro.methods.program.execution import answer_natively as answer_nativel
 from videopro.methods.program.execution import error_of_look as error_of_look
 from videopro.methods.program.execution import execute as execute
 from videopro.methods.program.execution import run_parallel as run_parallel
-from videopro.methods.program.needs import program_needs as program_needs
 from videopro.methods.program.reasoner import Reasoner as Reasoner
 from videopro.methods.program.reasoner import ReasoningSettings as ReasoningSettings
 from videopro.methods.program.reasoner import ReasoningTask as ReasoningTask
@@ -25,3 +24,4 @@ from videopro.methods.program.rounds import refinement_prompt as refinement_prom
 from videopro.methods.program.rounds import round_from_reply as round_from_reply
 from videopro.methods.program.rounds import shown_answer as shown_answer
 from videopro.methods.program.settings import paper_backbone as paper_backbone
+from videopro.methods.program.settings import program_needs as program_needs

@@ -42,9 +42,13 @@ from videopro.methods.planners import (
     spec_identity,
     teacher_of,
 )
-from videopro.methods.program.needs import program_needs
 from videopro.methods.program.reasoner import Reasoner, ReasoningTask
-from videopro.methods.program.settings import ProgramSettings, VideoProSettings, adapted_backbone
+from videopro.methods.program.settings import (
+    ProgramSettings,
+    VideoProSettings,
+    adapted_backbone,
+    program_needs,
+)
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (

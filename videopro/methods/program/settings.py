@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from videopro.backbones import SHIPPED_PLANNER, Sampling, check_key_name
-from videopro.cli import did_you_mean, setting
+from videopro.backbones import (
+    SHIPPED_PLANNER,
+    BackboneConfig,
+    Sampling,
+    check_key_name,
+    model_needs,
+    read_spec,
+)
+from videopro.cli import Need, did_you_mean, setting
 from videopro.errors import ConfigError
-from videopro.executor import DEFAULT_LIMITS, Limits
+from videopro.executor import DEFAULT_LIMITS, Limits, sandbox_problem
 from videopro.methods.planners import (
     FILE,
     PAPER_TEMPERATURE,
@@ -21,7 +28,7 @@ from videopro.methods.planners import (
 from videopro.methods.program.deciding import REASONED, REASONED_HELP
 from videopro.methods.program.reasoner import ReasoningSettings
 from videopro.methods.program.rounds import RefinementShows
-from videopro.modules import PAPER_FRAMES, ModuleSettings, paper_notes
+from videopro.modules import PAPER_FRAMES, ModuleSettings, expects_pocket, module_needs, paper_notes
 from videopro.modules.calls import REMOVABLE
 from videopro.traces import AnswerRule, FallbackRule, FinalRule, ReasonedRule
 
@@ -297,3 +304,24 @@ def paper_backbone(
     if settings.preset != "paper":
         return dict(given), ()
     return {"frames": PAPER_FRAMES, **given}, tuple(paper_notes(asdict(settings)))
+
+
+def program_needs(
+    settings: ModuleSettings,
+    model: BackboneConfig,
+    *,
+    answerer: str | None = None,
+    api_key_env: str | None = None,
+    flag: str,
+) -> list[Need]:
+    """Who answers inside the programs (None: `model`, which others check), the models behind the modules, and
+    the sandbox. `api_key_env`: the variable with the key of the answerer's server; `flag`: how the command at
+    hand leaves out a module's model, as in `ModuleModels`."""
+    needs, answering = list[Need](), model
+    if answerer is not None:
+        answering = read_spec(answerer)
+        if answering.kind == "server":
+            answering = answering.but(api_key_env=api_key_env)
+        needs += model_needs(answering, "answerer")
+    needs += module_needs(settings, pocket=expects_pocket(answering), flag=flag)
+    return [*needs, Need("sandbox", problem=sandbox_problem())]
