@@ -21,7 +21,7 @@ from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
 from videopro.executor import parse_program, run
 from videopro.methods import create
 from videopro.methods.planners import PlanRequest, check_planner, load_planner, teacher_of
-from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.methods.planners.planner import BackbonePlanner
 from videopro.methods.planners.pocket_teacher.faults import FORMS, SHARES, possible_forms
 from videopro.methods.planners.pocket_teacher.programs import functions_of, program_variants
 from videopro.methods.planners.pocket_teacher.reading import parse_question

@@ -31,7 +31,7 @@ from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone
 from videopro.errors import BackboneError, ConfigError, UnexpectedError
 from videopro.methods.planners import PlanRequest
 from videopro.methods.planners import backbone as backbone_planner
-from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.methods.planners.planner import BackbonePlanner
 from videopro.methods.program import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache

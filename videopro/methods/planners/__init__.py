@@ -21,9 +21,9 @@ from videopro.errors import ConfigError
 from videopro.methods.planners.answerer import check_answerer as check_answerer
 from videopro.methods.planners.answerer import load_answerer as load_answerer
 from videopro.methods.planners.answerer import spec_identity as spec_identity
-from videopro.methods.planners.backbone import BackbonePlanner
 from videopro.methods.planners.planner import PAPER_TEMPERATURE as PAPER_TEMPERATURE
 from videopro.methods.planners.planner import PLAN_SAMPLING as PLAN_SAMPLING
+from videopro.methods.planners.planner import BackbonePlanner
 from videopro.methods.planners.planner import EmptyReply as EmptyReply
 from videopro.methods.planners.planner import Planner as Planner
 from videopro.methods.planners.planner import PlannerReply as PlannerReply

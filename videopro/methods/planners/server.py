@@ -32,9 +32,9 @@ from videopro.backbones.server import (
 )
 from videopro.errors import BackboneError, ConfigError, RunError, VideoProError, unexpected_as
 from videopro.methods.planners.answerer import spec_identity
-from videopro.methods.planners.backbone import BackbonePlanner
 from videopro.methods.planners.planner import (
     PLAN_SAMPLING,
+    BackbonePlanner,
     EmptyReply,
     Planner,
     PlannerReply,
