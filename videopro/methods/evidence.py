@@ -20,7 +20,7 @@ from videopro.traces import (
 )
 
 # A detector's result where it sees nothing: no evidence of anything.
-_NOTHING = "[]"
+_SEES_NOTHING = "[]"
 
 EvidenceKind = Literal["frames", "interval", "subtitle", "text", "box"]
 
@@ -83,7 +83,7 @@ def _of_call(call: Call, size: tuple[int, int] | None) -> Iterator[dict[str, Any
             yield _at(call.frames[0], "text", _box(call.frames[0]), read)
         elif read.strip():
             yield _piece("text", None, None, text=read)
-    elif call.frames and not boxes and call.result != _NOTHING:
+    elif call.frames and not boxes and call.result != _SEES_NOTHING:
         answer = answer_in(call.result)
         yield _frames(call.frames, answer[0] if answer is not None else call.result)
 
