@@ -9,10 +9,10 @@ from videopro.methods.base import Questions as Questions
 from videopro.methods.base import RunRequest as RunRequest
 from videopro.methods.base import answer_each as answer_each
 from videopro.methods.events import EventObserver as EventObserver
+from videopro.methods.events import EvidenceKind as EvidenceKind
 from videopro.methods.events import error_event as error_event
+from videopro.methods.events import evidence as evidence
 from videopro.methods.events import last_event as last_event
-from videopro.methods.evidence import EvidenceKind as EvidenceKind
-from videopro.methods.evidence import evidence as evidence
 from videopro.methods.favouring import favouring_answers as favouring_answers
 from videopro.methods.preparing import PreparedModels as PreparedModels
 from videopro.methods.preparing import PreparedRun as PreparedRun
