@@ -10,7 +10,7 @@ from tests.support.drawn_world import AFTER, BALL, COLOR, FACT, MOVE, asked, dra
 from videopro.backbones import GenerateRequest, Sampling, load_backbone
 from videopro.methods.agents import parse_reply
 from videopro.methods.videoagent import Timeline, descriptions_of, prediction_of
-from videopro.methods.videoagent.replies import Confidence
+from videopro.methods.videoagent.prompts import Confidence
 from videopro.pocket.drawing import Actor
 from videopro.question import Question, prompts
 from videopro.train.pocket.agents.captions import RIGHT, Caption, drawn_caption

@@ -1,11 +1,10 @@
 """VideoAgent: a language model that looks for frames until it knows enough to answer."""
 
 from videopro.methods.videoagent.method import VideoAgentMethod
-from videopro.methods.videoagent.prompts import State
+from videopro.methods.videoagent.prompts import Prediction, State, descriptions_of, prediction_of
 from videopro.methods.videoagent.prompts import predict as predict_prompt
 from videopro.methods.videoagent.prompts import reflect as reflect_prompt
 from videopro.methods.videoagent.prompts import search as search_prompt
-from videopro.methods.videoagent.replies import Prediction, descriptions_of, prediction_of
 from videopro.methods.videoagent.settings import VideoAgentSettings
 from videopro.methods.videoagent.timeline import Timeline, VideoSegment, without_neighbours
 

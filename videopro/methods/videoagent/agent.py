@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.videoagent import prompts
 from videopro.methods.videoagent.captions import CAPTIONER, Captions
-from videopro.methods.videoagent.prompts import State
-from videopro.methods.videoagent.replies import (
+from videopro.methods.videoagent.prompts import (
     Confidence,
     Description,
     Descriptions,
     Prediction,
+    State,
     descriptions_of,
     prediction_of,
 )
