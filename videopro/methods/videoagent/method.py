@@ -15,8 +15,7 @@ from videopro.methods.agents import (
     Session,
 )
 from videopro.methods.videoagent import prompts
-from videopro.methods.videoagent.agent import LLM, VideoAgentRun
-from videopro.methods.videoagent.captions import CAPTIONER, Captions
+from videopro.methods.videoagent.agent import CAPTIONER, LLM, Captions, VideoAgentRun
 from videopro.methods.videoagent.settings import VideoAgentSettings
 from videopro.modules import is_pocket
 from videopro.modules.calls import CallCache
