@@ -1,6 +1,6 @@
 """VideoAgent: a language model that looks for frames until it knows enough to answer."""
 
-from videopro.methods.videoagent.method import VideoAgentMethod
+from videopro.methods.videoagent.agent import VideoAgentMethod
 from videopro.methods.videoagent.prompts import Prediction, State, descriptions_of, prediction_of
 from videopro.methods.videoagent.prompts import predict as predict_prompt
 from videopro.methods.videoagent.prompts import reflect as reflect_prompt
