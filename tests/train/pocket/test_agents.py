@@ -14,7 +14,7 @@ from tests.support.drawn_world import AFTER, COLOR, FACT, MOVE
 from videopro.backbones import load_backbone
 from videopro.methods.agents import parse_reply
 from videopro.methods.lvagent.prompts import scores_of as points_of
-from videopro.methods.vca.replies import action_of, scores_of
+from videopro.methods.vca.prompts import action_of, scores_of
 from videopro.pocket import model_dir, world
 from videopro.pocket.script import LENGTHS
 from videopro.question import Question

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from videopro.backbones import Stills
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.vca import prompts
-from videopro.methods.vca.replies import Action, Scores, action_of, scores_of
+from videopro.methods.vca.prompts import Action, Scores, action_of, scores_of
 from videopro.methods.vca.rewards import evidence_scores
 from videopro.methods.vca.settings import VcaSettings
 from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
