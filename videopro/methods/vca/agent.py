@@ -9,13 +9,37 @@ from videopro.backbones import Stills
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.vca import prompts
 from videopro.methods.vca.prompts import Action, Scores, action_of, scores_of
-from videopro.methods.vca.rewards import evidence_scores
 from videopro.methods.vca.settings import VcaSettings
 from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
+from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer
 from videopro.question import prompts as shared_prompts
 from videopro.traces import FORCED, Segment
 from videopro.video import Frame, uniform_times
+
+
+def frame_similarity(encoder: VideoTextEncoder, text: str, frames: Sequence[Frame]) -> list[float]:
+    """The cosine similarity of each frame to a text, in percent and at least 0. An encoder of clips is shown
+    a clip that stands still."""
+    clips = [[frame] * encoder.clip_frames for frame in frames]
+    (similarities,) = encoder.score_clips([text], clips)
+    return [100.0 * max(0.0, float(similarity)) for similarity in similarities]
+
+
+def evidence_scores(
+    spans: Sequence[tuple[float, float]], evidence: Sequence[tuple[float, float]]
+) -> list[float] | None:
+    """The share (in percent) of the annotated evidence that each span (s) holds; None without evidence. An
+    instant counts as a hundredth of a second."""
+    wide = [(start, max(end, start + 0.01)) for start, end in evidence]
+    total = sum(end - start for start, end in wide)
+    if not total:
+        return None
+    return [
+        100.0 * sum(max(0.0, min(end, last) - max(start, first)) for first, last in wide) / total
+        for start, end in spans
+    ]
+
 
 LLM = "llm"
 SHORTEST = 1.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from videopro.methods.agents import AgentMethod, AgentRun, Equipment, Prepared, Scene, Session
-from videopro.methods.vca.agent import ScoreFrames, VcaRun
-from videopro.methods.vca.rewards import frame_similarity
+from videopro.methods.vca.agent import ScoreFrames, VcaRun, frame_similarity
 from videopro.methods.vca.settings import VcaSettings
 
 
