@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from videopro.backbones import Stills
-from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
+from videopro.methods.agents import AgentMethod, AgentRun, Conclusion, Equipment, Prepared, Scene, Session
 from videopro.methods.vca import prompts
 from videopro.methods.vca.prompts import Action, Scores, action_of, scores_of
 from videopro.methods.vca.settings import VcaSettings
@@ -240,3 +241,34 @@ def _scored(children: Sequence[Node], scores: Scores | None) -> Sequence[Segment
             child = next(child for child in children if child.number == number)
             child.score, child.text = score.score, score.why
     return [child.record for child in children]
+
+
+class VcaMethod(AgentMethod):
+    """VCA, sections 3.1 to 3.3: one model explores and scores."""
+
+    name = "vca"
+    Settings = VcaSettings
+    settings: VcaSettings
+    answers_open_questions = True
+
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        return Equipment(
+            {"llm": settings.llm},
+            seeing="llm",
+            encoders={"encoder": settings.encoder} if settings.reward == "image" else {},
+            evidence=settings.reward == "evidence",
+        )
+
+    def prepare(self, scene: Scene) -> Prepared:
+        if self.settings.reward != "image":
+            return Prepared()
+        encoder = self.encoder(scene, self.settings.encoder, "reward=image needs an encoder")
+        return Prepared(partial(frame_similarity, encoder))
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        if self.settings.reward == "evidence":
+            note = "" if session.evidence else ", and this question has none"
+            session.note(f"oracle: segments are scored by the annotated evidence{note}")
+        score: ScoreFrames | None = prepared.content
+        return VcaRun(session, prepared, self.settings, score)
