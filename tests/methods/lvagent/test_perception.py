@@ -13,7 +13,7 @@ from tests.support.method_world import item
 from tests.support.reason_world import colour_of
 from tests.support.scripted_model import ScriptedModel
 from videopro.methods.lvagent import agent
-from videopro.methods.lvagent.frames import randomly, times_at
+from videopro.methods.lvagent.agent import randomly, times_at
 from videopro.traces import FORCED
 from videopro.video import uniform_times
 

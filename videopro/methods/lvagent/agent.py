@@ -10,14 +10,41 @@ import numpy as np
 
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.lvagent import prompts
-from videopro.methods.lvagent.frames import has_pictures, randomly
 from videopro.methods.lvagent.prompts import Opinion, Scores, scores_of
 from videopro.methods.lvagent.settings import LvAgentSettings
 from videopro.methods.program import derive_seed
 from videopro.modules.search import ClipIndex
 from videopro.question import Answer
 from videopro.traces import Segment
-from videopro.video import Frame, uniform_times
+from videopro.video import Frame, Video, uniform_times
+
+
+def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
+    """`count` times drawn uniformly from the spans (s), sorted."""
+    return times_at(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
+
+
+def has_pictures(video: Video, spans: Sequence[tuple[float, float]], count: int) -> bool:
+    """Whether the spans have at least `count` pictures. Two of the times that are drawn may show the same one
+    nevertheless, which is then shown twice."""
+    return video.fps * _total(spans) >= count
+
+
+def _total(spans: Sequence[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in spans)
+
+
+def times_at(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
+    """The times at these offsets from the start of the spans put together."""
+    lengths = np.array([end - start for start, end in spans])
+    ends = np.cumsum(lengths)
+    # The end of the last span belongs to it, also after rounding.
+    indices = np.minimum(np.searchsorted(ends, offsets, side="right"), len(spans) - 1)
+    return [
+        float(spans[index][0] + offset - (ends[index] - lengths[index]))
+        for index, offset in zip(indices, offsets, strict=True)
+    ]
+
 
 GLANCE_FRAMES = 4
 KEY_WORDS = 50
