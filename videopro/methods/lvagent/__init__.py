@@ -1,8 +1,7 @@
 """LVAgent: two to four agents with different weights look at a video, answer, and discuss where they
 disagree."""
 
-from videopro.methods.lvagent.agent import PHASES, Scenery, phase_seconds
-from videopro.methods.lvagent.method import LvAgentMethod, check_weights
+from videopro.methods.lvagent.agent import PHASES, LvAgentMethod, Scenery, check_weights, phase_seconds
 from videopro.methods.lvagent.prompts import Opinion
 from videopro.methods.lvagent.prompts import answer as answer_prompt
 from videopro.methods.lvagent.prompts import history as history_prompt
