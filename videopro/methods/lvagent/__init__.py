@@ -9,9 +9,15 @@ from videopro.methods.lvagent.prompts import key_information as key_prompt
 from videopro.methods.lvagent.prompts import reason as reason_prompt
 from videopro.methods.lvagent.prompts import scores as scores_prompt
 from videopro.methods.lvagent.prompts import whole_video as whole_prompt
-from videopro.methods.lvagent.selection import Agreement, agreement, pseudo_label
 from videopro.methods.lvagent.settings import MOST_AGENTS, check_agents
-from videopro.methods.lvagent.team import LibraryMember, TeamCost, TeamFile
+from videopro.methods.lvagent.team import (
+    Agreement,
+    LibraryMember,
+    TeamCost,
+    TeamFile,
+    agreement,
+    pseudo_label,
+)
 
 __all__ = [
     "MOST_AGENTS",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,3 +84,47 @@ def read_team(path: Path) -> Team:
     cost = team.cost
     spent = Cost(cost.seconds, {}, cost.frames, cost.calls, cost.tokens_in, cost.tokens_out)
     return Team(team.agents, Preparation("selection", team.key, spent))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a library agrees with its own majority."""
+
+    labelled: int
+    """Questions with a pseudo-label."""
+    rates: Mapping[str, float]
+    """Of each agent, the share of these questions to which it gave the pseudo-label."""
+
+    def best(self, size: int) -> tuple[str, ...]:
+        """The `size` agents of the highest rates, best first; of equal rates, the one named first."""
+        ranked = sorted(self.rates, key=lambda name: -self.rates[name])
+        return tuple(ranked[:size])
+
+
+def pseudo_label(letters: Sequence[str | None]) -> str | None:
+    """The letter that at least two agents gave, and more than any other. None if there is no such letter:
+    a lone vote would only agree with itself, and of equally many nothing tells which letter is right."""
+    ranked = Counter(letter for letter in letters if letter is not None).most_common(2)
+    if not ranked or ranked[0][1] < 2 or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
+        return None
+    return ranked[0][0]
+
+
+def agreement(answers: Mapping[str, Mapping[str, str | None]]) -> Agreement:
+    """Compare each agent with the pseudo-labels. `answers`: by agent, the letter to each question, by id
+    (None: no letter), of the same questions. Raises ConfigError if no question has a pseudo-label."""
+    questions = list(next(iter(answers.values())))
+    labels = {
+        question: pseudo_label([letters[question] for letters in answers.values()]) for question in questions
+    }
+    agreed = {question: label for question, label in labels.items() if label is not None}
+    if not agreed:
+        raise ConfigError(
+            f"none of {len(questions)} questions has an answer that two agents gave, and more than gave any "
+            "other; name more agents that answer with a letter, or ask more questions"
+        )
+    rates = {
+        name: sum(letters[question] == label for question, label in agreed.items()) / len(agreed)
+        for name, letters in answers.items()
+    }
+    return Agreement(len(agreed), rates)
