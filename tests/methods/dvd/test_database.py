@@ -12,8 +12,7 @@ import pytest
 from tests.support.dvd_world import LINES, ColourWords, builder, captioner, describe
 from tests.support.scripted_model import ScriptedModel
 from videopro.errors import BackboneError
-from videopro.methods.dvd.database import Database, DatabaseBuilder
-from videopro.methods.dvd.segmentation import clip_borders
+from videopro.methods.dvd.database import Database, DatabaseBuilder, clip_borders
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.video import SubtitleLine, Subtitles
 

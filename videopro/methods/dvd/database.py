@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from videopro.errors import (
@@ -30,15 +31,40 @@ from videopro.methods.dvd import prompts
 from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
 from videopro.methods.dvd.database_file import CaptionedClip, LineCost, Lines, MergedRegistry, read_lines
 from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
-from videopro.methods.dvd.segmentation import clip_borders, spoken_in
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.methods.dvd.too_long import is_too_long
 from videopro.modules.models.encoders import TextEncoder
+from videopro.modules.search import clip_bounds
 from videopro.question import Question
 from videopro.question import prompts as shared_prompts
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation, SharedClock
 from videopro.video import Subtitles, Video, fps_times, may_stand_in, stand_ins_in
+
+
+def clip_borders(
+    duration: float, settings: DvdSettings, subtitles: Subtitles | None
+) -> list[tuple[float, float]]:
+    """(start, end) in seconds of each clip, without gaps. With segmentation "transcript", a border moves to
+    the nearest end of a subtitle line, if there is one within half a clip, so as to cut no sentence."""
+    bounds = list(clip_bounds(duration, settings.clip_seconds))
+    if settings.segmentation == "uniform" or subtitles is None:
+        return bounds
+    ends = sorted({line.end for line in subtitles.lines if 0 < line.end < duration})
+    borders = [0.0]
+    for _, border in bounds[:-1]:
+        # Within half a clip, so that two borders never swap.
+        near = [end for end in ends if abs(end - border) < settings.clip_seconds / 2]
+        borders.append(min(near, key=lambda end: abs(end - border), default=border))
+    return list(pairwise([*borders, duration]))
+
+
+def spoken_in(subtitles: Subtitles | None, start: float, end: float) -> str:
+    """What is said in a clip: the lines that begin in it, so that each line belongs to one clip."""
+    if subtitles is None:
+        return ""
+    return " ".join(line.text for line in subtitles.lines if start <= line.start < end)
+
 
 CAPTIONER = "captioner"
 _NO_ROOM = "its request is longer than the captioner takes"
