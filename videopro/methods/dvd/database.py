@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from videopro.backbones.server import RequestRefused
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
@@ -32,7 +34,6 @@ from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, e
 from videopro.methods.dvd.database_file import CaptionedClip, LineCost, Lines, MergedRegistry, read_lines
 from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.methods.dvd.too_long import is_too_long
 from videopro.modules.models.encoders import TextEncoder
 from videopro.modules.search import clip_bounds
 from videopro.question import Question
@@ -40,6 +41,20 @@ from videopro.question import prompts as shared_prompts
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation, SharedClock
 from videopro.video import Subtitles, Video, fps_times, may_stand_in, stand_ins_in
+
+# What servers (OpenAI, vLLM, SGLang, llama.cpp, TGI, Gemini) and local backbones say of a prompt that is too
+# long. There is no code that all of them send.
+_MESSAGE = re.compile(
+    r"context|too (?:long|large)|longer than|exceed|must have less than|out of memory", re.I
+)
+_STATUSES = (400, 413, 422)
+
+
+def is_too_long(error: BackboneError) -> bool:
+    """Whether a model says that a request is longer than it takes, or that it ran out of memory."""
+    if isinstance(error, RequestRefused) and error.status not in _STATUSES:
+        return False
+    return _MESSAGE.search(str(error)) is not None
 
 
 def clip_borders(
