@@ -30,8 +30,16 @@ from videopro.errors import (
 )
 from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
 from videopro.methods.dvd import prompts
-from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
-from videopro.methods.dvd.database_file import CaptionedClip, LineCost, Lines, MergedRegistry, read_lines
+from videopro.methods.dvd.database_file import (
+    CaptionedClip,
+    CaptionSearch,
+    LineCost,
+    Lines,
+    MergedRegistry,
+    embed_captions,
+    encoder_key,
+    read_lines,
+)
 from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.modules.models.encoders import TextEncoder
