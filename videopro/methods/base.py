@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import traceback
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 from videopro.backbones import Backbone, BackboneConfig, ServerSettings, load_backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
@@ -79,7 +80,7 @@ class RunRequest:
         return ServerSettings.given_in(self.backbone)
 
 
-class Observer(Protocol):
+class Observer(typing.Protocol):
     """Notified in order; events of questions that run in parallel are interleaved."""
 
     def on_wait(self, doing: str) -> None:
