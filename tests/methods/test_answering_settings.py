@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from videopro.cli import answering_settings, setting
+from videopro.cli import answering_settings, is_setting, setting
 from videopro.methods import METHODS, create
 
 # How the key names a setting whose meaning, not its text, tells runs apart.
@@ -15,11 +15,11 @@ RENAMED = {"final": "final_answer", "team": "agents"}
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_field_of_a_methods_settings_says_whether_it_changes_answers(name: str) -> None:
+def test_every_setting_of_a_method_says_whether_it_changes_answers(name: str) -> None:
     silent = [
         option.name
         for option in fields(METHODS[name].Settings)
-        if not isinstance(option.metadata.get("answers"), bool)
+        if is_setting(option) and not isinstance(option.metadata.get("answers"), bool)
     ]
     assert silent == []
 
@@ -30,7 +30,7 @@ def test_the_key_has_what_changes_answers_and_nothing_else_of_the_settings(name:
     identity = create(name, given).identity()
     for option in fields(METHODS[name].Settings):
         key = RENAMED.get(option.name, option.name)
-        assert (key in identity) == option.metadata["answers"], option.name
+        assert (key in identity) == option.metadata.get("answers", True), option.name
 
 
 def test_what_does_not_say_so_is_in_the_key() -> None:

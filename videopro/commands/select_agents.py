@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from videopro.methods.lvagent import (
     MOST_AGENTS,
     Agreement,
     LibraryMember,
-    TeamCost,
     TeamFile,
     agreement,
     check_weights,
@@ -176,13 +175,7 @@ def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> Team
         labelled=agreement_rates.labelled,
         agents=agreement_rates.best(config.size),
         library=_members(agreement_rates),
-        cost=TeamCost(
-            seconds=cost.seconds,
-            frames=cost.frames,
-            calls=cost.calls,
-            tokens_in=cost.tokens_in,
-            tokens_out=cost.tokens_out,
-        ),
+        cost=replace(cost, stages={}),
     )
 
 

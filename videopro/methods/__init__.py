@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from videopro.methods.base import FALLBACK_HELP as FALLBACK_HELP
 from videopro.methods.base import Adaptation as Adaptation
 from videopro.methods.base import Method as Method
 from videopro.methods.base import MethodContext as MethodContext
@@ -20,7 +21,6 @@ from videopro.methods.preparing import prepare as prepare
 from videopro.methods.preparing import prepare_models as prepare_models
 from videopro.methods.program.method import AdaptiveMethod as AdaptiveMethod
 from videopro.methods.program.settings import ANSWERER_HELP as ANSWERER_HELP
-from videopro.methods.program.settings import FALLBACK_HELP as FALLBACK_HELP
 from videopro.methods.program.settings import FINAL_HELP as FINAL_HELP
 from videopro.methods.registry import METHOD_OPTIONS as METHOD_OPTIONS
 from videopro.methods.registry import METHODS as METHODS

@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from videopro.backbones import Backbone, BackboneConfig, ServerSettings, load_backbone
+from videopro.backbones import Backbone, BackboneConfig, ServerSettings, check_key_name, load_backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.cli import Need, answering_settings, build_settings
+from videopro.cli import Need, answering_settings, build_settings, setting
 from videopro.errors import (
     QUESTION_ERRORS,
     ConfigError,
@@ -25,8 +25,12 @@ from videopro.errors import (
     is_machines,
 )
 from videopro.modules import OPTIONS_FLAG, Spoken
-from videopro.traces import Call, Cost, Execution, Result, Round, Step, failed_result
+from videopro.traces import Call, Cost, Execution, FallbackRule, Result, Round, Step, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
+
+FALLBACK_HELP = (
+    "fallback if a method's programs or agent give no answer: none, or native (ask the model directly)"
+)
 
 
 @dataclass(frozen=True)
@@ -235,6 +239,38 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
+class WritingSettings:
+    """The settings of every method whose models write: programs, or an agent's replies."""
+
+    max_new_tokens: int = field(
+        default=1024,
+        metadata=setting("maximum tokens of a planner's or an agent's reply", client="less", answers=True),
+    )
+    subtitles: Literal["listed", "none"] = field(
+        default="listed",
+        metadata=setting("subtitles: those the benchmark lists, or none", client="any", answers=True),
+    )
+    fallback: FallbackRule = field(
+        default="none", metadata=setting(FALLBACK_HELP, client="any", answers=True)
+    )
+    max_parallel: int = field(
+        default=8, metadata=setting("maximum questions of a video that run in parallel", answers=False)
+    )
+    api_key_env: str | None = field(
+        default=None,
+        metadata=setting(
+            "variable with the API key of the method's own servers; unset: OPENAI_API_KEY, for OpenAI only",
+            answers=False,
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_parallel < 1:
+            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
+        check_key_name(self.api_key_env)
+
+
+@dataclass(frozen=True)
 class Adaptation:
     """What a method makes of a request: the run as it will be."""
 
@@ -251,6 +287,15 @@ class Adaptation:
     needs: Callable[[BackboneConfig], Sequence[Need]] = lambda model: ()
     """What has to be on this machine besides the run's own model, which it is given. Looked up only if the
     run loads something."""
+
+
+def by_subtitles(items: Sequence[Item]) -> list[list[Item]]:
+    """The questions about one video, those together that list the same subtitles: models are shown what is
+    said for all questions that they are prepared for."""
+    groups: dict[tuple[Path | None, float], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
+    return list(groups.values())
 
 
 def one_by_one(

@@ -86,7 +86,7 @@ def test_where_none_is_above_it_the_best_one_is_shown() -> None:
 
 
 def test_the_best_one_alone_can_be_asked_for() -> None:
-    result, model = looking("a blue thing or a red one", taken="best")
+    result, model = looking("a blue thing or a red one", threshold=1.0)
     assert steps(result, "retrieve")[0].result == "1"
     assert set(colours(model, 2)) == {"red"}
 

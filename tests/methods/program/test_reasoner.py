@@ -30,7 +30,7 @@ from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, ConfigError, UnexpectedError
 from videopro.methods.planners import PlanRequest
-from videopro.methods.planners import backbone as backbone_planner
+from videopro.methods.planners import planner as backbone_planner
 from videopro.methods.planners.planner import BackbonePlanner
 from videopro.methods.program import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.modules import library as module_library

@@ -24,7 +24,6 @@ from videopro.methods.dvd import (
     Database,
     DvdRun,
     DvdSettings,
-    LineCost,
     SubjectRegistry,
     clip_borders,
     spoken_in,
@@ -32,7 +31,7 @@ from videopro.methods.dvd import (
 from videopro.pocket.questions import LETTERS, PocketQuestion, generate_questions
 from videopro.pocket.vocabulary import COLORS, MOVES, PLACES, SHAPES, TOPICS
 from videopro.question import Answer, prompts
-from videopro.traces import Preparation, Segment, Step
+from videopro.traces import Cost, Preparation, Segment, Step
 from videopro.train.pocket.agents.captions import misread
 from videopro.train.pocket.agents.views import DrawnVideo
 from videopro.train.pocket.agents.witness import Witness
@@ -114,7 +113,7 @@ def captioned(video: DrawnVideo, captions: Sequence[str]) -> Database:
             end=end,
             caption=captions[number],
             spoken=spoken_in(Subtitles(lines, "script"), start, end),
-            cost=LineCost(),
+            cost=Cost(),
         )
         for number, (start, end) in enumerate(clips_of(video))
     )

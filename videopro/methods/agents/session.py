@@ -1,16 +1,18 @@
 """One question in an agent's hands: it asks models, looks at frames, and every step is recorded and paid.
 
-    reply = session.ask("predict", "llm", prompts.predict(...), schema=Prediction, round=1)
-    if reply.parsed is None: ...        # unparsed, even after one repair
+    prediction = session.ask("predict", "llm", predict_prompt(...), schema=Prediction, round=1)
+    if prediction is None: ...        # unparsed, even after one repair
 
-A session holds the question and never its answer.
+A structured reply is a JSON object that fits a pydantic schema, perhaps with thoughts and prose around it.
+Nothing is guessed: of a reply without one, the fault is told to the model and to the trace. A session holds
+the question and never its answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
@@ -32,8 +34,266 @@ SchemaT = TypeVar("SchemaT", bound=BaseModel)
 _MISTAKES = 3
 
 
+class Session:
+    """See the module. Used by one thread; the models are shared."""
+
+    def __init__(
+        self,
+        question: Question,
+        video: Video,
+        models: Mapping[str, AgentModel],
+        settings: AgentSettings,
+        *,
+        subtitles: Subtitles | None = None,
+        seed: int = 0,
+        evidence: Sequence[tuple[float, float]] = (),
+        observer: Observer | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only.
+        `budget`: None: that of the settings."""
+        self.question = question
+        self.video = video
+        self.models = models
+        self.settings = settings
+        self.subtitles = subtitles
+        self.evidence = tuple(evidence)
+        self.budget = budget or Budget(settings.max_frames, settings.max_tokens, settings.max_steps)
+        self.steps: list[Step] = []
+        self.notes: list[str] = []
+        self.cost = Cost()
+        """What all steps cost, without those that were reused."""
+        self.seed = seed
+        """Of the run; derive others from it and the question."""
+        self._observer = observer
+        self._meter = Meter()
+
+    # ---- frames ----------------------------------------------------------------------------------------
+
+    def frames(self, times: Sequence[float], model: str, *, one_each: bool = False) -> list[Frame]:
+        """The frames on display at `times` (s), sorted, at the size of the role `model`: as many as the
+        budget and the model allow, spread evenly over the times. What is left out is noted. Each picture once
+        or, with `one_each`, one frame for every time. Raises BudgetSpent, VideoError."""
+        allowed = self.admit(times, model)
+        size = self.models[model].frame_size(self.video.height, self.video.width, len(allowed))
+        with self._meter.stage("decode"):
+            frames = self.video.frames(allowed, size=size)
+        frames = frames if one_each else distinct_frames(frames)
+        self._meter.add(Cost(frames=len(frames)))
+        return frames
+
+    def admit(self, times: Sequence[float], model: str) -> list[float]:
+        """The times (s), sorted, whose frames `frames` would return; they count as looked at from now on.
+        Raises BudgetSpent."""
+        requested = sorted(times)
+        limit = self.models[model].frames
+        if len(requested) > limit:
+            self.note(f"at most {limit} frames a call: the maximum of {model}")
+            requested = spread(requested, limit)
+        allowed = self.budget.allowed(requested)
+        if len(allowed) < len(requested):
+            self.note(f"the budget of {self.budget.max_frames} frames left out some")
+        return allowed
+
+    def said_at(self, times: Sequence[float]) -> str:
+        """The subtitle lines that are shown at some of these times (s), as LongVideoBench shows them beside
+        frames; "" if there are none."""
+        if self.subtitles is None:
+            return ""
+        return "\n".join(line.text for line in self.subtitles.visible_at(times))
+
+    def note(self, text: str) -> None:
+        """A remark for readers of the result; a repeated one is noted once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # ---- steps -----------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        kind: str,
+        model: str,
+        prompt: str,
+        *,
+        schema: type[SchemaT],
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+        segments_of: Callable[[SchemaT | None], Sequence[Segment]] = lambda parsed: (),
+    ) -> SchemaT | None:
+        """Ask for a structured reply, and once for a repair; None: it could not be parsed. `segments_of`
+        gives the step's segments, from the parsed reply. Raises BudgetSpent, BackboneError."""
+        self.budget.check()
+        constraint = schema.model_json_schema()
+        reply = self._reply(model, prompt, frames, constraint)
+        parsed, faults = _read(reply, schema)
+        rejected: tuple[str, ...] = ()
+        if parsed is None:
+            rejected = (reply.text,)
+            reply = self._reply(model, repair_prompt(prompt, reply.text, *faults), frames, constraint)
+            parsed, further = _read(reply, schema)
+            faults += further
+        step = Step(
+            kind,
+            model,
+            round,
+            prompt,
+            frames=frame_refs(frames),
+            parsed=None if parsed is None else plain(parsed),
+            rejected=rejected,
+            faults=faults,
+            is_constrained=reply.is_constrained,
+            segments=tuple(segments_of(parsed)),
+        )
+        self._record_reply(step, reply)
+        return parsed
+
+    def tell(
+        self,
+        kind: str,
+        model: str,
+        prompt: str,
+        *,
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+        sampling: Sampling | None = None,
+        **fields: Any,
+    ) -> str:
+        """Ask for a reply in words: a caption, an explanation, an answer to an open question. `sampling`:
+        for a reply that other questions reuse, which must not depend on this one; `fields`: the step's other
+        fields. Raises BudgetSpent, BackboneError."""
+        self.budget.check()
+        reply = self._reply(model, prompt, frames, None, sampling)
+        self._record_reply(Step(kind, model, round, prompt, frames=frame_refs(frames), **fields), reply)
+        return reply.text
+
+    def choose(
+        self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = (), round: int = 0
+    ) -> Answer:
+        """Ask for the letter of an option, by the distribution over the next token (VideoPro's Eq. 2 gives
+        the confidence). Raises BudgetSpent, BackboneError."""
+        self.budget.check()
+        with self._meter.stage(model):
+            answer = self.models[model].choose(self.question, prompt, frames)
+        return self._answered(kind, model, prompt, frames, round, answer)
+
+    def decide(
+        self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = (), round: int = 0
+    ) -> Answer:
+        """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
+        self.budget.check()
+        with self._meter.stage(model):
+            answer = self.models[model].decide(prompt, frames)
+        return self._answered(kind, model, prompt, frames, round, answer)
+
+    def _answered(
+        self, kind: str, model: str, prompt: str, frames: Sequence[Frame], round: int, answer: Answer
+    ) -> Answer:
+        self._count(answer.tokens_in, answer.tokens_out)
+        parsed = {"letter": answer.letter, "confidence": answer.confidence}
+        step = Step(kind, model, round, prompt, frames=frame_refs(frames), raw=answer.raw, parsed=parsed)
+        self.record(replace(step, cut_at=answer.cut_at))
+        return answer
+
+    def converse(
+        self, kind: str, model: str, turns: Sequence[Turn], tools: Sequence[Tool], *, round: int = 0
+    ) -> ModelReply:
+        """Let the model reply to a conversation, perhaps with calls of tools. The step's prompt is the last
+        turn. Raises ToolsRefused, BudgetSpent, BackboneError."""
+        self.budget.check()
+        sampling = self._sampling()
+        with self._meter.stage(model):
+            reply = self.models[model].converse(turns, tools, sampling)
+        self._count(reply.tokens_in, reply.tokens_out)
+        calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
+        parsed = {"calls": calls} if calls else None
+        self._record_reply(Step(kind, model, round, turns[-1].text, parsed=parsed), reply)
+        return reply
+
+    def tool(
+        self,
+        kind: str,
+        *,
+        args: Mapping[str, Any],
+        result: str,
+        segments: Sequence[Segment] = (),
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+    ) -> None:
+        """Record a tool that asks no model. Call `budget.check()` before the tool runs."""
+        refs = frame_refs(frames)
+        self.record(Step(kind, round=round, args=args, result=result, segments=tuple(segments), frames=refs))
+
+    def reuse(self, step: Step) -> None:
+        """Record a step that an earlier question about the video has paid."""
+        self.budget.check()
+        # This question has seen them too, though another one paid.
+        self.budget.seen.update(round(frame[0], 3) for frame in step.frames)
+        self._append(replace(step, is_reused=True))
+
+    def record(self, step: Step) -> None:
+        """Append a step with the cost since the last one."""
+        spent = self._meter.take()
+        self.cost = self.cost + spent
+        self._append(replace(step, cost=spent))
+
+    def settle(self) -> Cost:
+        """What the question cost in all, also after its last step."""
+        self.cost = self.cost + self._meter.take()
+        return self.cost
+
+    def _record_reply(self, step: Step, reply: ModelReply) -> None:
+        thoughts = stored_thoughts(reply.thoughts)
+        self.record(replace(step, raw=reply.text, thoughts=thoughts, cut_at=reply.cut_at))
+
+    def _append(self, step: Step) -> None:
+        self.budget.steps += 1
+        self.steps.append(step)
+        if self._observer is not None:
+            self._observer.on_step(step)
+
+    # ---- requests --------------------------------------------------------------------------------------
+
+    def _reply(
+        self,
+        model: str,
+        prompt: str,
+        frames: Sequence[Frame],
+        schema: Mapping[str, Any] | None,
+        sampling: Sampling | None = None,
+    ) -> ModelReply:
+        sampling = sampling if sampling is not None else self._sampling()
+        with self._meter.stage(model):
+            reply = self.models[model].reply(prompt, frames, sampling, schema)
+        self._count(reply.tokens_in, reply.tokens_out)
+        for note in reply.notes:
+            self.note(f"{model}: {note}")
+        return reply
+
+    def _count(self, tokens_in: int, tokens_out: int) -> None:
+        self.budget.tokens += tokens_in + tokens_out
+        self._meter.add(Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out))
+
+    def _sampling(self) -> Sampling:
+        """The sampling of the next reply: the same question gets the same seeds in any order."""
+        seed = derive_seed(self.seed, "agent", len(self.steps), self.question.text, self.question.choices)
+        return self.settings.sampling(seed)
+
+
+# ---- structured replies --------------------------------------------------------------------------------
+
+
 class UnparsedReply(ValueError):
     """A reply that does not fit its schema; the message says why, and names no text of ours."""
+
+
+def question_text(question: Question) -> str:
+    """A question with its options, as agents' prompts show it."""
+    return "\n".join(part for part in (question.text, question.lettered_choices()) if part)
+
+
+def round_score(score: float) -> float:
+    """A similarity as a trace stores it."""
+    return round(score, 4)
 
 
 def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
@@ -101,317 +361,16 @@ def _mistakes(error: ValidationError) -> str:
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 
 
-@dataclass(frozen=True)
-class Reply(Generic[ReplyT]):
-    """A structured reply."""
-
-    parsed: ReplyT | None
-    """None: it could not be parsed, even after a repair."""
-    raw: str
-
-
-class Session:
-    """See the module. Used by one thread; the models are shared."""
-
-    def __init__(
-        self,
-        question: Question,
-        video: Video,
-        models: Mapping[str, AgentModel],
-        settings: AgentSettings,
-        *,
-        subtitles: Subtitles | None = None,
-        seed: int = 0,
-        evidence: Sequence[tuple[float, float]] = (),
-        observer: Observer | None = None,
-        budget: Budget | None = None,
-    ) -> None:
-        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only."""
-        self.question = question
-        self.video = video
-        self.models = models
-        self.settings = settings
-        self.subtitles = subtitles
-        self.evidence = tuple(evidence)
-        self.budget = budget if budget is not None else Budget(settings.limits())
-        self.steps: list[Step] = []
-        self.notes: list[str] = []
-        self.cost = Cost()
-        """What all steps cost, without those that were reused."""
-        self.seed = seed
-        """Of the run; derive others from it and the question."""
-        self._observer = observer
-        self._meter = Meter()
-
-    # ---- frames ----------------------------------------------------------------------------------------
-
-    def frames(self, times: Sequence[float], model: str, *, one_each: bool = False) -> list[Frame]:
-        """The frames on display at `times` (s), sorted, at the size of the role `model`: as many as the
-        budget and the model allow, spread evenly over the times. What is left out is noted. Each picture once
-        or, with `one_each`, one frame for every time. Raises BudgetSpent, VideoError."""
-        allowed = self.admit(times, model)
-        size = self.models[model].frame_size(self.video.height, self.video.width, len(allowed))
-        with self._meter.stage("decode"):
-            frames = self.video.frames(allowed, size=size)
-        frames = frames if one_each else distinct_frames(frames)
-        self._meter.add(Cost(frames=len(frames)))
-        return frames
-
-    def admit(self, times: Sequence[float], model: str) -> list[float]:
-        """The times (s), sorted, whose frames `frames` would return; they count as looked at from now on.
-        Raises BudgetSpent."""
-        requested = sorted(times)
-        limit = self.models[model].frames
-        if len(requested) > limit:
-            self.note(f"at most {limit} frames a call: the maximum of {model}")
-            requested = spread(requested, limit)
-        allowed = self.budget.allowed(requested)
-        if len(allowed) < len(requested):
-            self.note(f"the budget of {self.budget.limits.max_frames} frames left out some")
-        return allowed
-
-    def said_at(self, times: Sequence[float]) -> str:
-        """The subtitle lines that are shown at some of these times (s), as LongVideoBench shows them beside
-        frames; "" if there are none."""
-        if self.subtitles is None:
-            return ""
-        return "\n".join(line.text for line in self.subtitles.visible_at(times))
-
-    def note(self, text: str) -> None:
-        """A remark for readers of the result; a repeated one is noted once."""
-        if text not in self.notes:
-            self.notes.append(text)
-
-    # ---- steps -----------------------------------------------------------------------------------------
-
-    def ask(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        *,
-        schema: type[ReplyT],
-        frames: Sequence[Frame] = (),
-        round: int = 0,
-        segments_of: Callable[[ReplyT | None], Sequence[Segment]] = lambda parsed: (),
-        **fields: Any,
-    ) -> Reply[ReplyT]:
-        """Ask for a structured reply, and once for a repair. `segments_of` gives the step's segments, from
-        the parsed reply; `fields` are the step's other fields. Raises BudgetSpent, BackboneError."""
-        constraint = schema.model_json_schema() if self.settings.constrain else None
-        self.budget.check()
-        rejected: list[str] = []
-        faults: list[str] = []
-        parsed: ReplyT | None = None
-        sent = prompt
-        while True:
-            reply = self._reply(model, sent, frames, constraint)
-            try:
-                parsed = parse_reply(reply.text, schema)
-            except UnparsedReply as error:
-                faults.append(f"{error}{_cut_off(reply)}")
-                # Once: `rejected` has the reply that was to be repaired.
-                if rejected:
-                    break
-                rejected.append(reply.text)
-                sent = repair_prompt(prompt, reply.text, faults[-1])
-                continue
-            break
-        step = Step(
-            kind,
-            model,
-            round,
-            prompt,
-            frames=frame_refs(frames),
-            parsed=None if parsed is None else plain(parsed),
-            rejected=tuple(rejected),
-            faults=tuple(faults),
-            is_constrained=reply.is_constrained,
-            segments=tuple(segments_of(parsed)),
-            **fields,
-        )
-        self.record(_with_reply(step, reply))
-        return Reply(parsed, reply.text)
-
-    def tell(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        *,
-        frames: Sequence[Frame] = (),
-        round: int = 0,
-        sampling: Sampling | None = None,
-        **fields: Any,
-    ) -> str:
-        """Ask for a reply in words: a caption, an explanation, an answer to an open question. `sampling`:
-        for a reply that other questions reuse, which must not depend on this one. Raises BudgetSpent,
-        BackboneError."""
-        self.budget.check()
-        reply = self._reply(model, prompt, frames, None, sampling)
-        step = Step(kind, model, round, prompt, frames=frame_refs(frames), **fields)
-        self.record(_with_reply(step, reply))
-        return reply.text
-
-    def choose(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        *,
-        frames: Sequence[Frame] = (),
-        round: int = 0,
-        **fields: Any,
-    ) -> Answer:
-        """Ask for the letter of an option, by the distribution over the next token (VideoPro's Eq. 2 gives
-        the confidence). Raises BudgetSpent, BackboneError."""
-        self.budget.check()
-        with self._meter.stage(model):
-            answer = self.models[model].choose(self.question, prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer, fields)
-
-    def decide(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        *,
-        frames: Sequence[Frame] = (),
-        round: int = 0,
-        **fields: Any,
-    ) -> Answer:
-        """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
-        self.budget.check()
-        with self._meter.stage(model):
-            answer = self.models[model].decide(prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer, fields)
-
-    def _answered(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        frames: Sequence[Frame],
-        round: int,
-        answer: Answer,
-        fields: Mapping[str, Any],
-    ) -> Answer:
-        self._count(answer.tokens_in, answer.tokens_out)
-        parsed = {"letter": answer.letter, "confidence": answer.confidence}
-        step = Step(
-            kind,
-            model,
-            round,
-            prompt,
-            frames=frame_refs(frames),
-            raw=answer.raw,
-            parsed=parsed,
-            cut_at=answer.cut_at,
-            **fields,
-        )
-        self.record(step)
-        return answer
-
-    def converse(
-        self,
-        kind: str,
-        model: str,
-        turns: Sequence[Turn],
-        tools: Sequence[Tool],
-        *,
-        round: int = 0,
-        **fields: Any,
-    ) -> ModelReply:
-        """Let the model reply to a conversation, perhaps with calls of tools. The step's prompt is the last
-        turn. Raises ToolsRefused, BudgetSpent, BackboneError."""
-        self.budget.check()
-        sampling = self._sampling()
-        with self._meter.stage(model):
-            reply = self.models[model].converse(turns, tools, sampling)
-        self._count(reply.tokens_in, reply.tokens_out)
-        calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
-        parsed = {"calls": calls} if calls else None
-        step = Step(kind, model, round, turns[-1].text, parsed=parsed, **fields)
-        self.record(_with_reply(step, reply))
-        return reply
-
-    def tool(
-        self,
-        kind: str,
-        *,
-        args: Mapping[str, Any],
-        result: str,
-        segments: Sequence[Segment] = (),
-        frames: Sequence[Frame] = (),
-        round: int = 0,
-    ) -> None:
-        """Record a tool that asks no model. Call `budget.check()` before the tool runs."""
-        step = Step(
-            kind, round=round, args=args, result=result, segments=tuple(segments), frames=frame_refs(frames)
-        )
-        self.record(step)
-
-    def reuse(self, step: Step) -> None:
-        """Record a step that an earlier question about the video has paid."""
-        self.budget.check()
-        # This question has seen them too, though another one paid.
-        self.budget.seen.update(round(frame[0], 3) for frame in step.frames)
-        self._append(replace(step, is_reused=True))
-
-    def record(self, step: Step) -> None:
-        """Append a step with the cost since the last one."""
-        spent = self._meter.take()
-        self.cost = self.cost + spent
-        self._append(replace(step, cost=spent))
-
-    def settle(self) -> Cost:
-        """What the question cost in all, also after its last step."""
-        self.cost = self.cost + self._meter.take()
-        return self.cost
-
-    def _append(self, step: Step) -> None:
-        self.budget.steps += 1
-        self.steps.append(step)
-        if self._observer is not None:
-            self._observer.on_step(step)
-
-    # ---- requests --------------------------------------------------------------------------------------
-
-    def _reply(
-        self,
-        model: str,
-        prompt: str,
-        frames: Sequence[Frame],
-        schema: Mapping[str, Any] | None,
-        sampling: Sampling | None = None,
-    ) -> ModelReply:
-        sampling = sampling if sampling is not None else self._sampling()
-        with self._meter.stage(model):
-            reply = self.models[model].reply(prompt, frames, sampling, schema)
-        self._count(reply.tokens_in, reply.tokens_out)
-        for note in reply.notes:
-            self.note(f"{model}: {note}")
-        return reply
-
-    def _count(self, tokens_in: int, tokens_out: int) -> None:
-        self.budget.tokens += tokens_in + tokens_out
-        self._meter.add(Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out))
-
-    def _sampling(self) -> Sampling:
-        """The sampling of the next reply: the same question gets the same seeds in any order."""
-        seed = derive_seed(self.seed, "agent", len(self.steps), self.question.text, self.question.choices)
-        return self.settings.sampling(seed)
-
-
-def _with_reply(step: Step, reply: ModelReply) -> Step:
-    """The step with what a model replied."""
-    return replace(step, raw=reply.text, thoughts=stored_thoughts(reply.thoughts), cut_at=reply.cut_at)
-
-
-def _cut_off(reply: ModelReply) -> str:
-    if reply.cut_at is None:
-        return ""
-    return " (the reply was cut off)" if reply.text.strip() else " (it was cut off before it was said)"
+def _read(reply: ModelReply, schema: type[SchemaT]) -> tuple[SchemaT | None, tuple[str, ...]]:
+    """What a reply says, or its fault."""
+    try:
+        return parse_reply(reply.text, schema), ()
+    except UnparsedReply as error:
+        cut = ""
+        if reply.cut_at is not None:
+            said = "the reply was cut off" if reply.text.strip() else "it was cut off before it was said"
+            cut = f" ({said})"
+        return None, (f"{error}{cut}",)
 
 
 def repair_prompt(prompt: str, reply: str, fault: str) -> str:

@@ -9,7 +9,6 @@ from videopro.cli import cache_root
 from videopro.methods.agents import (
     AgentMethod,
     AgentRun,
-    Conclusion,
     Equipment,
     Prepared,
     Scene,
@@ -45,7 +44,7 @@ class DvdRun(AgentRun):
         for note in database.notes:
             session.note(note)
 
-    def run(self) -> Conclusion:
+    def run(self) -> Answer:
         for step in range(self._settings.max_tool_steps):
             for call in self._act(step):
                 try:
@@ -59,20 +58,20 @@ class DvdRun(AgentRun):
         self.session.note(f"no step is left: {FORCED}")
         return self.conclude()
 
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """The forced answer, from the history."""
         question = self.session.question
         prompt = f"{self._as_text()}\n\n{prompts.forced(question)}"
         if question.is_open:
-            return Conclusion(Answer(raw=self.session.tell("answer", LLM, prompt)))
-        return Conclusion(self.session.choose("answer", LLM, prompt))
+            return Answer(raw=self.session.tell("answer", LLM, prompt))
+        return self.session.choose("answer", LLM, prompt)
 
-    def _answered(self, call: GiveAnswer, step: int) -> Conclusion:
+    def _answered(self, call: GiveAnswer, step: int) -> Answer:
         question = self.session.question
         letter = None if question.is_open else extract_letter(call.text, question)
         result = call.text if question.is_open else letter or "no option"
         self.session.tool("answer", args={"text": call.text}, result=result, round=step)
-        return Conclusion(Answer(letter, raw=call.text))
+        return Answer(letter, raw=call.text)
 
     # ---- reason and act ----------------------------------------------------------------------------------
 
@@ -100,12 +99,12 @@ class DvdRun(AgentRun):
     def _act_by_text(self, step: int) -> list[ToolCall]:
         prompt = f"{self._as_text()}\n\n{prompts.text_protocol(self._tools)}"
         reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools), round=step)
-        if reply.parsed is None:
-            self._history.append(Turn("assistant", reply.raw))
-            fault = self.session.steps[-1].faults[-1]
-            self._history.append(Turn("user", prompts.unusable(fault)))
+        if reply is None:
+            asked = self.session.steps[-1]
+            self._history.append(Turn("assistant", asked.raw))
+            self._history.append(Turn("user", prompts.unusable(asked.faults[-1])))
             return []
-        written = reply.parsed.root
+        written = reply.root
         arguments = json.dumps(written.arguments.model_dump(mode="json", exclude_none=True))
         call = ToolCall(written.tool, arguments, f"call_{step}")
         self._history.append(Turn("assistant", written.reason, (call,)))

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,12 +28,11 @@ from videopro.errors import (
     carrying_cancellation,
     unexpected_as,
 )
-from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
+from videopro.methods.agents import AgentModel, Budget, Session
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.database_file import (
     CaptionedClip,
     CaptionSearch,
-    LineCost,
     Lines,
     MergedRegistry,
     embed_captions,
@@ -144,7 +143,7 @@ class DatabaseBuilder:
         encoder of its captions."""
         settings, subtitles = self.settings, self.subtitles
         spoken = [] if subtitles is None else [asdict(line) for line in subtitles.lines]
-        sampling = ("temperature", "max_new_tokens", "constrain")
+        sampling = ("temperature", "max_new_tokens")
         identity = {
             "prompts": prompts.DATABASE_PROMPTS,
             "captioner": self.model.identity(),
@@ -170,13 +169,13 @@ class DatabaseBuilder:
     def _finished(
         self, key: str, clips: Sequence[CaptionedClip], lines: Lines, search: CaptionSearch
     ) -> Database:
-        costs = [line.cost.cost() for line in (*clips, lines.registry) if line is not None]
+        costs = [line.cost for line in (*clips, lines.registry) if line is not None]
         name = f"{self.video.id}/{key}"
         if self.text_encoder is not None:
             # Another encoder makes another database, of another cost.
             encoder = encoder_key(self.text_encoder)
             name += f"-{encoder}"
-            costs += [lines.embedded[encoder].cost.cost()] if encoder in lines.embedded else []
+            costs += [lines.embedded[encoder].cost] if encoder in lines.embedded else []
         notes = []
         if unparsed := sum(bool(clip.fault) for clip in clips):
             notes.append(f"{unparsed} of {len(clips)} clips of the database have no caption: unparsed")
@@ -222,8 +221,7 @@ class DatabaseBuilder:
             with clock.running() as watch:
                 clip = self._caption(number, *bounds[number], "")
             # Its share of the wall time, so that the clips' seconds add up to the build's.
-            cost = clip.cost.model_copy(update={"seconds": watch.share})
-            return clip.model_copy(update={"cost": cost})
+            return clip.model_copy(update={"cost": replace(clip.cost, seconds=watch.share)})
 
         with ThreadPoolExecutor(self.settings.max_parallel) as threads:
             carried = carrying_cancellation(caption)
@@ -259,7 +257,7 @@ class DatabaseBuilder:
             caption = session.tell("caption", CAPTIONER, shared_prompts.caption(), frames=frames)
         else:
             prompt = prompts.caption(start, end, registry, spoken)
-            reply = session.ask("caption", CAPTIONER, prompt, schema=CaptionReply, frames=frames).parsed
+            reply = session.ask("caption", CAPTIONER, prompt, schema=CaptionReply, frames=frames)
             if reply is not None:
                 caption, subjects = reply.caption, reply.subjects
             else:
@@ -273,7 +271,7 @@ class DatabaseBuilder:
             subjects=subjects,
             fault=fault,
             stand_ins=stand_ins_in(frames),
-            cost=LineCost.of(session.settle()),
+            cost=replace(session.settle(), stages={}),
         )
 
     def _merge(self, clips: Sequence[CaptionedClip]) -> MergedRegistry:
@@ -281,12 +279,12 @@ class DatabaseBuilder:
         reply cannot be parsed, equal names are one subject."""
         mentions = [mention for clip in clips for mention in clip.mentions]
         if not mentions:
-            return MergedRegistry(registry=[], cost=LineCost())
+            return MergedRegistry(registry=[], cost=Cost())
         session = self._session("merge")
         prompt = prompts.merge(mentions)
         fault = ""
         try:
-            reply = session.ask("merge", CAPTIONER, prompt, schema=MergeReply).parsed
+            reply = session.ask("merge", CAPTIONER, prompt, schema=MergeReply)
             if reply is None:
                 fault = session.steps[-1].faults[-1]
         except BackboneError as error:
@@ -294,7 +292,9 @@ class DatabaseBuilder:
                 raise
             reply, fault = None, f"{_NO_ROOM} ({error})"
         registry = _by_name(clips) if reply is None else merged(mentions, reply)
-        return MergedRegistry(registry=registry.subjects, fault=fault, cost=LineCost.of(session.settle()))
+        return MergedRegistry(
+            registry=registry.subjects, fault=fault, cost=replace(session.settle(), stages={})
+        )
 
     def _session(self, name: str) -> Session:
         # Without limits: a budget is a question's, and a database serves all of them.
@@ -304,7 +304,7 @@ class DatabaseBuilder:
             {CAPTIONER: self.model},
             self.settings,
             seed=self.seed,
-            budget=Budget(BudgetLimits()),
+            budget=Budget(),
         )
 
 

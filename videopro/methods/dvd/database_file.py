@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,29 +22,10 @@ from videopro.traces import Cost
 from videopro.video import SubtitleLine, Subtitles
 
 
-class LineCost(BaseModel):
-    """What a line of the file cost."""
-
-    seconds: float = 0.0
-    frames: float = 0.0
-    calls: float = 0.0
-    tokens_in: float = 0.0
-    tokens_out: float = 0.0
-
-    @classmethod
-    def of(cls, cost: Cost) -> LineCost:
-        """The cost without its stages."""
-        values = asdict(cost)
-        return cls(**{name: values[name] for name in cls.model_fields})
-
-    def cost(self) -> Cost:
-        """The cost as a trace records it."""
-        return Cost(self.seconds, {}, self.frames, self.calls, self.tokens_in, self.tokens_out)
-
-
 class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    cost: LineCost
+    cost: Cost
+    """Without its stages."""
 
 
 class CaptionedClip(_Line):
@@ -179,7 +160,7 @@ def embed_captions(
     if vectors is None:
         meter = Meter()
         vectors = encoder.encode_texts(texts)
-        cost = LineCost.of(meter.take())
+        cost = replace(meter.take(), stages={})
         with writing("the embeddings of captions", path.parent, then="run the same command again"):
             write_vectors(file, owner, vectors)
         embedded = EmbeddedCaptions(encoder=key, width=int(vectors.shape[1]), cost=cost)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, create_model
 
-from videopro.methods.agents import Session, Tool, ToolCall, spread
+from videopro.methods.agents import Session, Tool, ToolCall, round_score, spread
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.database import Database
 from videopro.methods.dvd.settings import DvdSettings
@@ -219,8 +219,3 @@ def inspected_times(ranges: Sequence[tuple[float, float]], fps: float, most: int
         }
     )
     return spread(times, most)
-
-
-def round_score(score: float) -> float:
-    """A similarity as a trace stores it."""
-    return round(score, 4)

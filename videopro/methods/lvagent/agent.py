@@ -1,4 +1,5 @@
-"""LVAgent on one question: perception, action and reflection of several agents, round by round."""
+"""The method `lvagent`, and LVAgent on one question: perception, action and reflection of several agents,
+round by round."""
 
 from __future__ import annotations
 
@@ -14,64 +15,99 @@ from videopro.errors import ConfigError
 from videopro.methods.agents import (
     AgentMethod,
     AgentRun,
-    Conclusion,
     Equipment,
     Prepared,
     Scene,
     Session,
     public_role,
+    round_score,
 )
-from videopro.methods.lvagent import prompts
-from videopro.methods.lvagent.prompts import Opinion, Scores, scores_of
+from videopro.methods.lvagent.prompts import (
+    Opinion,
+    Scores,
+    answer_prompt,
+    history_prompt,
+    key_prompt,
+    reason_prompt,
+    scores_of,
+    scores_prompt,
+    whole_prompt,
+)
 from videopro.methods.lvagent.settings import LvAgentSettings, check_agents
-from videopro.methods.lvagent.team import Team, read_team
+from videopro.methods.lvagent.team import read_team
 from videopro.methods.program import derive_seed
 from videopro.modules.search import ClipIndex, prepare_index
 from videopro.question import Answer
-from videopro.traces import Result, Segment
-from videopro.video import Frame, Video, uniform_times
-
-
-def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
-    """`count` times drawn uniformly from the spans (s), sorted."""
-    return times_at(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
-
-
-def has_pictures(video: Video, spans: Sequence[tuple[float, float]], count: int) -> bool:
-    """Whether the spans have at least `count` pictures. Two of the times that are drawn may show the same one
-    nevertheless, which is then shown twice."""
-    return video.fps * _total(spans) >= count
-
-
-def _total(spans: Sequence[tuple[float, float]]) -> float:
-    return sum(end - start for start, end in spans)
-
-
-def times_at(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
-    """The times at these offsets from the start of the spans put together."""
-    lengths = np.array([end - start for start, end in spans])
-    ends = np.cumsum(lengths)
-    # The end of the last span belongs to it, also after rounding.
-    indices = np.minimum(np.searchsorted(ends, offsets, side="right"), len(spans) - 1)
-    return [
-        float(spans[index][0] + offset - (ends[index] - lengths[index]))
-        for index, offset in zip(indices, offsets, strict=True)
-    ]
-
+from videopro.traces import Preparation, Result, Segment
+from videopro.video import Frame, uniform_times
 
 GLANCE_FRAMES = 4
 KEY_WORDS = 50
 """Of what an agent looks for, at most."""
 
 
-@dataclass(frozen=True)
-class Scenery:
-    """What all questions about a video share."""
+class LvAgentMethod(AgentMethod):
+    """LVAgent: several agents perceive, answer, and discuss where they disagree."""
 
-    index: ClipIndex
-    """The chunks."""
-    budget: int
-    """Frames that the run's backbone takes."""
+    name = "lvagent"
+    Settings = LvAgentSettings
+    settings: LvAgentSettings
+
+    def __init__(self, settings: LvAgentSettings) -> None:
+        self._team = None if settings.team is None else read_team(settings.team)
+        self._agents = settings.agents if self._team is None else self._team.agents
+        check_agents(self._agents)
+        super().__init__(settings)
+        self._is_checked = False
+
+    def equipment(self) -> Equipment:
+        roles = {public_role(name): name for name in self._agents}
+        return Equipment(roles, seeing=next(iter(roles)), encoders={"encoder": self.settings.encoder})
+
+    def identity(self) -> dict[str, Any]:
+        # The team is what its file says, wherever that lies.
+        identity = super().identity() | {"agents": list(self.equipment().roles)}
+        del identity["team"]
+        return identity if self._team is None else {**identity, "selection": self._team.key}
+
+    def prepare(self, scene: Scene) -> Prepared:
+        """Index the chunks. The index is kept on the disk, with what making it cost. Raises ConfigError for
+        two agents with the same weights."""
+        if not self._is_checked:
+            check_weights({name: model.identity() for name, model in scene.models.items()})
+            self._is_checked = True
+        encoder = self.encoder(scene, self.settings.encoder, "chunks are found by an encoder")
+        video = scene.context.video
+        index, indexing = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)
+        return Prepared((index, scene.context.backbone.inner.frames), (indexing, *self._selected()))
+
+    def _selected(self) -> tuple[Preparation, ...]:
+        return () if self._team is None else (self._team.preparation,)
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        return LvAgentRun(session, prepared, self.settings)
+
+
+# What an identity says besides the weights: no reason for two agents to be two.
+_SETTINGS = ("name", "dtype", "attention", "frames", "pixels", "video", "jpeg_quality", "extra_body")
+
+
+def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
+    """Raise ConfigError if two agents, by name, have the same weights, as "self" and the name of the run's
+    backbone: they never disagree. Of a served model, only what its server tells is known."""
+    seen: dict[str, str] = {}
+    for name, identity in identities.items():
+        # A local model is told by the contents of its files, wherever they are.
+        ignored = {*_SETTINGS, *(("model",) if identity.get("kind") == "qwen" else ())}
+        weights = json.dumps(
+            {key: value for key, value in identity.items() if key not in ignored}, sort_keys=True
+        )
+        if weights in seen:
+            raise ConfigError(
+                f"lvagent: {seen[weights]!r} and {name!r} have the same weights; equal agents never "
+                "disagree: name others"
+            )
+        seen[weights] = name
 
 
 @dataclass
@@ -103,14 +139,19 @@ class Member:
 class LvAgentRun(AgentRun):
     """The discussion of one question."""
 
+    _index: ClipIndex
+    """The chunks."""
+    _budget: int
+    """Frames that the run's backbone takes."""
+
     def __init__(self, session: Session, prepared: Prepared, settings: LvAgentSettings) -> None:
         super().__init__(session, prepared)
         self._settings = settings
-        self._scenery: Scenery = prepared.content
+        self._index, self._budget = prepared.content
         self._members = [Member(number, role) for number, role in enumerate(session.models, 1)]
         self._history = ""
 
-    def run(self) -> Conclusion:
+    def run(self) -> Answer:
         for round in range(self._settings.max_rounds):
             for member in self._members:
                 self._perceive(member, round)
@@ -123,26 +164,26 @@ class LvAgentRun(AgentRun):
                 break
         return self.conclude()
 
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """The answer of most agents that are left; of equally many, that of the agent with the highest score
         in the last reflection, then of the first one. Asks nobody, unless no agent has replied yet."""
         replied = [member.answer for member in self._members if member.answer is not None]
         if not replied:
-            return Conclusion(self._at_once())
+            return self._at_once()
         voters = [member for member in self._members if member.letter is not None]
         if not voters:
-            return Conclusion(replied[0])
+            return replied[0]
         votes = Counter(member.letter for member in voters)
         best = max(voters, key=lambda member: (votes[member.letter], member.score, -member.number))
         assert best.answer is not None
-        return Conclusion(best.answer)
+        return best.answer
 
     def _at_once(self) -> Answer:
         """The first agent's answer from a glance, for a budget that is spent before any agent has replied."""
         first, duration = self._members[0], self.session.video.duration
         times = uniform_times(0.0, duration, GLANCE_FRAMES)
         frames = self.session.frames(times, first.role)
-        prompt = prompts.answer(self.session.question, self._context(frames))
+        prompt = answer_prompt(self.session.question, self._context(frames))
         return self.session.choose("answer", first.role, prompt, frames=frames)
 
     # ---- perception and action -----------------------------------------------------------------------------
@@ -153,16 +194,22 @@ class LvAgentRun(AgentRun):
         session, duration = self.session, self.session.video.duration
         rng = np.random.default_rng(self._seed(member, round))
         spans = self._spans(member, rng, round)
-        one_each = False
         if spans is None:
             times = uniform_times(0.0, duration, self._count)
+            member.frames = session.frames(times, member.role)
         else:
-            times = randomly(rng, spans, self._count)
-            one_each = has_pictures(session.video, spans, self._count)
-        member.frames = session.frames(times, member.role, one_each=one_each)
+            member.frames = self._drawn(rng, spans, self._count, member)
+
+    def _drawn(
+        self, rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int, member: Member
+    ) -> list[Frame]:
+        """`count` frames at random times of the spans. Two of the times may show the same picture, which is
+        then shown twice, unless the spans have fewer pictures."""
+        has_pictures = self.session.video.fps * _seconds(spans) >= count
+        return self.session.frames(randomly(rng, spans, count), member.role, one_each=has_pictures)
 
     def _act(self, member: Member, round: int) -> None:
-        prompt = prompts.answer(self.session.question, self._context(member.frames))
+        prompt = answer_prompt(self.session.question, self._context(member.frames))
         member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames, round=round)
 
     def _spans(
@@ -170,19 +217,16 @@ class LvAgentRun(AgentRun):
     ) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
         session, question = self.session, self.session.question
-        everything = [(0.0, session.video.duration)]
-        glances = randomly(rng, everything, GLANCE_FRAMES)
-        one_each = has_pictures(session.video, everything, GLANCE_FRAMES)
-        glance = session.frames(glances, member.role, one_each=one_each)
+        glance = self._drawn(rng, [(0.0, session.video.duration)], GLANCE_FRAMES, member)
         context = self._context(glance)
-        prompt = prompts.whole_video(question, context)
+        prompt = whole_prompt(question, context)
         needs_all = session.decide("whole", member.role, prompt, frames=glance, round=round).letter
         if needs_all == "Yes":
             return None
         if needs_all is None:
             session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
             return None
-        prompt = prompts.key_information(question, context, KEY_WORDS)
+        prompt = key_prompt(question, context, KEY_WORDS)
         reply = session.tell("key", member.role, prompt, frames=glance, round=round)
         # A model may write more than it was asked for.
         key = " ".join(reply.split()[:KEY_WORDS])
@@ -193,12 +237,12 @@ class LvAgentRun(AgentRun):
 
     def _retrieve(self, member: Member, key: str, round: int) -> list[tuple[float, float]]:
         """The chunks above the threshold, or else the best one, in order of time."""
-        index, settings, session = self._scenery.index, self._settings, self.session
+        index, settings, session = self._index, self._settings, self.session
         session.budget.check()
         ranked = index.search(key, len(index.clips))
         best, scores = ranked[0][0], dict(ranked)
         above = sorted(number for number, score in ranked if score > settings.threshold)
-        chosen = above if above and settings.taken == "above" else [best]
+        chosen = above or [best]
         session.tool(
             "retrieve",
             args={"agent": member.role, "key": key},
@@ -219,7 +263,7 @@ class LvAgentRun(AgentRun):
     @property
     def _count(self) -> int:
         """Frames of the second look."""
-        return self._scenery.budget if self._settings.preset == "equal" else self._settings.frames
+        return self._budget if self._settings.preset == "equal" else self._settings.frames
 
     def _seed(self, member: Member, round: int) -> int:
         question = self.session.question
@@ -236,7 +280,7 @@ class LvAgentRun(AgentRun):
         """Reasons, scores of all by all, and the agent of the lowest sum leaves."""
         session, question = self.session, self.session.question
         for member in self._members:
-            prompt = prompts.reason(question, member.letter)
+            prompt = reason_prompt(question, member.letter)
             reply = session.tell("reason", member.role, prompt, frames=member.frames, round=round)
             member.reason = " ".join(reply.split())
         opinions = [member.opinion for member in self._members]
@@ -254,7 +298,7 @@ class LvAgentRun(AgentRun):
             self._members.remove(removed)
         else:
             session.note("no scores could be parsed: nobody left the discussion")
-        self._history = prompts.history(question, opinions, sums, removed.opinion if removed else None)
+        self._history = history_prompt(question, opinions, sums, removed.opinion if removed else None)
         session.tool(
             "leave",
             args={"scores": {str(number): total for number, total in sums.items()}},
@@ -264,19 +308,34 @@ class LvAgentRun(AgentRun):
 
     def _score(self, scorer: Member, opinions: Sequence[Opinion], round: int) -> Scores | None:
         """An agent's scores of all agents; None if they could not be parsed: then it has no say."""
-        reply = self.session.ask(
+        return self.session.ask(
             "score",
             scorer.role,
-            prompts.scores(self.session.question, opinions),
+            scores_prompt(self.session.question, opinions),
             schema=scores_of([opinion.number for opinion in opinions]),
             round=round,
         )
-        return reply.parsed
 
 
-def round_score(score: float) -> float:
-    """A similarity as a trace stores it."""
-    return round(score, 4)
+def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
+    """`count` times drawn uniformly from the spans (s), sorted."""
+    return times_at(spans, np.sort(rng.uniform(0.0, _seconds(spans), count)).tolist())
+
+
+def times_at(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
+    """The times at these offsets from the start of the spans put together."""
+    lengths = np.array([end - start for start, end in spans])
+    ends = np.cumsum(lengths)
+    # The end of the last span belongs to it, also after rounding.
+    indices = np.minimum(np.searchsorted(ends, offsets, side="right"), len(spans) - 1)
+    return [
+        float(spans[index][0] + offset - (ends[index] - lengths[index]))
+        for index, offset in zip(indices, offsets, strict=True)
+    ]
+
+
+def _seconds(spans: Sequence[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in spans)
 
 
 PHASES: Mapping[str, str] = {
@@ -303,65 +362,3 @@ def phase_seconds(result: Result) -> dict[str, float]:
         if step.kind in PHASES and total > 0:
             seconds[PHASES[step.kind]] += step.cost.seconds * result.cost.seconds / total
     return seconds
-
-
-class LvAgentMethod(AgentMethod):
-    """LVAgent: several agents perceive, answer, and discuss where they disagree."""
-
-    name = "lvagent"
-    Settings = LvAgentSettings
-    settings: LvAgentSettings
-
-    def __init__(self, settings: LvAgentSettings) -> None:
-        self._team = Team(settings.agents) if settings.team is None else read_team(settings.team)
-        check_agents(self._team.agents)
-        super().__init__(settings)
-        self._is_checked = False
-
-    def equipment(self) -> Equipment:
-        roles = {public_role(name): name for name in self._team.agents}
-        return Equipment(roles, seeing=next(iter(roles)), encoders={"encoder": self.settings.encoder})
-
-    def identity(self) -> dict[str, Any]:
-        # The team is what its file says, wherever that lies.
-        identity = super().identity() | {"agents": list(self.equipment().roles)}
-        del identity["team"]
-        chosen = self._team.selection
-        return identity if chosen is None else {**identity, "selection": chosen.key}
-
-    def prepare(self, scene: Scene) -> Prepared:
-        """Index the chunks. The index is kept on the disk, with what making it cost. Raises ConfigError for
-        two agents with the same weights."""
-        if not self._is_checked:
-            check_weights({name: model.identity() for name, model in scene.models.items()})
-            self._is_checked = True
-        encoder = self.encoder(scene, self.settings.encoder, "chunks are found by an encoder")
-        video = scene.context.video
-        index, indexing = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)
-        selected = () if self._team.selection is None else (self._team.selection,)
-        return Prepared(Scenery(index, scene.context.backbone.inner.frames), (indexing, *selected))
-
-    def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        return LvAgentRun(session, prepared, self.settings)
-
-
-# What an identity says besides the weights: no reason for two agents to be two.
-_SETTINGS = ("name", "dtype", "attention", "frames", "pixels", "video", "jpeg_quality", "extra_body")
-
-
-def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
-    """Raise ConfigError if two agents, by name, have the same weights, as "self" and the name of the run's
-    backbone: they never disagree. Of a served model, only what its server tells is known."""
-    seen: dict[str, str] = {}
-    for name, identity in identities.items():
-        # A local model is told by the contents of its files, wherever they are.
-        ignored = {*_SETTINGS, *(("model",) if identity.get("kind") == "qwen" else ())}
-        weights = json.dumps(
-            {key: value for key, value in identity.items() if key not in ignored}, sort_keys=True
-        )
-        if weights in seen:
-            raise ConfigError(
-                f"lvagent: {seen[weights]!r} and {name!r} have the same weights; equal agents never "
-                "disagree: name others"
-            )
-        seen[weights] = name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from videopro.cli import setting
 from videopro.errors import ConfigError
@@ -32,12 +31,9 @@ class LvAgentSettings(AgentSettings):
     )
     threshold: float = field(
         default=0.8,
-        metadata=setting("cosine similarity above which a chunk is used; if none is, the best", answers=True),
-    )
-    taken: Literal["above", "best"] = field(
-        default="above",
         metadata=setting(
-            "chunks that are used: above (the threshold), or best (always one: public code)", answers=True
+            "cosine similarity above which a chunk is used; if none is, the best",
+            answers=True,
         ),
     )
     max_rounds: int = field(

@@ -1,4 +1,8 @@
-"""The team file: which agents answer, chosen by pseudo-labels (`videopro.select_agents` writes it)."""
+"""The team file: which agents answer, chosen by pseudo-labels (`videopro.select_agents` writes it).
+
+A pseudo-label is the answer that most agents of a library give; it stands for the right one. It is made of
+letters only: no gold answer can reach it.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,6 @@ from videopro.traces import Cost, Preparation
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TeamCost(_Part):
-    """What the selection cost: the sum over all answers of all agents of the library."""
-
-    seconds: float = 0.0
-    frames: float = 0.0
-    calls: float = 0.0
-    tokens_in: float = 0.0
-    tokens_out: float = 0.0
 
 
 class LibraryMember(_Part):
@@ -51,7 +45,8 @@ class TeamFile(_Part):
     """The team, best agreement first."""
     library: tuple[LibraryMember, ...]
     """All agents, in the order in which they were named."""
-    cost: TeamCost = TeamCost()
+    cost: Cost = Cost()
+    """What the selection cost: the sum over all answers of all agents of the library."""
 
     @property
     def key(self) -> str:
@@ -59,20 +54,17 @@ class TeamFile(_Part):
         content = self.model_dump_json(exclude={"cost"})
         return f"{self.benchmark}/{self.domain or 'all'}/{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
-
-@dataclass(frozen=True)
-class Team:
-    """The agents of a run."""
-
-    agents: tuple[str, ...]
-    selection: Preparation | None = None
+    @property
+    def preparation(self) -> Preparation:
+        """The selection as the traces of a run with this team record it."""
+        return Preparation("selection", self.key, self.cost)
 
 
-def read_team(path: Path) -> Team:
+def read_team(path: Path) -> TeamFile:
     """The team in a file. Raises ConfigError."""
     try:
         content = read_object(path.read_bytes(), str(path), ConfigError)
-        team = TeamFile.model_validate(content)
+        return TeamFile.model_validate(content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give a team file") from error
     except ValidationError as error:
@@ -81,9 +73,6 @@ def read_team(path: Path) -> Team:
         raise ConfigError(
             f"{path}: is not a team file of videopro.select_agents ({location}: {first['msg']})"
         ) from error
-    cost = team.cost
-    spent = Cost(cost.seconds, {}, cost.frames, cost.calls, cost.tokens_in, cost.tokens_out)
-    return Team(team.agents, Preparation("selection", team.key, spent))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_back
 from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, acquired, unexpected_as
-from videopro.methods.base import Adaptation, Method, MethodContext, Questions, RunRequest
+from videopro.methods.base import Adaptation, Method, MethodContext, Questions, RunRequest, by_subtitles
 from videopro.methods.planners import (
     Planner,
     PromptFile,
@@ -196,11 +196,7 @@ class BaseProgramMethod(Method):
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions in parallel, `max_parallel` at a time."""
-        # Questions about one video may list different subtitles, and a context has one.
-        groups: dict[tuple[Any, float], list[Item]] = {}
-        for item in items:
-            groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
-        for group in groups.values():
+        for group in by_subtitles(items):
             yield from self._group(group, context)
 
     def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:

@@ -10,13 +10,13 @@ from videopro.backbones import (
     SHIPPED_PLANNER,
     BackboneConfig,
     Sampling,
-    check_key_name,
     model_needs,
     read_spec,
 )
 from videopro.cli import Need, did_you_mean, setting
 from videopro.errors import ConfigError
 from videopro.executor import DEFAULT_LIMITS, Limits, sandbox_problem
+from videopro.methods.base import WritingSettings
 from videopro.methods.planners import (
     FILE,
     PAPER_TEMPERATURE,
@@ -30,13 +30,12 @@ from videopro.methods.program.reasoner import ReasoningSettings
 from videopro.methods.program.rounds import RefinementShows
 from videopro.modules import PAPER_FRAMES, ModuleSettings, expects_pocket, module_needs, paper_notes
 from videopro.modules.calls import REMOVABLE
-from videopro.traces import AnswerRule, FallbackRule, FinalRule, ReasonedRule
+from videopro.traces import AnswerRule, FinalRule, ReasonedRule
 
 FINAL_HELP = (
     "which answer counts: last (of the last program, even if it failed), last-answered (the latest answer), "
     "or best (the most confident)"
 )
-FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
 PLANNER_HELP = (
     "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
     "api:MODEL@URL (sees the text only), pocket-teacher, or file:PROGRAM.py (your own program)"
@@ -56,7 +55,7 @@ ANSWERER_HELP = (
 
 
 @dataclass(frozen=True)
-class ProgramSettings(ModuleSettings):
+class ProgramSettings(ModuleSettings, WritingSettings):
     """Settings of every method that writes programs; those of ModuleSettings choose the models behind the
     modules."""
 
@@ -67,12 +66,12 @@ class ProgramSettings(ModuleSettings):
     planner_frames: int | None = field(
         default=None, metadata=setting(PLANNER_FRAMES_HELP, client="frames", answers=True)
     )
-    # What a run finds out by itself, and is no setting.
-    planner_pixels: int | None = field(default=None, metadata={"answers": True})
+    # These three a run finds out by itself: they are no settings, and part of its key.
+    planner_pixels: int | None = None
     """Of the frames for server:MODEL@URL."""
-    planner_weights: dict[str, str] | None = field(default=None, metadata={"answers": True})
+    planner_weights: dict[str, str] | None = None
     """What that server says of its weights."""
-    planner_program: str | None = field(default=None, metadata={"answers": True})
+    planner_program: str | None = None
     """The text of file:PROGRAM.py."""
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
@@ -103,23 +102,6 @@ class ProgramSettings(ModuleSettings):
     top_p: float = field(
         default=1.0, metadata=setting("top-p of the planner's sampling", client="any", answers=True)
     )
-    max_new_tokens: int = field(
-        default=1024, metadata=setting("maximum tokens of a planner's reply", client="less", answers=True)
-    )
-    api_key_env: str | None = field(
-        default=None,
-        metadata=setting(
-            "variable with the key of the planner's or answerer's server; unset: OPENAI_API_KEY, for OpenAI "
-            "only",
-            answers=False,
-        ),
-    )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed",
-        metadata=setting(
-            "subtitles for the modules: those the benchmark lists, or none", client="any", answers=True
-        ),
-    )
     answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP, answers=True))
     answer_adapter: Literal["off", "on"] = field(
         default="off",
@@ -128,9 +110,6 @@ class ProgramSettings(ModuleSettings):
         ),
     )
     final: FinalRule = field(default="last", metadata=setting(FINAL_HELP, client="any", answers=True))
-    fallback: FallbackRule = field(
-        default="none", metadata=setting(FALLBACK_HELP, client="any", answers=True)
-    )
     reasoned_confidence: ReasonedRule = field(
         default=REASONED, metadata=setting(REASONED_HELP, client="any", answers=True)
     )
@@ -142,9 +121,6 @@ class ProgramSettings(ModuleSettings):
         default=DEFAULT_LIMITS.module_seconds,
         metadata=setting("seconds that the module calls of one program may take in all", answers=True),
     )
-    max_parallel: int = field(
-        default=8, metadata=setting("maximum questions of a video that run in parallel", answers=False)
-    )
 
     def __post_init__(self) -> None:
         if self.subtitles == "none" and self.speech == "auto":
@@ -152,11 +128,11 @@ class ProgramSettings(ModuleSettings):
         if self.temperature is None:
             paper = self.preset == "paper"
             object.__setattr__(self, "temperature", PAPER_TEMPERATURE if paper else PLAN_SAMPLING.temperature)
-        super().__post_init__()
+        ModuleSettings.__post_init__(self)
+        WritingSettings.__post_init__(self)
         check_planner(self.planner)
         if self.planner.startswith(FILE) and self.planner_program is None:
             object.__setattr__(self, "planner_program", read_program(self.planner))
-        check_key_name(self.api_key_env)
         if self.planner_frames is not None and self.planner_frames < 0:
             raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
         is_served = self.planner.startswith("server:")

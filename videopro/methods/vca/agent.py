@@ -7,9 +7,16 @@ from functools import partial
 from typing import TypeAlias
 
 from videopro.backbones import Stills
-from videopro.methods.agents import AgentMethod, AgentRun, Conclusion, Equipment, Prepared, Scene, Session
-from videopro.methods.vca import prompts
-from videopro.methods.vca.prompts import Action, Scores, action_of, scores_of
+from videopro.methods.agents import AgentMethod, AgentRun, Equipment, Prepared, Scene, Session
+from videopro.methods.vca.prompts import (
+    Action,
+    Scores,
+    action_of,
+    explore_prompt,
+    look_prompt,
+    reward_prompt,
+    scores_of,
+)
 from videopro.methods.vca.settings import VcaSettings
 from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
 from videopro.modules.models.encoders import VideoTextEncoder
@@ -69,20 +76,20 @@ class VcaRun(AgentRun):
         """Of the frames at these times to the question, in percent."""
         self._round = 0
 
-    def run(self) -> Conclusion:
+    def run(self) -> Answer:
         return self._search_tree() if self._settings.tree_search else self._search_moments()
 
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """The forced answer, from the frames in the buffer."""
         session, question = self.session, self.session.question
-        times = self._buffer.times or uniform_times(0.0, session.video.duration, self._settings.borders)
+        times = self._buffer.times
         frames, subtitles = self._look(times), session.said_at(times)
         if question.is_open:
             prompt = shared_prompts.with_context(subtitles, shared_prompts.open_ended(question.text))
             text = session.tell("answer", LLM, prompt, frames=frames, round=self._round)
-            return Conclusion(Answer(raw=text))
+            return Answer(raw=text)
         prompt = shared_prompts.with_context(subtitles, shared_prompts.multiple_choice(question))
-        return Conclusion(session.choose("answer", LLM, prompt, frames=frames, round=self._round))
+        return session.choose("answer", LLM, prompt, frames=frames, round=self._round)
 
     def _look(self, times: Sequence[float]) -> Stills:
         """The frames at `times` (s), each for itself: what is between two is what the search is about."""
@@ -94,7 +101,7 @@ class VcaRun(AgentRun):
 
     # ---- Algorithm 1 -------------------------------------------------------------------------------------
 
-    def _search_tree(self) -> Conclusion:
+    def _search_tree(self) -> Answer:
         chosen: Node | None = None
         for round in range(self._settings.max_rounds):
             self._round = round
@@ -124,7 +131,7 @@ class VcaRun(AgentRun):
             self.session.ask(
                 "reward",
                 LLM,
-                prompts.reward(question, children, history, self.session.said_at(times)),
+                reward_prompt(question, children, history, self.session.said_at(times)),
                 schema=scores_of([child.number for child in children]),
                 frames=self._look(times),
                 round=self._round,
@@ -182,33 +189,30 @@ class VcaRun(AgentRun):
     def _act(self, candidates: Sequence[Node]) -> Action | None:
         """The agent answers, or chooses any open segment; None: its reply could not be parsed."""
         question = self.session.question
-        reply = self.session.ask(
+        return self.session.ask(
             "explore",
             LLM,
-            prompts.explore(question, candidates, self._explored, self._subtitles()),
+            explore_prompt(question, candidates, self._explored, self._subtitles()),
             schema=action_of(question, segments=[node.number for node in candidates]),
             frames=self._look(self._buffer.times),
             round=self._round,
             segments_of=self._chosen,
         )
-        return reply.parsed
 
     def _chosen(self, action: Action | None) -> Sequence[Segment]:
         if action is None or action.segment is None:
             return ()
         return (self._tree.find(action.segment).record,)
 
-    def _answered(self, action: Action | None) -> Conclusion:
+    def _answered(self, action: Action | None) -> Answer:
         raw = self.session.steps[-1].raw
         if action is None or action.answer is None:
-            return Conclusion(Answer(raw=raw))
-        if self.session.question.is_open:
-            return Conclusion(Answer(raw=action.answer))
-        return Conclusion(Answer(action.answer, raw=action.answer))
+            return Answer(raw=raw)
+        return Answer(None if self.session.question.is_open else action.answer, raw=action.answer)
 
     # ---- without tree search (Table 3) ---------------------------------------------------------------------
 
-    def _search_moments(self) -> Conclusion:
+    def _search_moments(self) -> Answer:
         session, count = self.session, self._settings.borders
         duration = session.video.duration
         times = uniform_times(0.0, duration, count)
@@ -218,18 +222,18 @@ class VcaRun(AgentRun):
             times = session.admit(times, LLM)
             self._remember(times)
             seen.update(times)
-            reply = session.ask(
+            action = session.ask(
                 "explore",
                 LLM,
-                prompts.look(session.question, duration, sorted(seen), count, self._subtitles()),
+                look_prompt(session.question, duration, sorted(seen), count, self._subtitles()),
                 schema=action_of(session.question, moments=count),
                 frames=self._look(self._buffer.times),
                 round=self._round,
             )
-            if reply.parsed is None or reply.parsed.times is None:
-                return self._answered(reply.parsed)
+            if action is None or action.times is None:
+                return self._answered(action)
             # A moment outside the video is the nearest one inside.
-            times = sorted({min(max(time, 0.0), duration) for time in reply.parsed.times})
+            times = sorted({min(max(time, 0.0), duration) for time in action.times})
         session.note(f"no further round: {FORCED}")
         return self.conclude()
 

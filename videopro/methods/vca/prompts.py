@@ -1,4 +1,5 @@
-"""The prompts of VCA, in our words (the counterparts of its Figs. 6 to 8). Frames come before the text."""
+"""The prompts of VCA, in our words (the counterparts of its Figs. 6 to 8), and the schemas of the replies.
+Frames come before the text."""
 
 from __future__ import annotations
 
@@ -7,15 +8,17 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, create_model, model_validator
 
-from videopro.methods.agents import answer_type, number_type
+from videopro.methods.agents import answer_type, number_type, question_text
 from videopro.methods.vca.tree import Node
 from videopro.question import Question, prompts
 
 
-def reward(question: Question, children: Sequence[Node], history: Sequence[Node], subtitles: str = "") -> str:
-    """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7). `said`,
-    here and below: the subtitle lines at the frames."""
-    parts = ["Which parts of a video show the answer to a question?", _question(question)]
+def reward_prompt(
+    question: Question, children: Sequence[Node], history: Sequence[Node], subtitles: str = ""
+) -> str:
+    """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7).
+    `subtitles`, here and below: the lines at the frames."""
+    parts = ["Which parts of a video show the answer to a question?", f"Question: {question_text(question)}"]
     if history:
         parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
     parts += [prompts.said_at_frames(subtitles)] if subtitles else []
@@ -30,11 +33,14 @@ def reward(question: Question, children: Sequence[Node], history: Sequence[Node]
     return "\n".join(parts)
 
 
-def explore(
+def explore_prompt(
     question: Question, candidates: Sequence[Node], explored: Sequence[Node], subtitles: str = ""
 ) -> str:
     """Ask the agent for a segment to look into, or for its answer (Fig. 8)."""
-    parts = ["Find the answer to a question in a video, one part at a time.", _question(question)]
+    parts = [
+        "Find the answer to a question in a video, one part at a time.",
+        f"Question: {question_text(question)}",
+    ]
     if explored:
         parts.append("Looked into: " + ", ".join(str(node.number) for node in explored))
     parts += [prompts.said_at_frames(subtitles)] if subtitles else []
@@ -47,22 +53,20 @@ def explore(
     return "\n".join(parts)
 
 
-def look(question: Question, duration: float, seen: Sequence[float], count: int, subtitles: str = "") -> str:
+def look_prompt(
+    question: Question, duration: float, seen: Sequence[float], count: int, subtitles: str = ""
+) -> str:
     """Ask the agent for moments to look at, or for its answer (the ablation without tree search)."""
     times = ", ".join(f"{time:.1f}" for time in seen)
     spoken = f"{prompts.said_at_frames(subtitles)}\n" if subtitles else ""
     return (
         "Find the answer to a question in a video, a few frames at a time.\n"
-        f"{_question(question)}\n{spoken}"
+        f"Question: {question_text(question)}\n{spoken}"
         f"The video lasts {duration:.1f} seconds. Looked at, in seconds: {times}\n"
         "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
         f"{_answer_form(question)}, or with up to {count} other times in seconds to look at, as in "
         '{"times": [1.5, 20.0]}'
     )
-
-
-def _question(question: Question) -> str:
-    return "\n".join(part for part in (f"Question: {question.text}", question.lettered_choices()) if part)
 
 
 def _answer_form(question: Question) -> str:

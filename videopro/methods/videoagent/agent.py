@@ -1,32 +1,34 @@
-"""VideoAgent on one question: Algorithm 1 of the paper."""
+"""The method `videoagent`, and VideoAgent on one question: Algorithm 1 of the paper."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from videopro.methods.agents import (
     AgentMethod,
     AgentModel,
     AgentRun,
     BackboneModel,
-    Conclusion,
     Equipment,
     Prepared,
     Scene,
     Session,
 )
 from videopro.methods.program import derive_seed
-from videopro.methods.videoagent import prompts
 from videopro.methods.videoagent.prompts import (
     Confidence,
     Description,
     Descriptions,
     Prediction,
     State,
+    caption_prompt,
     descriptions_of,
+    predict_prompt,
     prediction_of,
+    reflect_prompt,
+    search_prompt,
 )
 from videopro.methods.videoagent.settings import LEVELS, VideoAgentSettings
 from videopro.methods.videoagent.timeline import Timeline, VideoSegment, without_neighbours
@@ -37,63 +39,70 @@ from videopro.question import Answer
 from videopro.traces import Preparation, Segment, Step
 from videopro.video import Frame, uniform_times
 
-CAPTIONER = "captioner"
-
-
-class Captions:
-    """What the captioner says of a video. Thread-safe; each caption is made once in a process, by the first
-    question that needs it, and counts as reused for the others."""
-
-    def __init__(self, cache: CallCache[Step], video: str, captioner: dict[str, object], prompt: str) -> None:
-        """`cache` is shared by all videos; `video` is the content id, `captioner` the model's identity."""
-        self._cache = cache
-        self._owner = (video, json.dumps(captioner, sort_keys=True, default=str), prompt)
-        self._prompt = prompt
-
-    def caption(self, session: Session, times: Sequence[float], round: int) -> str:
-        """The caption of the frames at `times` (s), recorded as a step of the session. Raises BudgetSpent,
-        BackboneError, VideoError."""
-        moments = tuple(f"{time:.3f}" for time in times)
-
-        def make() -> Step:
-            # The same caption whichever question asks for it first.
-            seed = derive_seed(session.seed, "caption", self._owner[0], *moments)
-            session.tell(
-                "caption",
-                CAPTIONER,
-                self._prompt,
-                frames=session.frames(times, CAPTIONER),
-                round=round,
-                sampling=session.settings.sampling(seed),
-            )
-            return session.steps[-1]
-
-        step, is_cached = self._cache.get((*self._owner, moments), make)
-        if is_cached:
-            session.reuse(replace(step, round=round))
-        return " ".join(step.raw.split())
-
-
-LLM = "llm"
+LLM, CAPTIONER = "llm", "captioner"
 CLIP_FRAMES = 4
 """Frames of a clip that is captioned."""
+
+
+class VideoAgentMethod(AgentMethod):
+    """VideoAgent, section 3: a language model, a captioner and a retriever."""
+
+    name = "videoagent"
+    Settings = VideoAgentSettings
+    settings: VideoAgentSettings
+    answers_open_questions = True
+
+    def __init__(self, settings: VideoAgentSettings) -> None:
+        super().__init__(settings)
+        self._captions: CallCache[Step] = CallCache()
+
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        encoders = {"encoder": settings.encoder} if self._retrieves() else {}
+        if settings.captions == "none":
+            return Equipment({LLM: settings.llm}, seeing=LLM, encoders=encoders)
+        roles = {LLM: settings.llm, CAPTIONER: settings.captioner}
+        return Equipment(roles, seeing=CAPTIONER, encoders=encoders)
+
+    def prepare(self, scene: Scene) -> Prepared:
+        index, preparations = self._index(scene)
+        return Prepared((index, self._captioning(scene)), preparations)
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        return VideoAgentRun(session, prepared, self.settings)
+
+    def _index(self, scene: Scene) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
+        if not self._retrieves():
+            return None, ()
+        encoder = self.encoder(scene, self.settings.encoder, "frames are found by an encoder")
+        seconds = 1.0 / self.settings.fps
+        index, indexing = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
+        return index, (indexing,)
+
+    def _retrieves(self) -> bool:
+        return self.settings.selection != "uniform" and self.settings.max_rounds > 1
+
+    def _captioning(self, scene: Scene) -> Captions | None:
+        if self.settings.captions == "none":
+            return None
+        captioner = scene.models[CAPTIONER]
+        # One sentence of a clip, as LaViLa writes, and of the pocket model, which knows no other prompt.
+        prompt = caption_prompt(self.settings.captions == "frame" and not _is_pocket(captioner))
+        return Captions(self._captions, scene.context.video.id, captioner.identity(), prompt)
 
 
 class VideoAgentRun(AgentRun):
     """Looks for frames, round by round, until the language model is confident."""
 
-    def __init__(
-        self,
-        session: Session,
-        prepared: Prepared,
-        settings: VideoAgentSettings,
-        index: ClipIndex | None,
-        captions: Captions | None,
-    ) -> None:
+    _index: ClipIndex | None
+    """An embedding a frame; None where nothing is retrieved."""
+    _captions: Captions | None
+    """None where the language model sees the frames."""
+
+    def __init__(self, session: Session, prepared: Prepared, settings: VideoAgentSettings) -> None:
         super().__init__(session, prepared)
         self._settings = settings
-        self._index = index
-        self._captions = captions
+        self._index, self._captions = prepared.content
         self._timeline = Timeline(session.video.duration, settings.fps)
         self._seen: dict[int, str] = {}
         """The state: the seen frames and their captions."""
@@ -105,7 +114,7 @@ class VideoAgentRun(AgentRun):
 
     # ---- Algorithm 1 -------------------------------------------------------------------------------------
 
-    def run(self) -> Conclusion:
+    def run(self) -> Answer:
         settings = self._settings
         self._merge(self._first())
         for self._round in range(settings.max_rounds):
@@ -119,10 +128,8 @@ class VideoAgentRun(AgentRun):
             self._merge(self._retrieve(missing))
         return self._conclusion()
 
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """The last prediction, or a new one if frames were found since."""
-        if not self._seen:
-            self._merge(self._first())
         if self._predicted_from < len(self._seen):
             self._predict()
         return self._conclusion()
@@ -174,7 +181,7 @@ class VideoAgentRun(AgentRun):
         if self._settings.captions != "clip":
             return 1
         most = self.session.models[CAPTIONER].frames
-        limit = self.session.budget.limits.max_frames
+        limit = self.session.budget.max_frames
         return min(CLIP_FRAMES, most, *([] if limit is None else [limit]))
 
     def _most(self) -> int:
@@ -205,15 +212,15 @@ class VideoAgentRun(AgentRun):
         """Answer by what is known."""
         question = self.session.question
         state, frames = self._state()
-        reply = self.session.ask(
+        self._prediction = self.session.ask(
             "predict",
             LLM,
-            prompts.predict(question, state),
+            predict_prompt(question, state),
             schema=prediction_of(question),
             frames=frames,
             round=self._round,
         )
-        self._prediction, self._confidence = reply.parsed, None
+        self._confidence = None
         self._predicted_from = len(self._seen)
 
     def _reflect(self) -> int:
@@ -224,12 +231,12 @@ class VideoAgentRun(AgentRun):
         reply = self.session.ask(
             "reflect",
             LLM,
-            prompts.reflect(self.session.question, state, self._prediction),
+            reflect_prompt(self.session.question, state, self._prediction),
             schema=Confidence,
             frames=frames,
             round=self._round,
         )
-        self._confidence = None if reply.parsed is None else reply.parsed.confidence
+        self._confidence = None if reply is None else reply.confidence
         return self._confidence or 0
 
     def _find_missing(self) -> Sequence[Description]:
@@ -240,13 +247,13 @@ class VideoAgentRun(AgentRun):
         reply = self.session.ask(
             "search",
             LLM,
-            prompts.search(self.session.question, state, offered),
+            search_prompt(self.session.question, state, offered),
             schema=descriptions_of([segment.number for segment in offered]),
             frames=frames,
             round=self._round,
             segments_of=lambda descriptions: _named(descriptions, segments),
         )
-        return [] if reply.parsed is None else reply.parsed.frame_descriptions
+        return [] if reply is None else reply.frame_descriptions
 
     def _retrieve(self, missing: Sequence[Description]) -> list[int]:
         """One frame for each description: the most similar one of its segment, unless it is next to another
@@ -303,18 +310,51 @@ class VideoAgentRun(AgentRun):
         left_out = f"; left out: {times(dropped)}" if dropped else ""
         return f"{times(chosen) or 'no new frame'}{left_out}"
 
-    def _conclusion(self) -> Conclusion:
+    def _conclusion(self) -> Answer:
         prediction = self._prediction
         if prediction is None:
             raw = next(step.raw for step in reversed(self.session.steps) if step.kind == "predict")
-            return Conclusion(Answer(raw=raw))
-        claim = None
+            return Answer(raw=raw)
         if self._confidence is not None:
             # From the levels 1 to 3 to a share of 1.
-            claim = (self._confidence - LEVELS[0]) / (LEVELS[-1] - LEVELS[0])
+            self.claim = (self._confidence - LEVELS[0]) / (LEVELS[-1] - LEVELS[0])
         answer = prediction.final_answer
         letter = None if self.session.question.is_open else answer
-        return Conclusion(Answer(letter, raw=answer), claim)
+        return Answer(letter, raw=answer)
+
+
+class Captions:
+    """What the captioner says of a video. Thread-safe; each caption is made once in a process, by the first
+    question that needs it, and counts as reused for the others."""
+
+    def __init__(self, cache: CallCache[Step], video: str, captioner: dict[str, object], prompt: str) -> None:
+        """`cache` is shared by all videos; `video` is the content id, `captioner` the model's identity."""
+        self._cache = cache
+        self._owner = (video, json.dumps(captioner, sort_keys=True, default=str), prompt)
+        self._prompt = prompt
+
+    def caption(self, session: Session, times: Sequence[float], round: int) -> str:
+        """The caption of the frames at `times` (s), recorded as a step of the session. Raises BudgetSpent,
+        BackboneError, VideoError."""
+        moments = tuple(f"{time:.3f}" for time in times)
+
+        def make() -> Step:
+            # The same caption whichever question asks for it first.
+            seed = derive_seed(session.seed, "caption", self._owner[0], *moments)
+            session.tell(
+                "caption",
+                CAPTIONER,
+                self._prompt,
+                frames=session.frames(times, CAPTIONER),
+                round=round,
+                sampling=session.settings.sampling(seed),
+            )
+            return session.steps[-1]
+
+        step, is_cached = self._cache.get((*self._owner, moments), make)
+        if is_cached:
+            session.reuse(replace(step, round=round))
+        return " ".join(step.raw.split())
 
 
 def _segment_of(description: Description, segments: Sequence[VideoSegment]) -> VideoSegment:
@@ -334,67 +374,6 @@ def _named(descriptions: Descriptions | None, segments: Sequence[VideoSegment]) 
         name = "" if each.segment is None else str(segment.number)
         named.append(Segment(segment.start, segment.end, name, text=each.description))
     return named
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What the questions of a video share."""
-
-    index: ClipIndex | None
-    """An embedding a frame; None where nothing is retrieved."""
-    captions: Captions | None
-    """None where the language model sees the frames."""
-
-
-class VideoAgentMethod(AgentMethod):
-    """VideoAgent, section 3: a language model, a captioner and a retriever."""
-
-    name = "videoagent"
-    Settings = VideoAgentSettings
-    settings: VideoAgentSettings
-    answers_open_questions = True
-
-    def __init__(self, settings: VideoAgentSettings) -> None:
-        super().__init__(settings)
-        self._captions: CallCache[Step] = CallCache()
-
-    def equipment(self) -> Equipment:
-        settings = self.settings
-        encoders = {"encoder": settings.encoder} if self._retrieves() else {}
-        if settings.captions == "none":
-            return Equipment({LLM: settings.llm}, seeing=LLM, encoders=encoders)
-        roles = {LLM: settings.llm, CAPTIONER: settings.captioner}
-        return Equipment(roles, seeing=CAPTIONER, encoders=encoders)
-
-    def prepare(self, scene: Scene) -> Prepared:
-        index, preparations = self._index(scene)
-        return Prepared(Tools(index, self._captioning(scene)), preparations)
-
-    def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        tools: Tools = prepared.content
-        return VideoAgentRun(session, prepared, self.settings, tools.index, tools.captions)
-
-    def _index(self, scene: Scene) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
-        if not self._retrieves():
-            return None, ()
-        encoder = self.encoder(scene, self.settings.encoder, "frames are found by an encoder")
-        seconds = 1.0 / self.settings.fps
-        index, indexing = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
-        return index, (indexing,)
-
-    def _retrieves(self) -> bool:
-        return self.settings.selection != "uniform" and self.settings.max_rounds > 1
-
-    def _captioning(self, scene: Scene) -> Captions | None:
-        if self.settings.captions == "none":
-            return None
-        captioner = scene.models[CAPTIONER]
-        length = self.settings.caption_length
-        is_detailed = length == "detailed" or (
-            length == "auto" and self.settings.captions == "frame" and not _is_pocket(captioner)
-        )
-        prompt = prompts.caption(is_detailed)
-        return Captions(self._captions, scene.context.video.id, captioner.identity(), prompt)
 
 
 def _is_pocket(model: AgentModel) -> bool:

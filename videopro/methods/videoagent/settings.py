@@ -51,13 +51,6 @@ class VideoAgentSettings(AgentSettings):
             answers=True,
         ),
     )
-    caption_length: Literal["auto", "detailed", "sentence"] = field(
-        default="auto",
-        metadata=setting(
-            "captions asked for; auto: detailed of frames, one sentence of clips and from the pocket model",
-            answers=True,
-        ),
-    )
     clip_seconds: float = field(
         default=1.0, metadata=setting("seconds of a clip that is captioned", answers=True)
     )
