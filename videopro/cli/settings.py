@@ -9,7 +9,7 @@ import difflib
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -48,6 +48,11 @@ def setting(
         "client": client,
         "answers": answers,
     }
+
+
+def option(default: Any, help: str, *, client: ClientMay | None = None, answers: bool | None = None) -> Any:
+    """A dataclass field that is a setting with this default, as `setting` describes it."""
+    return field(default=default, metadata=setting(help, client=client, answers=answers))
 
 
 def answering_settings(settings: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 from videopro.backbones import Backbone, BackboneConfig, ServerSettings, check_key_name, load_backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.cli import Need, answering_settings, build_settings, setting
+from videopro.cli import Need, answering_settings, build_settings, option
 from videopro.errors import (
     QUESTION_ERRORS,
     ConfigError,
@@ -242,26 +242,18 @@ class Method(ABC):
 class WritingSettings:
     """The settings of every method whose models write: programs, or an agent's replies."""
 
-    max_new_tokens: int = field(
-        default=1024,
-        metadata=setting("maximum tokens of a planner's or an agent's reply", client="less", answers=True),
+    max_new_tokens: int = option(
+        1024, "maximum tokens of a planner's or an agent's reply", client="less", answers=True
     )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed",
-        metadata=setting("subtitles: those the benchmark lists, or none", client="any", answers=True),
+    subtitles: Literal["listed", "none"] = option(
+        "listed", "subtitles: those the benchmark lists, or none", client="any", answers=True
     )
-    fallback: FallbackRule = field(
-        default="none", metadata=setting(FALLBACK_HELP, client="any", answers=True)
-    )
-    max_parallel: int = field(
-        default=8, metadata=setting("maximum questions of a video that run in parallel", answers=False)
-    )
-    api_key_env: str | None = field(
-        default=None,
-        metadata=setting(
-            "variable with the API key of the method's own servers; unset: OPENAI_API_KEY, for OpenAI only",
-            answers=False,
-        ),
+    fallback: FallbackRule = option("none", FALLBACK_HELP, client="any", answers=True)
+    max_parallel: int = option(8, "maximum questions of a video that run in parallel", answers=False)
+    api_key_env: str | None = option(
+        None,
+        "variable with the API key of the method's own servers; unset: OPENAI_API_KEY, for OpenAI only",
+        answers=False,
     )
 
     def __post_init__(self) -> None:

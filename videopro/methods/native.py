@@ -6,12 +6,12 @@ It is the baseline of every other method, and adaptive methods use it for easy q
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
 from videopro.benchmarks import AnswerPrompt, Item
-from videopro.cli import setting
+from videopro.cli import option
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, one_by_one
 from videopro.methods.shown_lines import LineRule, lines_after, lines_before, shown_lines
@@ -49,65 +49,49 @@ from videopro.video import Frame, SampleRule, SubtitleLine, clue_times, frame_ti
 class NativeSettings:
     """Settings of the native method."""
 
-    frames: int | None = field(
-        default=None,
-        metadata=setting(
-            "frames over the whole video; unset: the backbone's budget", client="frames", answers=True
-        ),
+    frames: int | None = option(
+        None, "frames over the whole video; unset: the backbone's budget", client="frames", answers=True
     )
-    fps: float | None = field(
-        default=None,
-        metadata=setting(
-            "frames per second, at most `frames` in total; unset: evenly spaced", client="less", answers=True
-        ),
+    fps: float | None = option(
+        None,
+        "frames per second, at most `frames` in total; unset: evenly spaced",
+        client="less",
+        answers=True,
     )
-    subtitles: LineRule = field(
-        default="none",
-        metadata=setting(
-            "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
-            "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
-            "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
-            "the benchmark's protocol",
-            client="any",
-            answers=True,
-        ),
+    subtitles: LineRule = option(
+        "none",
+        "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
+        "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
+        "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
+        "the benchmark's protocol",
+        client="any",
+        answers=True,
     )
-    speech: str = field(
-        default="none",
-        metadata=setting(
-            f"{SPEECH_HELP}; with it, subtitles unset: those at the sampled frames", answers=True
-        ),
+    speech: str = option(
+        "none", f"{SPEECH_HELP}; with it, subtitles unset: those at the sampled frames", answers=True
     )
-    reply: Literal["letter", "text"] | None = field(
-        default=None,
-        metadata=setting(
-            "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
-            "protocol",
-            client="any",
-            answers=True,
-        ),
+    reply: Literal["letter", "text"] | None = option(
+        None,
+        "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
+        "protocol",
+        client="any",
+        answers=True,
     )
-    reply_tokens: int | None = field(
-        default=None,
-        metadata=setting(
-            "maximum length of a written reply in tokens, thinking included; unset: as in the benchmark's "
-            "protocol",
-            answers=True,
-        ),
+    reply_tokens: int | None = option(
+        None,
+        "maximum length of a written reply in tokens, thinking included; unset: as in the benchmark's "
+        "protocol",
+        answers=True,
     )
-    sampling: SampleRule | None = field(
-        default=None,
-        metadata=setting(
-            "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
-            "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
-            "unset: as in the benchmark's protocol",
-            client="any",
-            answers=True,
-        ),
+    sampling: SampleRule | None = option(
+        None,
+        "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
+        "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
+        "unset: as in the benchmark's protocol",
+        client="any",
+        answers=True,
     )
-    system: str | None = field(
-        default=None, metadata=setting("the system turn; unset: as in the benchmark's protocol", answers=True)
-    )
+    system: str | None = option(None, "the system turn; unset: as in the benchmark's protocol", answers=True)
 
     def __post_init__(self) -> None:
         if self.frames is not None and self.frames < 1:

@@ -9,11 +9,11 @@ seconds: the answers would depend on what else the machine does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from videopro.backbones import Sampling
-from videopro.cli import setting
+from videopro.cli import option
 from videopro.errors import ConfigError
 from videopro.methods.base import WritingSettings
 from videopro.modules import SPEECH_HELP, check_speech
@@ -32,23 +32,17 @@ ROLE_HELP = (
 class AgentSettings(WritingSettings):
     """Settings of every agent. Its papers' hyper-parameters are in the settings of each method."""
 
-    preset: Literal["paper", "equal"] = field(default="paper", metadata=setting(PRESET_HELP, answers=True))
-    temperature: float = field(
-        default=0.0,
-        metadata=setting("sampling temperature of replies; 0: greedy", client="any", answers=True),
+    preset: Literal["paper", "equal"] = option("paper", PRESET_HELP, answers=True)
+    temperature: float = option(0.0, "sampling temperature of replies; 0: greedy", client="any", answers=True)
+    speech: str = option("none", SPEECH_HELP, answers=True)
+    max_frames: int | None = option(
+        None, "frames that a question may look at; unset: no limit", client="less", answers=True
     )
-    speech: str = field(default="none", metadata=setting(SPEECH_HELP, answers=True))
-    max_frames: int | None = field(
-        default=None,
-        metadata=setting("frames that a question may look at; unset: no limit", client="less", answers=True),
+    max_tokens: int | None = option(
+        None, "tokens that a question may use; unset: no limit", client="less", answers=True
     )
-    max_tokens: int | None = field(
-        default=None,
-        metadata=setting("tokens that a question may use; unset: no limit", client="less", answers=True),
-    )
-    max_steps: int | None = field(
-        default=None,
-        metadata=setting("steps that a question may take; unset: no limit", client="less", answers=True),
+    max_steps: int | None = option(
+        None, "steps that a question may take; unset: no limit", client="less", answers=True
     )
 
     def __post_init__(self) -> None:

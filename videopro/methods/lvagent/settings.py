@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from videopro.cli import setting
+from videopro.cli import option
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings, public_role
 
@@ -17,33 +17,16 @@ class LvAgentSettings(AgentSettings):
     """Settings of LVAgent. With preset "equal", `frames` is the number of frames that the run's backbone
     takes; a glance stays as short as it is."""
 
-    agents: tuple[str, ...] = field(
-        default=(), metadata=setting(f"2 to {MOST_AGENTS} different models: {ROLE_HELP}", answers=True)
+    agents: tuple[str, ...] = option((), f"2 to {MOST_AGENTS} different models: {ROLE_HELP}", answers=True)
+    team: Path | None = option(None, "team file of videopro.select_agents, instead of agents", answers=True)
+    frames: int = option(16, "frames of the second look, for the answer", client="less", answers=True)
+    chunks: int = option(6, "equal parts of the video for retrieval", client="less", answers=True)
+    threshold: float = option(
+        0.8, "cosine similarity above which a chunk is used; if none is, the best", answers=True
     )
-    team: Path | None = field(
-        default=None, metadata=setting("team file of videopro.select_agents, instead of agents", answers=True)
-    )
-    frames: int = field(
-        default=16, metadata=setting("frames of the second look, for the answer", client="less", answers=True)
-    )
-    chunks: int = field(
-        default=6, metadata=setting("equal parts of the video for retrieval", client="less", answers=True)
-    )
-    threshold: float = field(
-        default=0.8,
-        metadata=setting(
-            "cosine similarity above which a chunk is used; if none is, the best",
-            answers=True,
-        ),
-    )
-    max_rounds: int = field(
-        default=3, metadata=setting("maximum rounds of discussion", client="less", answers=True)
-    )
-    encoder: str = field(
-        default="auto",
-        metadata=setting(
-            "encoder of the chunks, such as asp-clip:FOLDER (see method videopro)", answers=True
-        ),
+    max_rounds: int = option(3, "maximum rounds of discussion", client="less", answers=True)
+    encoder: str = option(
+        "auto", "encoder of the chunks, such as asp-clip:FOLDER (see method videopro)", answers=True
     )
 
     def __post_init__(self) -> None:

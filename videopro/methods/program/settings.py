@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from videopro.backbones import (
@@ -13,7 +13,7 @@ from videopro.backbones import (
     model_needs,
     read_spec,
 )
-from videopro.cli import Need, did_you_mean, setting
+from videopro.cli import Need, did_you_mean, option
 from videopro.errors import ConfigError
 from videopro.executor import DEFAULT_LIMITS, Limits, sandbox_problem
 from videopro.methods.base import WritingSettings
@@ -59,13 +59,8 @@ class ProgramSettings(ModuleSettings, WritingSettings):
     """Settings of every method that writes programs; those of ModuleSettings choose the models behind the
     modules."""
 
-    planner: str = field(
-        default="self",
-        metadata=setting(PLANNER_HELP, answers=True),
-    )
-    planner_frames: int | None = field(
-        default=None, metadata=setting(PLANNER_FRAMES_HELP, client="frames", answers=True)
-    )
+    planner: str = option("self", PLANNER_HELP, answers=True)
+    planner_frames: int | None = option(None, PLANNER_FRAMES_HELP, client="frames", answers=True)
     # These three a run finds out by itself: they are no settings, and part of its key.
     planner_pixels: int | None = None
     """Of the frames for server:MODEL@URL."""
@@ -73,53 +68,40 @@ class ProgramSettings(ModuleSettings, WritingSettings):
     """What that server says of its weights."""
     planner_program: str | None = None
     """The text of file:PROGRAM.py."""
-    planner_prompt: Literal["auto", "short", "full"] = field(
-        default="auto",
-        metadata=setting(
-            "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
-            "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
-            "record says",
-            answers=True,
-        ),
+    planner_prompt: Literal["auto", "short", "full"] = option(
+        "auto",
+        "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
+        "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
+        "record says",
+        answers=True,
     )
-    reference: Literal["auto", "none", "signatures", "compact", "full"] = field(
-        default="auto",
-        metadata=setting(
-            "what prompts say of the modules that are there: none, signatures, compact (a line each), or "
-            "full; auto: as the planner was trained, and full if it was not",
-            answers=True,
-        ),
+    reference: Literal["auto", "none", "signatures", "compact", "full"] = option(
+        "auto",
+        "what prompts say of the modules that are there: none, signatures, compact (a line each), or "
+        "full; auto: as the planner was trained, and full if it was not",
+        answers=True,
     )
-    prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP, answers=True))
-    temperature: float | None = field(
-        default=None,
-        metadata=setting(
-            "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper",
-            client="any",
-            answers=True,
-        ),
+    prompts: dict[str, str] | str | None = option(None, PROMPTS_HELP, answers=True)
+    temperature: float | None = option(
+        None,
+        "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper",
+        client="any",
+        answers=True,
     )
-    top_p: float = field(
-        default=1.0, metadata=setting("top-p of the planner's sampling", client="any", answers=True)
+    top_p: float = option(1.0, "top-p of the planner's sampling", client="any", answers=True)
+    answerer: str | None = option(None, ANSWERER_HELP, answers=True)
+    answer_adapter: Literal["off", "on"] = option(
+        "off", "on: modules answer with the planner's adapter on (a merged planner: itself)", answers=True
     )
-    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP, answers=True))
-    answer_adapter: Literal["off", "on"] = field(
-        default="off",
-        metadata=setting(
-            "on: modules answer with the planner's adapter on (a merged planner: itself)", answers=True
-        ),
+    final: FinalRule = option("last", FINAL_HELP, client="any", answers=True)
+    reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP, client="any", answers=True)
+    without: tuple[str, ...] = option(
+        (), f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)", answers=True
     )
-    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP, client="any", answers=True))
-    reasoned_confidence: ReasonedRule = field(
-        default=REASONED, metadata=setting(REASONED_HELP, client="any", answers=True)
-    )
-    without: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)", answers=True),
-    )
-    module_seconds: float = field(
-        default=DEFAULT_LIMITS.module_seconds,
-        metadata=setting("seconds that the module calls of one program may take in all", answers=True),
+    module_seconds: float = option(
+        DEFAULT_LIMITS.module_seconds,
+        "seconds that the module calls of one program may take in all",
+        answers=True,
     )
 
     def __post_init__(self) -> None:
@@ -203,24 +185,16 @@ class ProgramSettings(ModuleSettings, WritingSettings):
 class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
-    tau: float = field(
-        default=0.75,
-        metadata=setting("refine answers with a confidence below this", client="less", answers=True),
+    tau: float = option(0.75, "refine answers with a confidence below this", client="less", answers=True)
+    max_rounds: int = option(1, "maximum number of refinements per question", client="less", answers=True)
+    refine_below: float | None = option(
+        None, "store refinements up to this confidence, for other tau; unset: tau", answers=True
     )
-    max_rounds: int = field(
-        default=1, metadata=setting("maximum number of refinements per question", client="less", answers=True)
-    )
-    refine_below: float | None = field(
-        default=None,
-        metadata=setting("store refinements up to this confidence, for other tau; unset: tau", answers=True),
-    )
-    refinement_shows: RefinementShows = field(
-        default="program",
-        metadata=setting(
-            "what the prompt for refining a low-confidence answer shows: program, result (program and "
-            "result), or log (program, result and log)",
-            answers=True,
-        ),
+    refinement_shows: RefinementShows = option(
+        "program",
+        "what the prompt for refining a low-confidence answer shows: program, result (program and "
+        "result), or log (program, result and log)",
+        answers=True,
     )
 
     def __post_init__(self) -> None:

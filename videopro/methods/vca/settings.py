@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from videopro.cli import setting
+from videopro.cli import option
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -19,50 +19,32 @@ LONG_VIDEO = 1800.0
 class VcaSettings(AgentSettings):
     """Settings of VCA. With preset "equal", `buffer` is the number of frames that the backbone takes."""
 
-    llm: str = field(default="self", metadata=setting(f"explores and scores: {ROLE_HELP}", answers=True))
-    borders: int = field(
-        default=6, metadata=setting("N: frames that split a segment into N + 1", client="less", answers=True)
+    llm: str = option("self", f"explores and scores: {ROLE_HELP}", answers=True)
+    borders: int = option(6, "N: frames that split a segment into N + 1", client="less", answers=True)
+    buffer: int | None = option(
+        None,
+        f"frames in the memory buffer; unset: {SHORT_BUFFER}, and {LONG_BUFFER} from half an hour on",
+        answers=True,
     )
-    buffer: int | None = field(
-        default=None,
-        metadata=setting(
-            f"frames in the memory buffer; unset: {SHORT_BUFFER}, and {LONG_BUFFER} from half an hour on",
-            answers=True,
-        ),
+    reward: Literal["model", "none", "image", "evidence"] = option(
+        "model",
+        "who scores segments: model, none, image (similarity of their end frames to the question, "
+        "Table 5), or evidence (the annotated intervals: an oracle, Table 6)",
+        answers=True,
     )
-    reward: Literal["model", "none", "image", "evidence"] = field(
-        default="model",
-        metadata=setting(
-            "who scores segments: model, none, image (similarity of their end frames to the question, "
-            "Table 5), or evidence (the annotated intervals: an oracle, Table 6)",
-            answers=True,
-        ),
+    tree_search: bool = option(True, "explore segments; off: choose moments directly (Table 3)", answers=True)
+    encoder: str = option(
+        "auto", "encoder of reward=image: as for the modules (see method videopro)", answers=True
     )
-    tree_search: bool = field(
-        default=True,
-        metadata=setting("explore segments; off: choose moments directly (Table 3)", answers=True),
+    max_rounds: int = option(
+        16,
+        "rounds of exploration before a forced answer (the paper has no limit)",
+        client="less",
+        answers=True,
     )
-    encoder: str = field(
-        default="auto",
-        metadata=setting("encoder of reward=image: as for the modules (see method videopro)", answers=True),
-    )
-    max_rounds: int = field(
-        default=16,
-        metadata=setting(
-            "rounds of exploration before a forced answer (the paper has no limit)",
-            client="less",
-            answers=True,
-        ),
-    )
-    temperature: float = field(
-        default=0.5,
-        metadata=setting("sampling temperature of replies; 0: greedy", client="any", answers=True),
-    )
-    subtitles: Literal["none", "listed"] = field(
-        default="none",
-        metadata=setting(
-            "subtitle lines at the shown frames: listed, or none (the paper)", client="any", answers=True
-        ),
+    temperature: float = option(0.5, "sampling temperature of replies; 0: greedy", client="any", answers=True)
+    subtitles: Literal["none", "listed"] = option(
+        "none", "subtitle lines at the shown frames: listed, or none (the paper)", client="any", answers=True
     )
 
     def __post_init__(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from videopro.cli import setting
+from videopro.cli import option
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -18,65 +18,38 @@ class VideoAgentSettings(AgentSettings):
     """Settings of VideoAgent. With preset "equal", a question looks at no more frames than the backbone takes
     in one call, and half of them are the first frames (`first_frames` is not used)."""
 
-    llm: str = field(
-        default="self", metadata=setting(f"predicts, reflects and searches: {ROLE_HELP}", answers=True)
+    llm: str = option("self", f"predicts, reflects and searches: {ROLE_HELP}", answers=True)
+    captioner: str = option("self", f"describes frames or clips: {ROLE_HELP}", answers=True)
+    encoder: str = option(
+        "auto", "encoder that finds frames: as for the modules (see method videopro)", answers=True
     )
-    captioner: str = field(
-        default="self", metadata=setting(f"describes frames or clips: {ROLE_HELP}", answers=True)
+    first_frames: int = option(
+        5, "N: uniform frames of the first round (Table 4)", client="less", answers=True
     )
-    encoder: str = field(
-        default="auto",
-        metadata=setting("encoder that finds frames: as for the modules (see method videopro)", answers=True),
+    max_rounds: int = option(3, "T: maximum rounds (Fig. 3)", client="less", answers=True)
+    threshold: int = option(3, "C: confidence, 1 to 3, that ends the search", client="less", answers=True)
+    fps: float = option(1.0, "frames per second from which frames are chosen", client="less", answers=True)
+    captions: Literal["frame", "clip", "none"] = option(
+        "frame",
+        "what the llm knows: captions of frames (CogAgent), captions of clips around them (LaViLa, "
+        "Table 7), or none: it sees the frames",
+        answers=True,
     )
-    first_frames: int = field(
-        default=5,
-        metadata=setting("N: uniform frames of the first round (Table 4)", client="less", answers=True),
+    clip_seconds: float = option(1.0, "seconds of a clip that is captioned", answers=True)
+    selection: Literal["retrieval", "uniform"] = option(
+        "retrieval",
+        "where new frames come from: retrieval by the llm's descriptions, or uniform: the middles of the "
+        "longest stretches without a frame",
+        answers=True,
     )
-    max_rounds: int = field(
-        default=3, metadata=setting("T: maximum rounds (Fig. 3)", client="less", answers=True)
+    segment_selection: bool = option(
+        True, "search in the segments that the llm names; off: everywhere (Table 5)", answers=True
     )
-    threshold: int = field(
-        default=3,
-        metadata=setting("C: confidence, 1 to 3, that ends the search", client="less", answers=True),
+    self_evaluation: bool = option(
+        True, "stop when the llm is confident; off: always all rounds (Table 5)", answers=True
     )
-    fps: float = field(
-        default=1.0,
-        metadata=setting("frames per second from which frames are chosen", client="less", answers=True),
-    )
-    captions: Literal["frame", "clip", "none"] = field(
-        default="frame",
-        metadata=setting(
-            "what the llm knows: captions of frames (CogAgent), captions of clips around them (LaViLa, "
-            "Table 7), or none: it sees the frames",
-            answers=True,
-        ),
-    )
-    clip_seconds: float = field(
-        default=1.0, metadata=setting("seconds of a clip that is captioned", answers=True)
-    )
-    selection: Literal["retrieval", "uniform"] = field(
-        default="retrieval",
-        metadata=setting(
-            "where new frames come from: retrieval by the llm's descriptions, or uniform: the middles of the "
-            "longest stretches without a frame",
-            answers=True,
-        ),
-    )
-    segment_selection: bool = field(
-        default=True,
-        metadata=setting(
-            "search in the segments that the llm names; off: everywhere (Table 5)", answers=True
-        ),
-    )
-    self_evaluation: bool = field(
-        default=True,
-        metadata=setting("stop when the llm is confident; off: always all rounds (Table 5)", answers=True),
-    )
-    subtitles: Literal["none", "listed"] = field(
-        default="none",
-        metadata=setting(
-            "subtitle lines at the seen frames: listed, or none (the paper)", client="any", answers=True
-        ),
+    subtitles: Literal["none", "listed"] = option(
+        "none", "subtitle lines at the seen frames: listed, or none (the paper)", client="any", answers=True
     )
 
     def __post_init__(self) -> None:
