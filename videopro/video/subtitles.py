@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import av
 import av.error
@@ -62,6 +62,19 @@ _TAG = re.compile(
 _VOICE = re.compile(r"<v(?:\.[^\s<>.]+)*\s[^<>]*>")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _CLOCK = re.compile(r"([-−–]?)(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
+
+
+LineRule = Literal[
+    "none",
+    "frames",
+    "frames_until",
+    "frames_inside",
+    "frames_widened",
+    "interleaved",
+    "interleaved_overlapping",
+    "all",
+]
+"""Which subtitle lines a direct question shows, and where (`videopro.methods.native.shown_lines`)."""
 
 
 @dataclass(frozen=True)
