@@ -7,6 +7,7 @@ import traceback
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -164,17 +165,23 @@ class MethodContext:
         self.texts[item.subtitles] = (str(item.subtitles), subtitles.id)
         return subtitles
 
+    @contextmanager
+    def recorded_apart(self) -> Iterator[None]:
+        """What is made in the block, such as an index, has its cost in its record and in no question's own
+        cost, so that a run that finds it ready costs the same."""
+        before = self.meter.take()
+        yield
+        self.meter.take()
+        self.meter.add(before)
+
     def spoken(self, item: Item, transcribe: Callable[[Video], Spoken], *, listed: bool = True) -> Spoken:
-        """What is said: the subtitles that the benchmark lists, unless `listed` is False, else a transcript.
-        Its cost is in its record and in no question's own cost, so that a run that finds it ready costs the
-        same. Raises SubtitleError, and as `transcribe`."""
+        """What is said: the subtitles that the benchmark lists, unless `listed` is False, else a transcript,
+        which is recorded apart. Raises SubtitleError, and as `transcribe`."""
         subtitles = self.subtitles(item) if listed else None
         if subtitles is not None:
             return Spoken(subtitles)
-        before = self.meter.take()
-        spoken = transcribe(self.video)
-        self.meter.take()
-        self.meter.add(before)
+        with self.recorded_apart():
+            spoken = transcribe(self.video)
         if spoken.subtitles is not None:
             self.texts[item.subtitles] = ("" if listed else None, spoken.subtitles.id)
         return spoken

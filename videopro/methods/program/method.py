@@ -27,6 +27,7 @@ from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_back
 from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, acquired, unexpected_as
+from videopro.executor import Limits
 from videopro.methods.base import Adaptation, Method, MethodContext, Questions, RunRequest, by_subtitles
 from videopro.methods.planners import (
     Planner,
@@ -97,7 +98,7 @@ class BaseProgramMethod(Method):
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
         self._reasoning = replace(settings.reasoning(), adaptive=self.adaptive)
-        self._limits = settings.limits()
+        self._limits = Limits(module_seconds=settings.module_seconds)
         self._sampling: Sampling = settings.sampling()
         self._loaded: _Loaded | None = None
         self._prompt_file: PromptFile | None = None
@@ -261,7 +262,8 @@ class BaseProgramMethod(Method):
         context.doing("indexing")
         listed = self.settings.subtitles == "listed"
         spoken = context.spoken(item, loaded.models.spoken, listed=listed)
-        records = (*spoken.prepared, *_index(loaded.models, context))
+        with context.recorded_apart():
+            _, indexed = loaded.models.index(context.video)
         with context.meter.stage("modules"), thread_meter.into(context.meter):
             modules = loaded.models.context(
                 context.video, answerer, spoken.subtitles, self.settings.without, spoken
@@ -280,7 +282,7 @@ class BaseProgramMethod(Method):
             seed=context.seed,
             observer=context.observer,
         )
-        return reasoner, modules, records
+        return reasoner, modules, (*spoken.prepared, *indexed)
 
     def _visual(
         self, planner: Planner, context: MethodContext, stack: ExitStack
@@ -421,16 +423,6 @@ class VideoProMethod(BaseProgramMethod):
     name = "videopro"
     Settings = VideoProSettings
     adaptive = True
-
-
-def _index(models: ModuleModels, context: MethodContext) -> tuple[Preparation, ...]:
-    """Build the clip index that the modules will load, if it is missing. Its cost is in its record and in no
-    question's own cost, so that a run that finds it ready costs the same."""
-    before = context.meter.take()
-    _, made = models.index(context.video)
-    context.meter.take()
-    context.meter.add(before)
-    return made
 
 
 def _shared_cost(context: MethodContext, results: Sequence[Result]) -> Cost:

@@ -1,9 +1,10 @@
-"""The settings of the methods that write programs, and which of them contradict each other."""
+"""The settings of the methods that write programs, which of them contradict each other, and what a run by
+programs needs of the backbone and of this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from videopro.backbones import (
@@ -15,7 +16,7 @@ from videopro.backbones import (
 )
 from videopro.cli import Need, did_you_mean, option
 from videopro.errors import ConfigError
-from videopro.executor import DEFAULT_LIMITS, Limits, sandbox_problem
+from videopro.executor import DEFAULT_LIMITS, sandbox_problem
 from videopro.methods.base import WritingSettings
 from videopro.methods.planners import (
     FILE,
@@ -162,23 +163,14 @@ class ProgramSettings(ModuleSettings, WritingSettings):
         """How the planner samples. Raises ConfigError."""
         return Sampling(self.max_new_tokens, self.temperature or 0.0, self.top_p)
 
-    def limits(self) -> Limits:
-        """The budgets of each program."""
-        return Limits(module_seconds=self.module_seconds)
-
     def reasoning(self) -> ReasoningSettings:
         """These settings for the `Reasoner`. Raises ConfigError."""
         return ReasoningSettings(
             max_rounds=0,
-            rule=self.rule,
+            rule=AnswerRule(self.final, self.fallback),
             max_parallel=self.max_parallel,
             reasoned=self.reasoned_confidence,
         )
-
-    @property
-    def rule(self) -> AnswerRule:
-        """Which answer counts."""
-        return AnswerRule(self.final, self.fallback)
 
 
 @dataclass(frozen=True)
@@ -217,14 +209,12 @@ class VideoProSettings(ProgramSettings):
             )
 
     def reasoning(self) -> ReasoningSettings:
-        return ReasoningSettings(
+        return replace(
+            super().reasoning(),
             tau=self.tau,
             max_rounds=self.max_rounds,
             refine_below=self.refine_below,
-            rule=self.rule,
             shows=self.refinement_shows,
-            max_parallel=self.max_parallel,
-            reasoned=self.reasoned_confidence,
         )
 
 
