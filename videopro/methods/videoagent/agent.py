@@ -18,6 +18,7 @@ from videopro.methods.agents import (
 )
 from videopro.methods.program import derive_seed
 from videopro.methods.videoagent.prompts import (
+    LEVELS,
     Confidence,
     Description,
     Descriptions,
@@ -30,7 +31,7 @@ from videopro.methods.videoagent.prompts import (
     reflect_prompt,
     search_prompt,
 )
-from videopro.methods.videoagent.settings import LEVELS, VideoAgentSettings
+from videopro.methods.videoagent.settings import VideoAgentSettings
 from videopro.methods.videoagent.timeline import Timeline, VideoSegment, without_neighbours
 from videopro.modules import is_pocket
 from videopro.modules.calls import CallCache

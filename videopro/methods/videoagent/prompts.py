@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, Field, create_model
 
 from videopro.methods.agents import answer_type, number_type, question_text
-from videopro.methods.videoagent.settings import LEVELS
 from videopro.methods.videoagent.timeline import VideoSegment
 from videopro.question import Question, prompts
 
+LEVELS = (1, 2, 3)
+"""Confidence: insufficient, partial or sufficient information (section 3.2)."""
 _LEVEL: Any = number_type(LEVELS)
 
 

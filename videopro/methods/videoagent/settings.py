@@ -8,9 +8,7 @@ from typing import Literal
 from videopro.cli import option
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
-
-LEVELS = (1, 2, 3)
-"""Confidence: insufficient, partial or sufficient information (section 3.2)."""
+from videopro.methods.videoagent.prompts import LEVELS
 
 
 @dataclass(frozen=True)
