@@ -17,7 +17,7 @@ from tests.support.videoagent_world import (
     search,
 )
 from videopro.errors import ConfigError
-from videopro.methods.videoagent.settings import VideoAgentSettings
+from videopro.methods.videoagent.agent import VideoAgentSettings
 
 FIRST = [6.5, 18.5, 30.5, 42.5, 54.5]
 

@@ -27,7 +27,7 @@ from videopro.errors import ConfigError
 from videopro.methods import MethodContext, create
 from videopro.methods.agents import ModelLoader
 from videopro.methods.videoagent import VideoAgentMethod
-from videopro.methods.videoagent.settings import VideoAgentSettings
+from videopro.methods.videoagent.agent import VideoAgentSettings
 from videopro.methods.videoagent.timeline import Timeline, without_neighbours
 from videopro.pocket import world
 from videopro.question import Question

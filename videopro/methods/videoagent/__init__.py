@@ -1,6 +1,7 @@
 """VideoAgent: a language model that looks for frames until it knows enough to answer."""
 
 from videopro.methods.videoagent.agent import VideoAgentMethod as VideoAgentMethod
+from videopro.methods.videoagent.agent import VideoAgentSettings as VideoAgentSettings
 from videopro.methods.videoagent.prompts import Confidence as Confidence
 from videopro.methods.videoagent.prompts import Prediction as Prediction
 from videopro.methods.videoagent.prompts import State as State
@@ -9,7 +10,6 @@ from videopro.methods.videoagent.prompts import predict_prompt as predict_prompt
 from videopro.methods.videoagent.prompts import prediction_of as prediction_of
 from videopro.methods.videoagent.prompts import reflect_prompt as reflect_prompt
 from videopro.methods.videoagent.prompts import search_prompt as search_prompt
-from videopro.methods.videoagent.settings import VideoAgentSettings as VideoAgentSettings
 from videopro.methods.videoagent.timeline import Timeline as Timeline
 from videopro.methods.videoagent.timeline import VideoSegment as VideoSegment
 from videopro.methods.videoagent.timeline import without_neighbours as without_neighbours
