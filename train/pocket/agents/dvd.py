@@ -117,7 +117,7 @@ def captioned(video: DrawnVideo, captions: Sequence[str]) -> Database:
         )
         for number, (start, end) in enumerate(clips_of(video))
     )
-    search = CaptionSearch([clip for clip in clips if clip.text], None, None)
+    search = CaptionSearch(clips)
     return Database(clips, SubjectRegistry(), search, Preparation("database", "drawn"))
 
 

@@ -1,4 +1,4 @@
-"""The multi-granular database of a video: captioned clips, the subject registry, embedded captions (section
+"""The multi-granular database of a video: captioned clips, the subject registry, search in captions (section
 3.1).
 
 A clip is written to the database's file as soon as it is captioned, so that a killed build loses at most the
@@ -35,8 +35,6 @@ from videopro.methods.dvd.database_file import (
     CaptionSearch,
     Lines,
     MergedRegistry,
-    embed_captions,
-    encoder_key,
     read_lines,
 )
 from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
@@ -135,12 +133,11 @@ class DatabaseBuilder:
                 # After all clips: which names are one subject shows only over the whole video.
                 lines.registry = self._merge(clips)
                 log.append(lines.registry.model_dump(mode="json"))
-            search = embed_captions(clips, self.text_encoder, path, lines, log)
-        return self._finished(path.stem, clips, lines, search)
+        return self._finished(path.stem, clips, lines)
 
     def path(self) -> Path:
-        """The database's file: one for each video and everything that its lines depend on, except the
-        encoder of its captions."""
+        """The database's file: one for each video and everything that its lines depend on. The encoder of its
+        captions is none of it."""
         settings, subtitles = self.settings, self.subtitles
         spoken = [] if subtitles is None else [asdict(line) for line in subtitles.lines]
         sampling = ("temperature", "max_new_tokens")
@@ -166,16 +163,8 @@ class DatabaseBuilder:
         """Whether a stored clip is there, and of frames that this run may see."""
         return clip is not None and may_stand_in(clip.stand_ins, self.video.nearest_intact)
 
-    def _finished(
-        self, key: str, clips: Sequence[CaptionedClip], lines: Lines, search: CaptionSearch
-    ) -> Database:
+    def _finished(self, key: str, clips: Sequence[CaptionedClip], lines: Lines) -> Database:
         costs = [line.cost for line in (*clips, lines.registry) if line is not None]
-        name = f"{self.video.id}/{key}"
-        if self.text_encoder is not None:
-            # Another encoder makes another database, of another cost.
-            encoder = encoder_key(self.text_encoder)
-            name += f"-{encoder}"
-            costs += [lines.embedded[encoder].cost] if encoder in lines.embedded else []
         notes = []
         if unparsed := sum(bool(clip.fault) for clip in clips):
             notes.append(f"{unparsed} of {len(clips)} clips of the database have no caption: unparsed")
@@ -186,7 +175,8 @@ class DatabaseBuilder:
             )
         registry = _by_name(clips) if lines.registry is None else SubjectRegistry(lines.registry.registry)
         stand_ins = tuple(pair for clip in clips for pair in clip.stand_ins)
-        record = Preparation("database", name, sum(costs, Cost()), stand_ins=stand_ins)
+        record = Preparation("database", f"{self.video.id}/{key}", sum(costs, Cost()), stand_ins=stand_ins)
+        search = CaptionSearch(clips, self.text_encoder)
         return Database(tuple(clips), registry, search, record, tuple(notes))
 
     # ---- building ----------------------------------------------------------------------------------------
