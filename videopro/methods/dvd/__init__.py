@@ -7,5 +7,5 @@ from videopro.methods.dvd.database import clip_borders as clip_borders
 from videopro.methods.dvd.database import spoken_in as spoken_in
 from videopro.methods.dvd.database_file import CaptionedClip as CaptionedClip
 from videopro.methods.dvd.database_file import CaptionSearch as CaptionSearch
-from videopro.methods.dvd.registry import SubjectRegistry as SubjectRegistry
+from videopro.methods.dvd.database_file import SubjectRegistry as SubjectRegistry
 from videopro.methods.dvd.settings import DvdSettings as DvdSettings

@@ -32,12 +32,16 @@ from videopro.methods.agents import AgentModel, Budget, Session
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.database_file import (
     CaptionedClip,
+    CaptionReply,
     CaptionSearch,
     Lines,
     MergedRegistry,
+    MergeReply,
+    SubjectRegistry,
+    SubjectReply,
+    merged,
     read_lines,
 )
-from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.modules.models.encoders import TextEncoder
 from videopro.modules.search import clip_bounds

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from videopro.methods.agents import Tool, question_text
-from videopro.methods.dvd.registry import Subject
+from videopro.methods.dvd.database_file import Subject
 from videopro.question import Question
 
 # Raised when a prompt of the database changes, so that databases of other prompts are not used.
