@@ -12,7 +12,6 @@ from videopro.methods.program.execution import execute as execute
 from videopro.methods.program.execution import run_parallel as run_parallel
 from videopro.methods.program.reasoner import Reasoner as Reasoner
 from videopro.methods.program.reasoner import ReasoningSettings as ReasoningSettings
-from videopro.methods.program.reasoner import ReasoningTask as ReasoningTask
 from videopro.methods.program.rounds import Refinement as Refinement
 from videopro.methods.program.rounds import build_refinement as build_refinement
 from videopro.methods.program.rounds import cost_of_rounds as cost_of_rounds

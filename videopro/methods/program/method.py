@@ -43,14 +43,14 @@ from videopro.methods.planners import (
     spec_identity,
     teacher_of,
 )
-from videopro.methods.program.reasoner import Reasoner, ReasoningTask
+from videopro.methods.program.reasoner import Reasoner
 from videopro.methods.program.settings import (
     ProgramSettings,
     VideoProSettings,
     adapted_backbone,
     program_needs,
 )
-from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket, resolve_speech
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket, resolve_speech
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (
     REFINEMENT_KINDS,
@@ -204,7 +204,7 @@ class BaseProgramMethod(Method):
         with ExitStack() as stack:
             try:
                 with unexpected_as(NativeError):
-                    reasoner, modules, records = self._prepare(items[0], context, stack)
+                    reasoner, records = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
                 self._check_answerer([failed_result(error)])
                 cost = context.meter.take().share(len(items))
@@ -214,7 +214,7 @@ class BaseProgramMethod(Method):
             prepared = context.meter.take().share(len(items))
             for start in range(0, len(items), self.settings.max_parallel):
                 batch = items[start : start + self.settings.max_parallel]
-                results = reasoner.reason([ReasoningTask(item.question, modules) for item in batch])
+                results = reasoner.reason([item.question for item in batch])
                 self._check_answerer(results)
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
@@ -248,9 +248,9 @@ class BaseProgramMethod(Method):
 
     def _prepare(
         self, item: Item, context: MethodContext, stack: ExitStack
-    ) -> tuple[Reasoner, VideoContext, tuple[Preparation, ...]]:
-        """The reasoner and the modules for questions with this item's subtitles, and the index that they
-        search; `stack` releases their resources."""
+    ) -> tuple[Reasoner, tuple[Preparation, ...]]:
+        """The reasoner for questions with this item's subtitles, and what its modules search; `stack`
+        releases its resources."""
         # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
         # thread, before they meet those of other programs.
         loaded = self._load(context.backbone.inner)
@@ -273,6 +273,7 @@ class BaseProgramMethod(Method):
         reasoner = Reasoner(
             loaded.planner,
             self._reasoning,
+            modules,
             thread_meter=thread_meter,
             visual=visual,
             stand_ins=stand_ins,
@@ -282,7 +283,7 @@ class BaseProgramMethod(Method):
             seed=context.seed,
             observer=context.observer,
         )
-        return reasoner, modules, (*spoken.prepared, *indexed)
+        return reasoner, (*spoken.prepared, *indexed)
 
     def _visual(
         self, planner: Planner, context: MethodContext, stack: ExitStack
