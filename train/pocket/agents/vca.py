@@ -168,7 +168,7 @@ def same_path(witness: Witness, size: int, path: Sequence[int]) -> VcaTeacher:
     pupil = VcaTeacher(witness, size)
     pupil.explore(None)
     for number in path:
-        pupil.explore(pupil.tree.find(number))
+        pupil.explore(pupil.tree.nodes[number])
     return pupil
 
 

@@ -185,11 +185,9 @@ class BaseProgramMethod(Method):
 
     def _choices_only(self, file: PromptFile) -> tuple[str, str]:
         """Why prompts do not ask open questions, and what helps."""
-        fix = (
-            "leave --prompts out"
-            if file is self._prompt_file
-            else "give --options planner_prompt=full, which asks with ours"
-        )
+        fix = "give --options planner_prompt=full, which asks with ours"
+        if file is self._prompt_file:
+            fix = "leave --prompts out"
         return (
             f"prompts {file.source}: ask for programs that choose among options only",
             f"some of these questions are open: {fix}, or ask only questions with choices",
@@ -218,15 +216,8 @@ class BaseProgramMethod(Method):
                 self._check_answerer(results)
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
-                    yield (
-                        item,
-                        replace(
-                            result,
-                            cost=shared + result.cost,
-                            prepared=records,
-                            notes=(*self._planner_notes(), *result.notes),
-                        ),
-                    )
+                    cost, notes = shared + result.cost, (*self._planner_notes(), *result.notes)
+                    yield item, replace(result, cost=cost, prepared=records, notes=notes)
 
     def _planner_notes(self) -> tuple[str, ...]:
         """What the user was warned of about the planner, and the server of one of its own."""

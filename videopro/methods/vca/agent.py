@@ -1,11 +1,10 @@
-"""VCA on one question: Algorithm 1 of the paper."""
+"""The method `vca`, and VCA on one question: Algorithm 1 of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from videopro.backbones import Stills
 from videopro.cli import option
@@ -36,6 +35,9 @@ from videopro.question import prompts as shared_prompts
 from videopro.traces import FORCED, Segment
 from videopro.video import Frame, uniform_times
 
+LLM = "llm"
+SHORTEST = 1.0
+"""A segment of less than so many seconds is not explored."""
 # The paper's buffers: 8 frames for EgoSchema (minutes), 16 for LVBench (an hour).
 SHORT_BUFFER, LONG_BUFFER = 8, 16
 # Seconds from which a video counts as long: the shortest video of LVBench lasts half an hour.
@@ -97,45 +99,45 @@ class VcaSettings(AgentSettings):
         return self.buffer or (LONG_BUFFER if duration >= LONG_VIDEO else SHORT_BUFFER)
 
 
-def frame_similarity(encoder: VideoTextEncoder, text: str, frames: Sequence[Frame]) -> list[float]:
-    """The cosine similarity of each frame to a text, in percent and at least 0. An encoder of clips is shown
-    a clip that stands still."""
-    clips = [[frame] * encoder.clip_frames for frame in frames]
-    (similarities,) = encoder.score_clips([text], clips)
-    return [100.0 * max(0.0, float(similarity)) for similarity in similarities]
+class VcaMethod(AgentMethod):
+    """VCA, sections 3.1 to 3.3: one model explores and scores."""
 
+    name = "vca"
+    Settings = VcaSettings
+    settings: VcaSettings
+    answers_open_questions = True
 
-def evidence_scores(
-    spans: Sequence[tuple[float, float]], evidence: Sequence[tuple[float, float]]
-) -> list[float] | None:
-    """The share (in percent) of the annotated evidence that each span (s) holds; None without evidence. An
-    instant counts as a hundredth of a second."""
-    wide = [(start, max(end, start + 0.01)) for start, end in evidence]
-    total = sum(end - start for start, end in wide)
-    if not total:
-        return None
-    return [
-        100.0 * sum(max(0.0, min(end, last) - max(start, first)) for first, last in wide) / total
-        for start, end in spans
-    ]
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        return Equipment(
+            {LLM: settings.llm},
+            seeing=LLM,
+            encoders={"encoder": settings.encoder} if settings.reward == "image" else {},
+            evidence=settings.reward == "evidence",
+        )
 
+    def prepare(self, scene: Scene) -> Prepared:
+        if self.settings.reward != "image":
+            return Prepared()
+        return Prepared(self.encoder(scene, self.settings.encoder, "reward=image needs an encoder"))
 
-LLM = "llm"
-SHORTEST = 1.0
-"""A segment of less than so many seconds is not explored."""
-ScoreFrames: TypeAlias = Callable[[str, Sequence[Frame]], list[float]]
-"""Scores frames (0 to 100) by their similarity to a text."""
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        if self.settings.reward == "evidence":
+            note = "" if session.evidence else ", and this question has none"
+            session.note(f"oracle: segments are scored by the annotated evidence{note}")
+        return VcaRun(session, prepared, self.settings)
 
 
 class VcaRun(AgentRun):
     """Explores the tree of segments until the agent answers."""
 
-    def __init__(
-        self, session: Session, prepared: Prepared, settings: VcaSettings, score_frames: ScoreFrames | None
-    ) -> None:
+    _encoder: VideoTextEncoder | None
+    """Scores segments with reward=image."""
+
+    def __init__(self, session: Session, prepared: Prepared, settings: VcaSettings) -> None:
         super().__init__(session, prepared)
         self._settings = settings
-        self._score_frames = score_frames
+        self._encoder = prepared.content
         duration = session.video.duration
         most, size = session.models[LLM].frames, settings.buffer_size(duration)
         if size is not None and size > most:
@@ -189,7 +191,7 @@ class VcaRun(AgentRun):
             action = self._act(candidates)
             if action is None or action.segment is None:
                 return self._answered(action)
-            chosen = self._tree.find(action.segment)
+            chosen = self._tree.nodes[action.segment]
             self._explored.append(chosen)
         self.session.note(f"no further segment or round: {FORCED}")
         return self.conclude()
@@ -213,9 +215,9 @@ class VcaRun(AgentRun):
         frames = Stills()
         scores: list[float] | None = None
         if self._settings.reward == "image":
-            assert self._score_frames is not None
+            assert self._encoder is not None
             frames = self._look(times)
-            similar = self._score_frames(question.text, frames)
+            similar = frame_similarity(self._encoder, question.text, frames)
             self._similarity.update(zip(times, similar, strict=True))
             scores = [self._end_similarity(child) for child in children]
         elif self._settings.reward == "evidence":
@@ -273,7 +275,7 @@ class VcaRun(AgentRun):
     def _chosen(self, action: Action | None) -> Sequence[Segment]:
         if action is None or action.segment is None:
             return ()
-        return (self._tree.find(action.segment).record,)
+        return (self._tree.nodes[action.segment].record,)
 
     def _answered(self, action: Action | None) -> Answer:
         raw = self.session.steps[-1].raw
@@ -318,32 +320,24 @@ def _scored(children: Sequence[Node], scores: Scores | None) -> Sequence[Segment
     return [child.record for child in children]
 
 
-class VcaMethod(AgentMethod):
-    """VCA, sections 3.1 to 3.3: one model explores and scores."""
+def frame_similarity(encoder: VideoTextEncoder, text: str, frames: Sequence[Frame]) -> list[float]:
+    """The cosine similarity of each frame to a text, in percent and at least 0. An encoder of clips is shown
+    a clip that stands still."""
+    clips = [[frame] * encoder.clip_frames for frame in frames]
+    (similarities,) = encoder.score_clips([text], clips)
+    return [100.0 * max(0.0, float(similarity)) for similarity in similarities]
 
-    name = "vca"
-    Settings = VcaSettings
-    settings: VcaSettings
-    answers_open_questions = True
 
-    def equipment(self) -> Equipment:
-        settings = self.settings
-        return Equipment(
-            {"llm": settings.llm},
-            seeing="llm",
-            encoders={"encoder": settings.encoder} if settings.reward == "image" else {},
-            evidence=settings.reward == "evidence",
-        )
-
-    def prepare(self, scene: Scene) -> Prepared:
-        if self.settings.reward != "image":
-            return Prepared()
-        encoder = self.encoder(scene, self.settings.encoder, "reward=image needs an encoder")
-        return Prepared(partial(frame_similarity, encoder))
-
-    def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        if self.settings.reward == "evidence":
-            note = "" if session.evidence else ", and this question has none"
-            session.note(f"oracle: segments are scored by the annotated evidence{note}")
-        score: ScoreFrames | None = prepared.content
-        return VcaRun(session, prepared, self.settings, score)
+def evidence_scores(
+    spans: Sequence[tuple[float, float]], evidence: Sequence[tuple[float, float]]
+) -> list[float] | None:
+    """The share (in percent) of the annotated evidence that each span (s) holds; None without evidence. An
+    instant counts as a hundredth of a second."""
+    wide = [(start, max(end, start + 0.01)) for start, end in evidence]
+    total = sum(end - start for start, end in wide)
+    if not total:
+        return None
+    return [
+        100.0 * sum(max(0.0, min(end, last) - max(start, first)) for first, last in wide) / total
+        for start, end in spans
+    ]
