@@ -10,7 +10,6 @@ from videopro.methods.base import Questions as Questions
 from videopro.methods.base import RunRequest as RunRequest
 from videopro.methods.base import answer_each as answer_each
 from videopro.methods.events import EventObserver as EventObserver
-from videopro.methods.events import EvidenceKind as EvidenceKind
 from videopro.methods.events import error_event as error_event
 from videopro.methods.events import evidence as evidence
 from videopro.methods.events import last_event as last_event

@@ -1,4 +1,6 @@
-"""What happens while a question is answered as JSON objects, one an event, for programs that watch.
+"""What happens while a question is answered as JSON objects, one an event, for programs that watch; and on
+what the answer rests: the parts of the video that the round which gave it found and looked at, with times
+that a player can seek to.
 
     observer = EventObserver(emit)        # {"type": "reply", ...}, {"type": "call", ...}, ...
     ...
@@ -151,9 +153,6 @@ def _within(frame: FrameRef, corners: Sequence[float], size: tuple[int, int]) ->
     return [round(min(max(value, low), high), 4) for value, (low, high) in zip(placed, limits, strict=True)]
 
 
-_NOTHING = Cost()
-
-
 class EventObserver:
     """Emits each event of one question. Every event is also a chance to notice that the question was
     cancelled."""
@@ -280,9 +279,9 @@ def last_event(result: Result, question: Question) -> dict[str, Any]:
     }
 
 
-def error_event(failure: Failure, cost: Cost = _NOTHING) -> dict[str, Any]:
+def error_event(failure: Failure, cost: Cost | None = None) -> dict[str, Any]:
     """The last event of a question without an answer; `cost`: what was spent on it all the same."""
-    return {"type": "error", "error": _failure(failure), "cost": _cost(cost)}
+    return {"type": "error", "error": _failure(failure), "cost": _cost(cost or Cost())}
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
@@ -297,13 +296,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 
 def _segment(segment: Segment) -> dict[str, Any]:
-    return {
-        "start": segment.start,
-        "end": segment.end,
-        "name": segment.name,
-        "score": segment.score,
-        "text": segment.text,
-    }
+    return {name: getattr(segment, name) for name in ("start", "end", "name", "score", "text")}
 
 
 def _seconds(seconds: float) -> float:

@@ -165,9 +165,6 @@ class _Simulated(AgentModel):
     def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
         raise NotImplementedError("no step asks for Yes or No")
 
-    def close(self) -> None:
-        pass
-
 
 @dataclass
 class SimulatedVqa(_Simulated):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from videopro.backbones import Backbone, BackboneConfig, model_needs
 from videopro.benchmarks import Item
@@ -25,7 +25,7 @@ from videopro.methods.agents.models import SELF, AgentModel, ModelLoader, public
 from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings, BudgetSpent
 from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, by_subtitles
-from videopro.methods.program import error_of_look
+from videopro.methods.program import answer_status, error_of_look
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
@@ -264,7 +264,7 @@ class AgentMethod(Method):
                     session.note(f"{spent}: {FORCED}")
                     session.budget.finish()
                     answer = run.conclude()
-                status = _status(session, answer)
+                status = answer_status(answer, session.question)
                 steps = tuple(session.steps)
                 searched = Execution(status, answer, claim=run.claim, steps=steps, cost=session.cost)
                 rounds = [Round(AGENT, answer.raw, execution=searched)]
@@ -312,13 +312,10 @@ class AgentMethod(Method):
             )
         else:
             answer = session.choose(FALLBACK, role, prompts.multiple_choice(question), frames=frames)
-        execution = Execution(_status(session, answer), answer, steps=tuple(session.steps[before:]))
+        execution = Execution(
+            answer_status(answer, session.question), answer, steps=tuple(session.steps[before:])
+        )
         return Round(FALLBACK, answer.raw, execution=execution, mode="native")
-
-
-def _status(session: Session, answer: Answer) -> Literal["ok", "empty"]:
-    is_answered = bool(answer.raw.strip()) if session.question.is_open else answer.letter is not None
-    return "ok" if is_answered else "empty"
 
 
 def _shared(cost: Cost, watch: Stopwatch) -> Cost:

@@ -151,10 +151,6 @@ class AgentModel(ABC):
         """Reply to a conversation, calling tools. Raises ToolsRefused if the model offers none."""
         raise ToolsRefused(f"{self.name} offers no tool calls")
 
-    @abstractmethod
-    def close(self) -> None:
-        """Release what it holds."""
-
 
 class BackboneModel(AgentModel):
     """A backbone in a role. `backbone` must be thread-safe."""
@@ -179,23 +175,15 @@ class BackboneModel(AgentModel):
     ) -> ModelReply:
         request = GenerateRequest(frames or None, prompt, sampling.seed, schema)
         reply = self.backbone.generate_batch([request], sampling)[0]
-        return ModelReply(
-            reply.text,
-            reply.tokens_in,
-            reply.tokens_out,
-            reply.is_constrained,
-            sampling.max_new_tokens if reply.finish == "length" else None,
-            thoughts=reply.thoughts,
-        )
+        cut_at = sampling.max_new_tokens if reply.finish == "length" else None
+        tokens = (reply.tokens_in, reply.tokens_out)
+        return ModelReply(reply.text, *tokens, reply.is_constrained, cut_at, thoughts=reply.thoughts)
 
     def choose(self, question: Question, prompt: str, frames: Sequence[Frame]) -> Answer:
         return self.backbone.answer_batch([ChoiceRequest(frames or None, question, prompt)])[0]
 
     def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
         return self.backbone.yes_no_batch([YesNoRequest(frames or None, prompt)])[0]
-
-    def close(self) -> None:
-        self.backbone.close()
 
 
 # Tokens of a reply from which one letter is read: a model may think before it answers.
@@ -250,9 +238,6 @@ class ApiModel(AgentModel):
                 raise ToolsRefused(str(refused)) from None
             raise
 
-    def close(self) -> None:
-        self._client.close()
-
     def _content(self, prompt: str, frames: Sequence[Frame]) -> Any:
         if not frames:
             return prompt
@@ -276,10 +261,7 @@ class ApiModel(AgentModel):
             reply.tokens_out,
             "response_format" in fields and "response_format" not in left_out,
             reply.cut_at,
-            tuple(
-                ToolCall(call.function.name, encodable(call.function.arguments), call.id)
-                for call in reply.calls
-            ),
+            tuple(ToolCall(c.function.name, encodable(c.function.arguments), c.id) for c in reply.calls),
             tuple(f"{name} left out: the server refuses it" for name in sorted(left_out)),
             reply.thoughts,
         )
@@ -295,10 +277,6 @@ class ServedModel(BackboneModel):
 
     def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:
         return self._chat.converse(turns, tools, sampling)
-
-    def close(self) -> None:
-        self._chat.close()
-        super().close()
 
 
 def _answer(reply: ModelReply, letter: str | None) -> Answer:

@@ -7,6 +7,7 @@ from videopro.methods.program.deciding import OtherVideos as OtherVideos
 from videopro.methods.program.execution import INPUTS as INPUTS
 from videopro.methods.program.execution import NO_PROGRAM as NO_PROGRAM
 from videopro.methods.program.execution import answer_natively as answer_natively
+from videopro.methods.program.execution import answer_status as answer_status
 from videopro.methods.program.execution import error_of_look as error_of_look
 from videopro.methods.program.execution import execute as execute
 from videopro.methods.program.execution import run_parallel as run_parallel
@@ -21,6 +22,5 @@ from videopro.methods.program.rounds import prompt_seed as prompt_seed
 from videopro.methods.program.rounds import refinement_kind as refinement_kind
 from videopro.methods.program.rounds import refinement_prompt as refinement_prompt
 from videopro.methods.program.rounds import round_from_reply as round_from_reply
-from videopro.methods.program.rounds import shown_answer as shown_answer
 from videopro.methods.program.settings import paper_backbone as paper_backbone
 from videopro.methods.program.settings import program_needs as program_needs

@@ -133,7 +133,7 @@ def _run(
     status: Literal["ok", "empty", "failed"] = "failed"
     if outcome.status != "failed":
         answer, claim = _read(outcome.value, question, library.answers)
-        status = _status(answer, question)
+        status = answer_status(answer, question)
         # A letter straight from a call has that call's confidence.
         if reasoned != "none" and answer.letter is not None and answer.confidence == 0:
             confidence, how = reasoned_confidence(
@@ -165,7 +165,7 @@ def answer_natively(
         value = ask_natively(library, question, observer)
     answer, claim = _read(value, question, library.answers)
     return Execution(
-        _status(answer, question), answer, claim, calls=tuple(library.calls), cost=_cost(meter, library)
+        answer_status(answer, question), answer, claim, calls=tuple(library.calls), cost=_cost(meter, library)
     )
 
 
@@ -199,7 +199,8 @@ def _read(value: Any, question: Question, answers: Sequence[AnswerHandle]) -> tu
     return read_program_answer(value, question, answers)
 
 
-def _status(answer: Answer, question: Question) -> Literal["ok", "empty"]:
+def answer_status(answer: Answer, question: Question) -> Literal["ok", "empty"]:
+    """Whether there is an answer: a letter, or words to an open question."""
     is_answered = bool(answer.raw.strip()) if question.is_open else answer.letter is not None
     return "ok" if is_answered else "empty"
 

@@ -1,4 +1,5 @@
-"""A round of reasoning, for inference and synthesis: its seed, record and cost."""
+"""A round of reasoning, for inference, synthesis and GRPO: its seed, record and cost, and which refinement a
+program gets, with its prompt (section 3.5)."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ def refinement_prompt(
     return prompts.program_refinement(question, program, result=result, log=log, reference=reference)
 
 
-def shown_answer(question: Question, answer: Answer) -> str | None:
+def _shown_answer(question: Question, answer: Answer) -> str | None:
     """An answer as a refinement prompt shows it: a letter, or words in quotes; None if there is none."""
     if not question.is_open:
         return answer.letter
@@ -146,9 +147,9 @@ def build_refinement(
             confidence=answer.confidence,
         )
         return kind, prompt
-    result = (
-        "" if shows == "program" else prompts.result_line(shown_answer(question, answer), answer.confidence)
-    )
+    result = ""
+    if shows != "program":
+        result = prompts.result_line(_shown_answer(question, answer), answer.confidence)
     if kind != "bug_fix" and shows != "log":
         log = ""
     return kind, refinement_prompt(kind, question, program.code, log=log, result=result, reference=reference)
