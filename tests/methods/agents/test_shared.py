@@ -221,12 +221,13 @@ class GuessRun(AgentRun):
     """Judges three times, then answers."""
 
     def run(self) -> Answer:
-        for round in range(3):
+        for round in self.session.rounds(3):
             frames = self.session.frames([10.0 * round], "llm")
-            self.session.tell("judge", "llm", "What is this?", frames=frames, round=round)
+            self.session.tell("judge", "llm", "What is this?", frames=frames)
         return self.conclude()
 
     def conclude(self) -> Answer:
+        self.session.round = 0
         return Answer(self.session.tell("answer", "llm", "Which?")[:1], raw="B")
 
 

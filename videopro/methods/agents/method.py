@@ -302,7 +302,7 @@ class AgentMethod(Method):
     def _fallback(self, session: Session) -> Round:
         """Ask the model that sees frames directly, as the native method does."""
         role = self.equipment().seeing
-        before = len(session.steps)
+        before, session.round = len(session.steps), 0
         session.budget.finish()
         times = uniform_times(0.0, session.video.duration, session.models[role].frames)
         frames, question = session.frames(times, role), session.question

@@ -1,6 +1,6 @@
 """One question in an agent's hands: it asks models, looks at frames, and every step is recorded and paid.
 
-    prediction = session.ask("predict", "llm", predict_prompt(...), schema=Prediction, round=1)
+    prediction = session.ask("predict", "llm", predict_prompt(...), schema=Prediction)
     if prediction is None: ...        # unparsed, even after one repair
 
 A structured reply is a JSON object that fits a pydantic schema, perhaps with thoughts and prose around it.
@@ -10,7 +10,7 @@ the question and never its answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -65,6 +65,8 @@ class Session:
         """What all steps cost, without those that were reused."""
         self.seed = seed
         """Of the run; derive others from it and the question."""
+        self.round = 0
+        """The agent's round, which its steps are recorded with."""
         self._observer = observer
         self._meter = Meter()
 
@@ -107,6 +109,12 @@ class Session:
         if text not in self.notes:
             self.notes.append(text)
 
+    def rounds(self, most: int) -> Iterator[int]:
+        """Count up to `most` rounds; the steps of each are recorded with its number."""
+        for number in range(most):
+            self.round = number
+            yield number
+
     # ---- steps -----------------------------------------------------------------------------------------
 
     def ask(
@@ -117,7 +125,6 @@ class Session:
         *,
         schema: type[SchemaT],
         frames: Sequence[Frame] = (),
-        round: int = 0,
         segments_of: Callable[[SchemaT | None], Sequence[Segment]] = lambda parsed: (),
     ) -> SchemaT | None:
         """Ask for a structured reply, and once for a repair; None: it could not be parsed. `segments_of`
@@ -135,7 +142,7 @@ class Session:
         step = Step(
             kind,
             model,
-            round,
+            self.round,
             prompt,
             frames=frame_refs(frames),
             parsed=None if parsed is None else plain(parsed),
@@ -154,7 +161,6 @@ class Session:
         prompt: str,
         *,
         frames: Sequence[Frame] = (),
-        round: int = 0,
         sampling: Sampling | None = None,
         **fields: Any,
     ) -> str:
@@ -163,40 +169,34 @@ class Session:
         fields. Raises BudgetSpent, BackboneError."""
         self.budget.check()
         reply = self._reply(model, prompt, frames, None, sampling)
-        self._record_reply(Step(kind, model, round, prompt, frames=frame_refs(frames), **fields), reply)
+        self._record_reply(Step(kind, model, self.round, prompt, frames=frame_refs(frames), **fields), reply)
         return reply.text
 
-    def choose(
-        self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = (), round: int = 0
-    ) -> Answer:
+    def choose(self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = ()) -> Answer:
         """Ask for the letter of an option, by the distribution over the next token (VideoPro's Eq. 2 gives
         the confidence). Raises BudgetSpent, BackboneError."""
         self.budget.check()
         with self._meter.stage(model):
             answer = self.models[model].choose(self.question, prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer)
+        return self._answered(kind, model, prompt, frames, answer)
 
-    def decide(
-        self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = (), round: int = 0
-    ) -> Answer:
+    def decide(self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = ()) -> Answer:
         """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
         self.budget.check()
         with self._meter.stage(model):
             answer = self.models[model].decide(prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer)
+        return self._answered(kind, model, prompt, frames, answer)
 
     def _answered(
-        self, kind: str, model: str, prompt: str, frames: Sequence[Frame], round: int, answer: Answer
+        self, kind: str, model: str, prompt: str, frames: Sequence[Frame], answer: Answer
     ) -> Answer:
         self._count(answer.tokens_in, answer.tokens_out)
         parsed = {"letter": answer.letter, "confidence": answer.confidence}
-        step = Step(kind, model, round, prompt, frames=frame_refs(frames), raw=answer.raw, parsed=parsed)
+        step = Step(kind, model, self.round, prompt, frames=frame_refs(frames), raw=answer.raw, parsed=parsed)
         self.record(replace(step, cut_at=answer.cut_at))
         return answer
 
-    def converse(
-        self, kind: str, model: str, turns: Sequence[Turn], tools: Sequence[Tool], *, round: int = 0
-    ) -> ModelReply:
+    def converse(self, kind: str, model: str, turns: Sequence[Turn], tools: Sequence[Tool]) -> ModelReply:
         """Let the model reply to a conversation, perhaps with calls of tools. The step's prompt is the last
         turn. Raises ToolsRefused, BudgetSpent, BackboneError."""
         self.budget.check()
@@ -206,7 +206,7 @@ class Session:
         self._count(reply.tokens_in, reply.tokens_out)
         calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
         parsed = {"calls": calls} if calls else None
-        self._record_reply(Step(kind, model, round, turns[-1].text, parsed=parsed), reply)
+        self._record_reply(Step(kind, model, self.round, turns[-1].text, parsed=parsed), reply)
         return reply
 
     def tool(
@@ -217,18 +217,17 @@ class Session:
         result: str,
         segments: Sequence[Segment] = (),
         frames: Sequence[Frame] = (),
-        round: int = 0,
     ) -> None:
         """Record a tool that asks no model. Call `budget.check()` before the tool runs."""
-        refs = frame_refs(frames)
-        self.record(Step(kind, round=round, args=args, result=result, segments=tuple(segments), frames=refs))
+        step = Step(kind, round=self.round, args=args, result=result, segments=tuple(segments))
+        self.record(replace(step, frames=frame_refs(frames)))
 
     def reuse(self, step: Step) -> None:
         """Record a step that an earlier question about the video has paid."""
         self.budget.check()
         # This question has seen them too, though another one paid.
         self.budget.seen.update(round(frame[0], 3) for frame in step.frames)
-        self._append(replace(step, is_reused=True))
+        self._append(replace(step, round=self.round, is_reused=True))
 
     def record(self, step: Step) -> None:
         """Append a step with the cost since the last one."""
@@ -289,11 +288,6 @@ class UnparsedReply(ValueError):
 def question_text(question: Question) -> str:
     """A question with its options, as agents' prompts show it."""
     return "\n".join(part for part in (question.text, question.lettered_choices()) if part)
-
-
-def round_score(score: float) -> float:
-    """A similarity as a trace stores it."""
-    return round(score, 4)
 
 
 def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:

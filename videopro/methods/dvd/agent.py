@@ -45,60 +45,62 @@ class DvdRun(AgentRun):
             session.note(note)
 
     def run(self) -> Answer:
-        for step in range(self._settings.max_tool_steps):
-            for call in self._act(step):
+        for _ in self.session.rounds(self._settings.max_tool_steps):
+            for call in self._act():
                 try:
                     arguments = self._toolbox.read(call)
                     if isinstance(arguments, GiveAnswer):
-                        return self._answered(arguments, step)
-                    observation = self._toolbox.use(arguments, step)
+                        return self._answered(arguments)
+                    observation = self._toolbox.use(arguments)
                 except ToolMistake as mistake:
-                    observation = self._toolbox.failed(call, mistake, step)
+                    observation = self._toolbox.failed(call, mistake)
                 self._history.append(Turn("tool", observation, call_id=call.id))
         self.session.note(f"no step is left: {FORCED}")
         return self.conclude()
 
     def conclude(self) -> Answer:
         """The forced answer, from the history."""
+        self.session.round = 0
         question = self.session.question
         prompt = f"{self._as_text()}\n\n{prompts.forced(question)}"
         if question.is_open:
             return Answer(raw=self.session.tell("answer", LLM, prompt))
         return self.session.choose("answer", LLM, prompt)
 
-    def _answered(self, call: GiveAnswer, step: int) -> Answer:
+    def _answered(self, call: GiveAnswer) -> Answer:
         question = self.session.question
         letter = None if question.is_open else extract_letter(call.text, question)
         result = call.text if question.is_open else letter or "no option"
-        self.session.tool("answer", args={"text": call.text}, result=result, round=step)
+        self.session.tool("answer", args={"text": call.text}, result=result)
         return Answer(letter, raw=call.text)
 
     # ---- reason and act ----------------------------------------------------------------------------------
 
-    def _act(self, step: int) -> list[ToolCall]:
+    def _act(self) -> list[ToolCall]:
         """The calls of the model's next reply, which joins the history."""
         if self._speaks_tools:
             try:
-                return self._act_by_tools(step)
+                return self._act_by_tools()
             except ToolsRefused:
                 self._speaks_tools = False
                 self.session.note("the language model offers no tool calls: it wrote them as text")
-        return self._act_by_text(step)
+        return self._act_by_text()
 
-    def _act_by_tools(self, step: int) -> list[ToolCall]:
-        reply = self.session.converse("act", LLM, self._history, self._tools, round=step)
+    def _act_by_tools(self) -> list[ToolCall]:
+        reply = self.session.converse("act", LLM, self._history, self._tools)
         # Some servers give no ids, and the observations refer to them.
         calls = [
-            replace(call, id=call.id or f"call_{step}_{number}") for number, call in enumerate(reply.calls)
+            replace(call, id=call.id or f"call_{self.session.round}_{number}")
+            for number, call in enumerate(reply.calls)
         ]
         self._history.append(Turn("assistant", reply.text, tuple(map(sendable, calls))))
         if not calls:
             self._history.append(Turn("user", prompts.NO_CALL))
         return calls
 
-    def _act_by_text(self, step: int) -> list[ToolCall]:
+    def _act_by_text(self) -> list[ToolCall]:
         prompt = f"{self._as_text()}\n\n{prompts.text_protocol(self._tools)}"
-        reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools), round=step)
+        reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools))
         if reply is None:
             asked = self.session.steps[-1]
             self._history.append(Turn("assistant", asked.raw))
@@ -106,7 +108,7 @@ class DvdRun(AgentRun):
             return []
         written = reply.root
         arguments = json.dumps(written.arguments.model_dump(mode="json", exclude_none=True))
-        call = ToolCall(written.tool, arguments, f"call_{step}")
+        call = ToolCall(written.tool, arguments, f"call_{self.session.round}")
         self._history.append(Turn("assistant", written.reason, (call,)))
         return [call]
 

@@ -24,7 +24,6 @@ from videopro.methods.agents import (
     Scene,
     Session,
     public_role,
-    round_score,
 )
 from videopro.methods.lvagent.prompts import (
     Opinion,
@@ -201,14 +200,14 @@ class LvAgentRun(AgentRun):
         self._history = ""
 
     def run(self) -> Answer:
-        for round in range(self._settings.max_rounds):
+        for round in self.session.rounds(self._settings.max_rounds):
             for member in self._members:
-                self._perceive(member, round)
-                self._act(member, round)
+                self._perceive(member)
+                self._act(member)
             # Nobody would read what is said after the last round.
             if self._agree() or round == self._settings.max_rounds - 1:
                 break
-            self._reflect(round)
+            self._reflect()
             if len(self._members) == 1:
                 break
         return self.conclude()
@@ -237,12 +236,12 @@ class LvAgentRun(AgentRun):
 
     # ---- perception and action -----------------------------------------------------------------------------
 
-    def _perceive(self, member: Member, round: int) -> None:
+    def _perceive(self, member: Member) -> None:
         """Choose the frames for the answer: of the whole video, or of the chunks that fit the key
         information."""
         session, duration = self.session, self.session.video.duration
-        rng = np.random.default_rng(self._seed(member, round))
-        spans = self._spans(member, rng, round)
+        rng = np.random.default_rng(self._seed(member))
+        spans = self._spans(member, rng)
         if spans is None:
             times = uniform_times(0.0, duration, self._count)
             member.frames = session.frames(times, member.role)
@@ -257,34 +256,32 @@ class LvAgentRun(AgentRun):
         has_pictures = self.session.video.fps * _seconds(spans) >= count
         return self.session.frames(randomly(rng, spans, count), member.role, one_each=has_pictures)
 
-    def _act(self, member: Member, round: int) -> None:
+    def _act(self, member: Member) -> None:
         prompt = answer_prompt(self.session.question, self._context(member.frames))
-        member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames, round=round)
+        member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames)
 
-    def _spans(
-        self, member: Member, rng: np.random.Generator, round: int
-    ) -> list[tuple[float, float]] | None:
+    def _spans(self, member: Member, rng: np.random.Generator) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
         session, question = self.session, self.session.question
         glance = self._drawn(rng, [(0.0, session.video.duration)], GLANCE_FRAMES, member)
         context = self._context(glance)
         prompt = whole_prompt(question, context)
-        needs_all = session.decide("whole", member.role, prompt, frames=glance, round=round).letter
+        needs_all = session.decide("whole", member.role, prompt, frames=glance).letter
         if needs_all == "Yes":
             return None
         if needs_all is None:
             session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
             return None
         prompt = key_prompt(question, context, KEY_WORDS)
-        reply = session.tell("key", member.role, prompt, frames=glance, round=round)
+        reply = session.tell("key", member.role, prompt, frames=glance)
         # A model may write more than it was asked for.
         key = " ".join(reply.split()[:KEY_WORDS])
         if not key:
             session.note(f"{member.role} named nothing to look for: it saw the whole video")
             return None
-        return self._retrieve(member, key, round)
+        return self._retrieve(member, key)
 
-    def _retrieve(self, member: Member, key: str, round: int) -> list[tuple[float, float]]:
+    def _retrieve(self, member: Member, key: str) -> list[tuple[float, float]]:
         """The chunks above the threshold, or else the best one, in order of time."""
         index, settings, session = self._index, self._settings, self.session
         session.budget.check()
@@ -297,10 +294,9 @@ class LvAgentRun(AgentRun):
             args={"agent": member.role, "key": key},
             result=", ".join(map(str, chosen)),
             segments=[
-                Segment(*clip, str(number), score=round_score(scores[number]))
+                Segment(*clip, str(number), score=round(scores[number], 4))
                 for number, clip in enumerate(index.clips)
             ],
-            round=round,
         )
         return [index.clips[number] for number in chosen]
 
@@ -314,9 +310,10 @@ class LvAgentRun(AgentRun):
         """Frames of the second look."""
         return self._budget if self._settings.preset == "equal" else self._settings.frames
 
-    def _seed(self, member: Member, round: int) -> int:
+    def _seed(self, member: Member) -> int:
         question = self.session.question
-        return derive_seed(self.session.seed, "glance", member.number, round, question.text, question.choices)
+        where = (member.number, self.session.round)
+        return derive_seed(self.session.seed, "glance", *where, question.text, question.choices)
 
     # ---- reflection ----------------------------------------------------------------------------------------
 
@@ -325,15 +322,15 @@ class LvAgentRun(AgentRun):
         letters = {member.letter for member in self._members}
         return len(letters) == 1 and None not in letters
 
-    def _reflect(self, round: int) -> None:
+    def _reflect(self) -> None:
         """Reasons, scores of all by all, and the agent of the lowest sum leaves."""
         session, question = self.session, self.session.question
         for member in self._members:
             prompt = reason_prompt(question, member.letter)
-            reply = session.tell("reason", member.role, prompt, frames=member.frames, round=round)
+            reply = session.tell("reason", member.role, prompt, frames=member.frames)
             member.reason = " ".join(reply.split())
         opinions = [member.opinion for member in self._members]
-        ballots = [scores for member in self._members if (scores := self._score(member, opinions, round))]
+        ballots = [scores for member in self._members if (scores := self._score(member, opinions))]
         sums = {
             member.number: sum(scores.by_number()[member.number] for scores in ballots)
             for member in (self._members if ballots else [])
@@ -352,17 +349,15 @@ class LvAgentRun(AgentRun):
             "leave",
             args={"scores": {str(number): total for number, total in sums.items()}},
             result=removed.role if removed is not None else "",
-            round=round,
         )
 
-    def _score(self, scorer: Member, opinions: Sequence[Opinion], round: int) -> Scores | None:
+    def _score(self, scorer: Member, opinions: Sequence[Opinion]) -> Scores | None:
         """An agent's scores of all agents; None if they could not be parsed: then it has no say."""
         return self.session.ask(
             "score",
             scorer.role,
             scores_prompt(self.session.question, opinions),
             schema=scores_of([opinion.number for opinion in opinions]),
-            round=round,
         )
 
 

@@ -147,7 +147,6 @@ class VcaRun(AgentRun):
         self._explored: list[Node] = []
         self._similarity: dict[float, float] = {}
         """Of the frames at these times to the question, in percent."""
-        self._round = 0
 
     def run(self) -> Answer:
         return self._search_tree() if self._settings.tree_search else self._search_moments()
@@ -159,10 +158,10 @@ class VcaRun(AgentRun):
         frames, subtitles = self._look(times), session.said_at(times)
         if question.is_open:
             prompt = shared_prompts.with_context(subtitles, shared_prompts.open_ended(question.text))
-            text = session.tell("answer", LLM, prompt, frames=frames, round=self._round)
+            text = session.tell("answer", LLM, prompt, frames=frames)
             return Answer(raw=text)
         prompt = shared_prompts.with_context(subtitles, shared_prompts.multiple_choice(question))
-        return session.choose("answer", LLM, prompt, frames=frames, round=self._round)
+        return session.choose("answer", LLM, prompt, frames=frames)
 
     def _look(self, times: Sequence[float]) -> Stills:
         """The frames at `times` (s), each for itself: what is between two is what the search is about."""
@@ -176,8 +175,7 @@ class VcaRun(AgentRun):
 
     def _search_tree(self) -> Answer:
         chosen: Node | None = None
-        for round in range(self._settings.max_rounds):
-            self._round = round
+        for _ in self.session.rounds(self._settings.max_rounds):
             borders = self._tree.even_borders(chosen, self._settings.borders)
             # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
             times = self.session.admit(borders, LLM)
@@ -207,7 +205,6 @@ class VcaRun(AgentRun):
                 reward_prompt(question, children, history, self.session.said_at(times)),
                 schema=scores_of([child.number for child in children]),
                 frames=self._look(times),
-                round=self._round,
                 segments_of=lambda scores: _scored(children, scores),
             )
             return
@@ -232,7 +229,6 @@ class VcaRun(AgentRun):
             result=", ".join(f"{c.number}: {c.score:.0f}" for c in children if c.score is not None),
             frames=frames,
             segments=[child.record for child in children],
-            round=self._round,
         )
 
     def _end_similarity(self, child: Node) -> float:
@@ -256,7 +252,6 @@ class VcaRun(AgentRun):
                     "relevance": [rated(time) for time in discarded],
                 },
                 result=f"dropped the frames at {named}",
-                round=self._round,
             )
 
     def _act(self, candidates: Sequence[Node]) -> Action | None:
@@ -268,7 +263,6 @@ class VcaRun(AgentRun):
             explore_prompt(question, candidates, self._explored, self._subtitles()),
             schema=action_of(question, segments=[node.number for node in candidates]),
             frames=self._look(self._buffer.times),
-            round=self._round,
             segments_of=self._chosen,
         )
 
@@ -290,8 +284,7 @@ class VcaRun(AgentRun):
         duration = session.video.duration
         times = uniform_times(0.0, duration, count)
         seen: set[float] = set()
-        for round in range(self._settings.max_rounds):
-            self._round = round
+        for _ in self.session.rounds(self._settings.max_rounds):
             times = session.admit(times, LLM)
             self._remember(times)
             seen.update(times)
@@ -301,7 +294,6 @@ class VcaRun(AgentRun):
                 look_prompt(session.question, duration, sorted(seen), count, self._subtitles()),
                 schema=action_of(session.question, moments=count),
                 frames=self._look(self._buffer.times),
-                round=self._round,
             )
             if action is None or action.times is None:
                 return self._answered(action)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from videopro.cli import option
@@ -172,7 +172,6 @@ class VideoAgentRun(AgentRun):
         self._timeline = Timeline(session.video.duration, settings.fps)
         self._seen: dict[int, str] = {}
         """The state: the seen frames and their captions."""
-        self._round = 0
         self._prediction: Prediction | None = None
         self._confidence: int | None = None
         self._predicted_from = 0
@@ -183,12 +182,12 @@ class VideoAgentRun(AgentRun):
     def run(self) -> Answer:
         settings = self._settings
         self._merge(self._first())
-        for self._round in range(settings.max_rounds):
+        for round in self.session.rounds(settings.max_rounds):
             self._predict()
             if self._reflect() >= settings.threshold:
                 break
             # Nothing would read what the last round finds.
-            if self._round == settings.max_rounds - 1 or not self._can_search():
+            if round == settings.max_rounds - 1 or not self._can_search():
                 break
             missing = self._find_missing()
             self._merge(self._retrieve(missing))
@@ -216,7 +215,7 @@ class VideoAgentRun(AgentRun):
         for index in sorted(indices):
             text = ""
             if self._captions is not None:
-                text = self._captions.caption(self.session, self._captioned_times(index), self._round)
+                text = self._captions.caption(self.session, self._captioned_times(index))
             self._seen[index] = text
 
     def _captioned_times(self, index: int) -> list[float]:
@@ -284,7 +283,6 @@ class VideoAgentRun(AgentRun):
             predict_prompt(question, state),
             schema=prediction_of(question),
             frames=frames,
-            round=self._round,
         )
         self._confidence = None
         self._predicted_from = len(self._seen)
@@ -300,7 +298,6 @@ class VideoAgentRun(AgentRun):
             reflect_prompt(self.session.question, state, self._prediction),
             schema=Confidence,
             frames=frames,
-            round=self._round,
         )
         self._confidence = None if reply is None else reply.confidence
         return self._confidence or 0
@@ -316,7 +313,6 @@ class VideoAgentRun(AgentRun):
             search_prompt(self.session.question, state, offered),
             schema=descriptions_of([segment.number for segment in offered]),
             frames=frames,
-            round=self._round,
             segments_of=lambda descriptions: _named(descriptions, segments),
         )
         return [] if reply is None else reply.frame_descriptions
@@ -345,7 +341,6 @@ class VideoAgentRun(AgentRun):
             args={"selection": self._settings.selection, "descriptions": len(missing)},
             result=self._outcome(chosen, [index for index in scores if index not in chosen]),
             segments=segments,
-            round=self._round,
         )
         return chosen
 
@@ -399,7 +394,7 @@ class Captions:
         self._owner = (video, json.dumps(captioner, sort_keys=True, default=str), prompt)
         self._prompt = prompt
 
-    def caption(self, session: Session, times: Sequence[float], round: int) -> str:
+    def caption(self, session: Session, times: Sequence[float]) -> str:
         """The caption of the frames at `times` (s), recorded as a step of the session. Raises BudgetSpent,
         BackboneError, VideoError."""
         moments = tuple(f"{time:.3f}" for time in times)
@@ -412,14 +407,13 @@ class Captions:
                 CAPTIONER,
                 self._prompt,
                 frames=session.frames(times, CAPTIONER),
-                round=round,
                 sampling=session.settings.sampling(seed),
             )
             return session.steps[-1]
 
         step, is_cached = self._cache.get((*self._owner, moments), make)
         if is_cached:
-            session.reuse(replace(step, round=round))
+            session.reuse(step)
         return " ".join(step.raw.split())
 
 
