@@ -280,7 +280,7 @@ def searched(rng: Rng, witness: Witness, database: Database) -> DvdTeacher:
     video = cast(Video, _Unseen(witness.video.duration))
     session = Session(witness.question, video, models, SETTINGS)
     teacher.session = session
-    DvdRun(session, Prepared(database, (database.preparation,)), SETTINGS).run()
+    DvdRun(session, Prepared(database, (database.preparation,))).run()
     return teacher
 
 

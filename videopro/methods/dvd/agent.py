@@ -31,13 +31,15 @@ LLM = "llm"
 class DvdRun(AgentRun):
     """The observe-reason-act loop."""
 
-    def __init__(self, session: Session, prepared: Prepared, settings: DvdSettings) -> None:
+    settings: DvdSettings
+
+    def __init__(self, session: Session, prepared: Prepared) -> None:
         super().__init__(session, prepared)
         database: Database = prepared.content
-        self._settings = settings
+        settings, duration = self.settings, session.video.duration
         self._tools = offered(settings)
         self._toolbox = Toolbox(session, database, settings)
-        opening = prompts.task(session.question, session.video.duration, self._tools, settings.max_tool_steps)
+        opening = prompts.task(session.question, duration, self._tools, settings.max_tool_steps)
         self._history: list[Turn] = [Turn("user", opening)]
         """H: the query and the action space, then reasoning, action and observation of each step."""
         self._speaks_tools = settings.tool_calls == "auto"
@@ -45,7 +47,7 @@ class DvdRun(AgentRun):
             session.note(note)
 
     def run(self) -> Answer:
-        for _ in self.session.rounds(self._settings.max_tool_steps):
+        for _ in self.session.rounds(self.settings.max_tool_steps):
             for call in self._act():
                 try:
                     arguments = self._toolbox.read(call)
@@ -162,4 +164,4 @@ class DvdMethod(AgentMethod):
         return Prepared(database, (database.preparation,))
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        return DvdRun(session, prepared, self.settings)
+        return DvdRun(session, prepared)

@@ -133,7 +133,7 @@ class LvAgentMethod(AgentMethod):
         return () if self._team is None else (self._team.preparation,)
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        return LvAgentRun(session, prepared, self.settings)
+        return LvAgentRun(session, prepared)
 
 
 # What an identity says besides the weights: no reason for two agents to be two.
@@ -187,25 +187,25 @@ class Member:
 class LvAgentRun(AgentRun):
     """The discussion of one question."""
 
+    settings: LvAgentSettings
     _index: ClipIndex
     """The chunks."""
     _budget: int
     """Frames that the run's backbone takes."""
 
-    def __init__(self, session: Session, prepared: Prepared, settings: LvAgentSettings) -> None:
+    def __init__(self, session: Session, prepared: Prepared) -> None:
         super().__init__(session, prepared)
-        self._settings = settings
         self._index, self._budget = prepared.content
         self._members = [Member(number, role) for number, role in enumerate(session.models, 1)]
         self._history = ""
 
     def run(self) -> Answer:
-        for round in self.session.rounds(self._settings.max_rounds):
+        for round in self.session.rounds(self.settings.max_rounds):
             for member in self._members:
                 self._perceive(member)
                 self._act(member)
             # Nobody would read what is said after the last round.
-            if self._agree() or round == self._settings.max_rounds - 1:
+            if self._agree() or round == self.settings.max_rounds - 1:
                 break
             self._reflect()
             if len(self._members) == 1:
@@ -283,7 +283,7 @@ class LvAgentRun(AgentRun):
 
     def _retrieve(self, member: Member, key: str) -> list[tuple[float, float]]:
         """The chunks above the threshold, or else the best one, in order of time."""
-        index, settings, session = self._index, self._settings, self.session
+        index, settings, session = self._index, self.settings, self.session
         session.budget.check()
         ranked = index.search(key, len(index.clips))
         best, scores = ranked[0][0], dict(ranked)
@@ -308,7 +308,7 @@ class LvAgentRun(AgentRun):
     @property
     def _count(self) -> int:
         """Frames of the second look."""
-        return self._budget if self._settings.preset == "equal" else self._settings.frames
+        return self._budget if self.settings.preset == "equal" else self.settings.frames
 
     def _seed(self, member: Member) -> int:
         question = self.session.question

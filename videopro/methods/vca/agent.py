@@ -125,21 +125,21 @@ class VcaMethod(AgentMethod):
         if self.settings.reward == "evidence":
             note = "" if session.evidence else ", and this question has none"
             session.note(f"oracle: segments are scored by the annotated evidence{note}")
-        return VcaRun(session, prepared, self.settings)
+        return VcaRun(session, prepared)
 
 
 class VcaRun(AgentRun):
     """Explores the tree of segments until the agent answers."""
 
+    settings: VcaSettings
     _encoder: VideoTextEncoder | None
     """Scores segments with reward=image."""
 
-    def __init__(self, session: Session, prepared: Prepared, settings: VcaSettings) -> None:
+    def __init__(self, session: Session, prepared: Prepared) -> None:
         super().__init__(session, prepared)
-        self._settings = settings
         self._encoder = prepared.content
         duration = session.video.duration
-        most, size = session.models[LLM].frames, settings.buffer_size(duration)
+        most, size = session.models[LLM].frames, self.settings.buffer_size(duration)
         if size is not None and size > most:
             session.note(f"the buffer holds {most} frames: the maximum of {LLM}")
         self._tree = Tree(duration, SHORTEST)
@@ -149,7 +149,7 @@ class VcaRun(AgentRun):
         """Of the frames at these times to the question, in percent."""
 
     def run(self) -> Answer:
-        return self._search_tree() if self._settings.tree_search else self._search_moments()
+        return self._search_tree() if self.settings.tree_search else self._search_moments()
 
     def conclude(self) -> Answer:
         """The forced answer, from the frames in the buffer."""
@@ -175,8 +175,8 @@ class VcaRun(AgentRun):
 
     def _search_tree(self) -> Answer:
         chosen: Node | None = None
-        for _ in self.session.rounds(self._settings.max_rounds):
-            borders = self._tree.even_borders(chosen, self._settings.borders)
+        for _ in self.session.rounds(self.settings.max_rounds):
+            borders = self._tree.even_borders(chosen, self.settings.borders)
             # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
             times = self.session.admit(borders, LLM)
             history = list(self._tree.nodes)
@@ -198,7 +198,7 @@ class VcaRun(AgentRun):
         """The reward model scores the new segments, which frames at `times` separate, given the history of
         scores."""
         question = self.session.question
-        if self._settings.reward == "model":
+        if self.settings.reward == "model":
             self.session.ask(
                 "reward",
                 LLM,
@@ -211,13 +211,13 @@ class VcaRun(AgentRun):
         self.session.budget.check()
         frames = Stills()
         scores: list[float] | None = None
-        if self._settings.reward == "image":
+        if self.settings.reward == "image":
             assert self._encoder is not None
             frames = self._look(times)
             similar = frame_similarity(self._encoder, question.text, frames)
             self._similarity.update(zip(times, similar, strict=True))
             scores = [self._end_similarity(child) for child in children]
-        elif self._settings.reward == "evidence":
+        elif self.settings.reward == "evidence":
             spans = [(child.start, child.end) for child in children]
             scores = evidence_scores(spans, self.session.evidence)
         if scores is not None:
@@ -225,7 +225,7 @@ class VcaRun(AgentRun):
                 child.score = score
         self.session.tool(
             "reward",
-            args={"reward": self._settings.reward},
+            args={"reward": self.settings.reward},
             result=", ".join(f"{c.number}: {c.score:.0f}" for c in children if c.score is not None),
             frames=frames,
             segments=[child.record for child in children],
@@ -280,11 +280,11 @@ class VcaRun(AgentRun):
     # ---- without tree search (Table 3) ---------------------------------------------------------------------
 
     def _search_moments(self) -> Answer:
-        session, count = self.session, self._settings.borders
+        session, count = self.session, self.settings.borders
         duration = session.video.duration
         times = uniform_times(0.0, duration, count)
         seen: set[float] = set()
-        for _ in self.session.rounds(self._settings.max_rounds):
+        for _ in self.session.rounds(self.settings.max_rounds):
             times = session.admit(times, LLM)
             self._remember(times)
             seen.update(times)

@@ -135,7 +135,7 @@ class VideoAgentMethod(AgentMethod):
         return Prepared((index, self._captioning(scene)), preparations)
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        return VideoAgentRun(session, prepared, self.settings)
+        return VideoAgentRun(session, prepared)
 
     def _index(self, scene: Scene) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
         if not self._retrieves():
@@ -160,16 +160,16 @@ class VideoAgentMethod(AgentMethod):
 class VideoAgentRun(AgentRun):
     """Looks for frames, round by round, until the language model is confident."""
 
+    settings: VideoAgentSettings
     _index: ClipIndex | None
     """An embedding a frame; None where nothing is retrieved."""
     _captions: Captions | None
     """None where the language model sees the frames."""
 
-    def __init__(self, session: Session, prepared: Prepared, settings: VideoAgentSettings) -> None:
+    def __init__(self, session: Session, prepared: Prepared) -> None:
         super().__init__(session, prepared)
-        self._settings = settings
         self._index, self._captions = prepared.content
-        self._timeline = Timeline(session.video.duration, settings.fps)
+        self._timeline = Timeline(session.video.duration, self.settings.fps)
         self._seen: dict[int, str] = {}
         """The state: the seen frames and their captions."""
         self._prediction: Prediction | None = None
@@ -180,7 +180,7 @@ class VideoAgentRun(AgentRun):
     # ---- Algorithm 1 -------------------------------------------------------------------------------------
 
     def run(self) -> Answer:
-        settings = self._settings
+        settings = self.settings
         self._merge(self._first())
         for round in self.session.rounds(settings.max_rounds):
             self._predict()
@@ -203,8 +203,8 @@ class VideoAgentRun(AgentRun):
 
     def _first(self) -> list[int]:
         """The uniform frames of the first round (section 3.1)."""
-        count = self._settings.first_frames
-        if self._settings.preset == "equal":
+        count = self.settings.first_frames
+        if self.settings.preset == "equal":
             # Half of what may be seen; the other half is for the searches.
             count = (self._most() + 1) // 2
         room = self._room()
@@ -221,9 +221,9 @@ class VideoAgentRun(AgentRun):
     def _captioned_times(self, index: int) -> list[float]:
         """The seconds that the captioner sees of a frame: its own, or those of a clip around it."""
         middle = self._timeline.time(index)
-        if self._settings.captions == "frame":
+        if self.settings.captions == "frame":
             return [middle]
-        half = self._settings.clip_seconds / 2
+        half = self.settings.clip_seconds / 2
         start, end = max(0.0, middle - half), min(self._timeline.duration, middle + half)
         return uniform_times(start, end, self._frames_each())
 
@@ -243,7 +243,7 @@ class VideoAgentRun(AgentRun):
 
     def _frames_each(self) -> int:
         """Frames that are shown for each one in the state."""
-        if self._settings.captions != "clip":
+        if self.settings.captions != "clip":
             return 1
         most = self.session.models[CAPTIONER].frames
         limit = self.session.budget.max_frames
@@ -258,7 +258,7 @@ class VideoAgentRun(AgentRun):
         """How many frames the state may still take; None: any number."""
         left = self.session.budget.frames_left()
         rooms = [] if left is None else [left // self._frames_each()]
-        if self._settings.preset == "equal":
+        if self.settings.preset == "equal":
             rooms.append(max(0, self._most() - len(self._seen)))
         return min(rooms, default=None)
 
@@ -289,7 +289,7 @@ class VideoAgentRun(AgentRun):
 
     def _reflect(self) -> int:
         """The confidence in the prediction; 0: there is none, since it was not asked for or not parsed."""
-        if not self._settings.self_evaluation or self._prediction is None:
+        if not self.settings.self_evaluation or self._prediction is None:
             return 0
         state, frames = self._state()
         reply = self.session.ask(
@@ -305,7 +305,7 @@ class VideoAgentRun(AgentRun):
     def _find_missing(self) -> Sequence[Description]:
         """What has to be seen, and in which segments; empty if the reply could not be parsed."""
         segments = self._segments()
-        offered = segments if self._settings.segment_selection else []
+        offered = segments if self.settings.segment_selection else []
         state, frames = self._state()
         reply = self.session.ask(
             "search",
@@ -324,7 +324,7 @@ class VideoAgentRun(AgentRun):
             return []
         self.session.budget.check()
         room = self._room()
-        if self._settings.selection == "uniform":
+        if self.settings.selection == "uniform":
             count = len(missing) if room is None else min(len(missing), room)
             chosen = self._timeline.middles(self._seen, count)
             segments = [Segment(*self._timeline.spans[index]) for index in chosen]
@@ -338,7 +338,7 @@ class VideoAgentRun(AgentRun):
             segments = [segment for _, _, segment in best]
         self.session.tool(
             "retrieve",
-            args={"selection": self._settings.selection, "descriptions": len(missing)},
+            args={"selection": self.settings.selection, "descriptions": len(missing)},
             result=self._outcome(chosen, [index for index in scores if index not in chosen]),
             segments=segments,
         )
@@ -358,7 +358,7 @@ class VideoAgentRun(AgentRun):
 
     def _segments(self) -> list[VideoSegment]:
         """Where frames may be looked for."""
-        if self._settings.segment_selection:
+        if self.settings.segment_selection:
             return self._timeline.segments(self._seen)
         return [self._timeline.unseen(self._seen)]
 
