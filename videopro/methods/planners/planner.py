@@ -179,11 +179,9 @@ def read_program(spec: str) -> str:
     path = Path(spec.removeprefix(FILE)).expanduser()
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"planner {spec!r}: there is no such file; give the path of a program") from None
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"planner {spec!r}: cannot be read ({error}); give a Python file in UTF-8"
+            f"planner {spec!r}: cannot be read ({error}); give the path of a Python file in UTF-8"
         ) from error
     program = parse_program(_as_reply(text))
     # The file goes the way of a model's reply, in which these end a program or are taken for its beginning.

@@ -149,10 +149,8 @@ class ProgramSettings(ModuleSettings, WritingSettings):
 
     def _check_prompts(self) -> None:
         """Raise ConfigError if other settings contradict the prompts of a file."""
-        if self.planner.startswith("pocket-teacher"):
-            raise ConfigError(f"planner {self.planner!r} reads our prompts only; leave --prompts out")
-        if self.planner.startswith(FILE):
-            raise ConfigError(f"planner {self.planner!r} reads no prompts; leave --prompts out")
+        if self.planner.startswith(("pocket-teacher", FILE)):
+            raise ConfigError(f"planner {self.planner!r} reads no prompts of a file; leave --prompts out")
         if self.planner_prompt != "auto":
             raise ConfigError(
                 f"planner_prompt is {self.planner_prompt!r}, which is a form of our prompts; leave it or "
