@@ -25,7 +25,6 @@ from videopro.methods.agents.session import answer_type as answer_type
 from videopro.methods.agents.session import number_type as number_type
 from videopro.methods.agents.session import parse_reply as parse_reply
 from videopro.methods.agents.session import question_text as question_text
-from videopro.methods.agents.settings import PRESET_HELP as PRESET_HELP
 from videopro.methods.agents.settings import ROLE_HELP as ROLE_HELP
 from videopro.methods.agents.settings import AgentSettings as AgentSettings
 from videopro.methods.agents.settings import Budget as Budget

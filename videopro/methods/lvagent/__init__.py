@@ -2,9 +2,7 @@
 disagree."""
 
 from videopro.methods.lvagent.agent import MOST_AGENTS as MOST_AGENTS
-from videopro.methods.lvagent.agent import PHASES as PHASES
 from videopro.methods.lvagent.agent import LvAgentMethod as LvAgentMethod
-from videopro.methods.lvagent.agent import check_agents as check_agents
 from videopro.methods.lvagent.agent import check_weights as check_weights
 from videopro.methods.lvagent.agent import phase_seconds as phase_seconds
 from videopro.methods.lvagent.prompts import Opinion as Opinion

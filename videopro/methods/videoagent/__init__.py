@@ -2,7 +2,6 @@
 
 from videopro.methods.videoagent.agent import VideoAgentMethod as VideoAgentMethod
 from videopro.methods.videoagent.agent import VideoAgentSettings as VideoAgentSettings
-from videopro.methods.videoagent.prompts import Confidence as Confidence
 from videopro.methods.videoagent.prompts import Prediction as Prediction
 from videopro.methods.videoagent.prompts import State as State
 from videopro.methods.videoagent.prompts import descriptions_of as descriptions_of
