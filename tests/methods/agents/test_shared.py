@@ -246,7 +246,7 @@ class GuessMethod(AgentMethod):
         return {"llm": self._model}
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        return GuessRun(session, prepared)
+        return GuessRun(session)
 
 
 def answer(model: ScriptedModel, **settings: Any) -> Any:
@@ -310,7 +310,7 @@ def test_a_part_of_the_film_that_cannot_be_read_takes_no_question_out(
 
     class CuriousMethod(GuessMethod):
         def start(self, session: Session, prepared: Prepared) -> AgentRun:
-            return Curious(session, prepared)
+            return Curious(session)
 
     monkeypatch.setattr(Video, "frames", damaged)
     model = ScriptedModel(["C"], frames=4)
@@ -327,7 +327,7 @@ def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:
 
     class SilentMethod(GuessMethod):
         def start(self, session: Session, prepared: Prepared) -> AgentRun:
-            return Silent(session, prepared)
+            return Silent(session)
 
     model = ScriptedModel(["C"], frames=4)
     found = SilentMethod(AgentSettings(fallback="native"), model).run(item(), context(SceneBackbone()))
@@ -343,7 +343,7 @@ def test_the_fallback_of_an_open_question_is_an_answer_in_words() -> None:
 
     class SilentMethod(GuessMethod):
         def start(self, session: Session, prepared: Prepared) -> AgentRun:
-            return Silent(session, prepared)
+            return Silent(session)
 
     model = ScriptedModel(["a red wall"])
     asked = item(question=Question.open("What is it?"), answer=None)

@@ -94,14 +94,12 @@ class AgentRun(ABC):
 
     claim: float | None = None
     """What the agent claims its confidence to be, in 0..1, once it has answered."""
-
     settings: Any
     """Those of its method; each run says of which class they are."""
 
-    def __init__(self, session: Session, prepared: Prepared) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
         self.settings = session.settings
-        self.prepared = prepared
 
     @abstractmethod
     def run(self) -> Answer:

@@ -352,9 +352,6 @@ def _mistakes(error: ValidationError) -> str:
     return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
 
 
-ReplyT = TypeVar("ReplyT", bound=BaseModel)
-
-
 def _read(reply: ModelReply, schema: type[SchemaT]) -> tuple[SchemaT | None, tuple[str, ...]]:
     """What a reply says, or its fault."""
     try:

@@ -34,7 +34,7 @@ class DvdRun(AgentRun):
     settings: DvdSettings
 
     def __init__(self, session: Session, prepared: Prepared) -> None:
-        super().__init__(session, prepared)
+        super().__init__(session)
         database: Database = prepared.content
         settings, duration = self.settings, session.video.duration
         self._tools = offered(settings)

@@ -194,7 +194,7 @@ class LvAgentRun(AgentRun):
     """Frames that the run's backbone takes."""
 
     def __init__(self, session: Session, prepared: Prepared) -> None:
-        super().__init__(session, prepared)
+        super().__init__(session)
         self._index, self._budget = prepared.content
         self._members = [Member(number, role) for number, role in enumerate(session.models, 1)]
         self._history = ""

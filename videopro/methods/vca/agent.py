@@ -136,7 +136,7 @@ class VcaRun(AgentRun):
     """Scores segments with reward=image."""
 
     def __init__(self, session: Session, prepared: Prepared) -> None:
-        super().__init__(session, prepared)
+        super().__init__(session)
         self._encoder = prepared.content
         duration = session.video.duration
         most, size = session.models[LLM].frames, self.settings.buffer_size(duration)

@@ -167,7 +167,7 @@ class VideoAgentRun(AgentRun):
     """None where the language model sees the frames."""
 
     def __init__(self, session: Session, prepared: Prepared) -> None:
-        super().__init__(session, prepared)
+        super().__init__(session)
         self._index, self._captions = prepared.content
         self._timeline = Timeline(session.video.duration, self.settings.fps)
         self._seen: dict[int, str] = {}
