@@ -58,40 +58,49 @@ class ModuleSettings:
         default="auto",
         metadata=setting(
             "clip encoder: languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER for another "
-            "checkpoint; asp-clip:FOLDER; none"
+            "checkpoint; asp-clip:FOLDER; none",
+            answers=True,
         ),
     )
     encoder_dtype: str = field(
         default=AUTO_DTYPE,
         metadata=setting(
             "precision of the clip encoder, as --dtype of videopro index: float32, bfloat16 or float16; "
-            "auto: bfloat16 on a GPU, else float32"
+            "auto: bfloat16 on a GPU, else float32",
+            answers=True,
         ),
     )
     text_encoder: str = field(
-        default="auto", metadata=setting("subtitle encoder: a sentence-transformers name; none: BM25")
+        default="auto",
+        metadata=setting("subtitle encoder: a sentence-transformers name; none: BM25", answers=True),
     )
     ocr: str = field(
         default="auto",
-        metadata=setting("rapidocr, easyocr:en, easyocr:en@FOLDER (of its weight files) or none"),
+        metadata=setting(
+            "rapidocr, easyocr:en, easyocr:en@FOLDER (of its weight files) or none", answers=True
+        ),
     )
-    detector: str = field(default="auto", metadata=setting("backbone, grounding-dino:NAME or none"))
-    tracker: str = field(default="auto", metadata=setting("detector, sam3:NAME or none"))
+    detector: str = field(
+        default="auto", metadata=setting("backbone, grounding-dino:NAME or none", answers=True)
+    )
+    tracker: str = field(default="auto", metadata=setting("detector, sam3:NAME or none", answers=True))
     speech: str = field(
         default="auto",
-        metadata=setting(f"{SPEECH_HELP}; auto: none, or whisper with preset paper"),
+        metadata=setting(f"{SPEECH_HELP}; auto: none, or whisper with preset paper", answers=True),
     )
     summarize: bool | None = field(
         default=None,
-        metadata=setting("let the backbone summarize long transcripts; unset: yes, if it can"),
+        metadata=setting("let the backbone summarize long transcripts; unset: yes, if it can", answers=True),
     )
 
-    preset: Literal["paper"] | None = field(default=None, metadata=setting(PAPER_HELP))
+    # Changes no answer by itself: what it stands for is in the settings above and in the backbone's.
+    preset: Literal["paper"] | None = field(default=None, metadata=setting(PAPER_HELP, answers=False))
     clip_times: ClipTimes = field(
         default="video",
         metadata=setting(
             "what times in the trims of a clip count from: video, or clip (from its start, for planners "
-            "trained on clips that are files of their own)"
+            "trained on clips that are files of their own)",
+            answers=True,
         ),
     )
     extra_modules: tuple[str, ...] = field(

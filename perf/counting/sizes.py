@@ -80,8 +80,10 @@ def settings(files: Iterable[Source]) -> list[str]:
 
 
 def _has_metadata(value: ast.expr | None) -> bool:
-    """Whether a field has metadata, other than that of what no user gives."""
-    return isinstance(value, ast.Call) and any(
+    """Whether a field has metadata, other than that of what no user gives, as each `option(...)` has."""
+    if not isinstance(value, ast.Call):
+        return False
+    return getattr(value.func, "id", "") == "option" or any(
         word.arg == "metadata"
         and not (isinstance(word.value, ast.Call) and getattr(word.value.func, "id", "") in _FIXED)
         for word in value.keywords

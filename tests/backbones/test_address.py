@@ -11,7 +11,7 @@ from videopro.backbones import BackboneConfig, read_address, read_spec, without_
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
-from videopro.methods.agents.loading import read_role
+from videopro.methods.agents.models import read_role
 from videopro.methods.planners import check_planner
 
 # What reads an address: a served model, an API's planner, an agent's role.

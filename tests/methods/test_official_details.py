@@ -22,7 +22,7 @@ from videopro.benchmarks import Protocol
 from videopro.benchmarks.cg_bench import LONG_PROMPT
 from videopro.benchmarks.contributed.videomme_v2 import PROTOCOLS
 from videopro.methods import MethodContext, create
-from videopro.methods.shown_lines import lines_before, shown_lines
+from videopro.methods.native import lines_before, shown_lines
 from videopro.video import Subtitles, clue_times, load_subtitles
 
 RECORDED: dict[str, Any] = json.loads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from videopro.methods.shown_lines import lines_before, shown_lines
+from videopro.methods.native import lines_before, shown_lines
 from videopro.video import SubtitleLine, Subtitles
 
 LINES = (

@@ -25,7 +25,7 @@ from videopro.video import SubtitleLine, Video
 
 SAID = "the ferry leaves at noon"
 SPEECH = {"speech": "whisper:ears"}
-AGENT: dict[str, Any] = {"constrain": False, "max_parallel": 1}
+AGENT: dict[str, Any] = {"max_parallel": 1}
 PROGRAM = {**method_world.OPTIONS, "planner": "self"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "native": {},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from videopro.executor import parse_program
-from videopro.methods.agents.replies import UnparsedReply, parse_reply
+from videopro.methods.agents.session import UnparsedReply, parse_reply
 from videopro.question import Question, extract_intervals, extract_letter, is_thinking, spoken, spoken_part
 
 COLOURS = Question("Which colour is the car?", ("red", "green", "blue", "grey"))

@@ -14,7 +14,7 @@ from videopro.backbones import Backbone, ChoiceRequest
 from videopro.benchmarks import Item
 from videopro.cli import build_settings
 from videopro.methods.agents import AgentModel, Prepared, Scene
-from videopro.methods.lvagent import LvAgentMethod, Scenery
+from videopro.methods.lvagent import LvAgentMethod
 from videopro.question import Answer
 from videopro.traces import Result, Step
 from videopro.video import Frame
@@ -38,8 +38,7 @@ class SceneMethod(LvAgentMethod):
         return self._models
 
     def prepare(self, scene: Scene) -> Prepared:
-        selected = () if self._team.selection is None else (self._team.selection,)
-        return Prepared(Scenery(SceneIndex(), BUDGET), selected)  # type: ignore[arg-type]
+        return Prepared((SceneIndex(), BUDGET), self._selected())
 
 
 def agents(*scripts: Sequence[Line]) -> dict[str, ScriptedModel]:

@@ -74,9 +74,6 @@ class ScriptedModel(AgentModel):
             raise ToolsRefused("scripted without tools")
         return self._next(Request(turns[-1].text, turns=tuple(turns), sampling=sampling))
 
-    def close(self) -> None:
-        pass
-
     def _next(self, request: Request) -> ModelReply:
         with self._lock:
             place = len(self.requests)

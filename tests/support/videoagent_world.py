@@ -16,7 +16,7 @@ from tests.support.reason_world import SceneBackbone, colour_of
 from tests.support.scripted_model import Line, ScriptedModel
 from videopro.benchmarks import Item
 from videopro.methods.videoagent import VideoAgentMethod
-from videopro.methods.videoagent.settings import VideoAgentSettings
+from videopro.methods.videoagent.agent import VideoAgentSettings
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.traces import Result
 from videopro.video import Frame

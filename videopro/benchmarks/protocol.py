@@ -17,7 +17,7 @@ from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.traces.scoring import GROUP_SEPARATOR
-from videopro.video import SampleRule, SubtitleLine
+from videopro.video import LineRule, SampleRule, SubtitleLine
 
 # The parser of a benchmark that publishes none: our own.
 ROBUST = "robust"
@@ -175,19 +175,9 @@ class Protocol:
     (CG-Bench, temporal grounding)."""
     reply_tokens: int = 256
     """Maximum length of a written reply, in tokens."""
-    subtitles: Literal[
-        "none",
-        "offered",
-        "frames",
-        "frames_until",
-        "frames_inside",
-        "frames_widened",
-        "interleaved",
-        "interleaved_overlapping",
-        "all",
-    ] = "offered"
+    subtitles: LineRule | Literal["offered"] = "offered"
     """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
-    The others are what the direct prompt shows: see `videopro.methods.native.NativeSettings`."""
+    The others are what the direct prompt shows."""
     sampling: SampleRule = "midpoints"
     """Which frames the direct question shows: see `videopro.video.frame_times`."""
     fps: float | None = None

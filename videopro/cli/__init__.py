@@ -36,9 +36,11 @@ from videopro.cli.process import defer_signals as defer_signals
 from videopro.cli.process import exit_status as exit_status
 from videopro.cli.process import leave_signals_to_parent as leave_signals_to_parent
 from videopro.cli.process import trim_heap as trim_heap
+from videopro.cli.settings import answering_settings as answering_settings
 from videopro.cli.settings import build_settings as build_settings
 from videopro.cli.settings import did_you_mean as did_you_mean
 from videopro.cli.settings import is_setting as is_setting
+from videopro.cli.settings import option as option
 from videopro.cli.settings import parse_yaml as parse_yaml
 from videopro.cli.settings import plain_type as plain_type
 from videopro.cli.settings import read_yaml as read_yaml

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from videopro.methods.agents import public_role, split_role
 from videopro.methods.lvagent import (
     MOST_AGENTS,
     LibraryMember,
-    TeamCost,
     TeamFile,
     agreement,
     check_weights,
@@ -155,7 +154,7 @@ def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> Team
         labelled=agreed.labelled,
         agents=agreed.best(config.size),
         library=tuple(LibraryMember(model=name, agreement=rate) for name, rate in agreed.rates.items()),
-        cost=TeamCost(**{name: getattr(cost, name) for name in TeamCost.model_fields}),
+        cost=replace(cost, stages={}),
     )
 
 

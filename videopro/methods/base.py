@@ -4,29 +4,104 @@ from __future__ import annotations
 
 import sys
 import traceback
+import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from videopro.backbones import Backbone, BackboneConfig
+from videopro.backbones import Backbone, BackboneConfig, ServerSettings, check_key_name, load_backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.cli import Need, build_settings
+from videopro.cli import Need, answering_settings, build_settings, option
 from videopro.errors import (
     QUESTION_ERRORS,
+    ConfigError,
     NativeError,
     UnexpectedError,
     VideoProError,
     as_unexpected,
     is_machines,
 )
-from videopro.methods.observer import Observer
-from videopro.methods.requests import RunRequest
 from videopro.modules import OPTIONS_FLAG, Spoken
-from videopro.traces import Cost, Result, failed_result
+from videopro.traces import Call, Cost, Execution, FallbackRule, Result, Round, Step, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
+
+FALLBACK_HELP = (
+    "fallback if a method's programs or agent give no answer: none, or native (ask the model directly)"
+)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a run, as far as its settings depend on them."""
+
+    protocol: Protocol
+    open: int = 0
+    """How many of them are to be answered in words."""
+    videos: Iterable[Path] = ()
+    """Their videos; without those that are made for the questions, as a benchmark's own model knows them."""
+    remedy: str = ""
+    """What helps if the method cannot answer open questions; unset: what the method suggests."""
+
+    def require_whole_videos(self, method: str) -> None:
+        """Raise ConfigError, for a method that looks anywhere, if only a part of each video is shown."""
+        if self.protocol.shown != "video":
+            raise ConfigError(
+                f"method {method!r} looks anywhere in the video, but protocol {self.protocol.name!r} shows "
+                "only the annotated clue; use --method native, or another --protocol"
+            )
+
+    def require_choices(self, reason: str, remedy: str) -> None:
+        """Raise ConfigError, which gives the reason, if some of the questions are open."""
+        if self.open:
+            raise ConfigError(f"{reason}; {self.remedy or remedy}")
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run as the user asks for it."""
+
+    method: str
+    options: Mapping[str, Any]
+    """Of the method."""
+    model: str
+    backbone: Mapping[str, Any]
+    """Settings of the model."""
+    questions: Callable[[], Questions]
+    """Reads the questions, which may take a while: a method first checks what it can without them. Called
+    again, it returns the same."""
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """What the run's folder has of the method's identity; empty for a new run."""
+    load: Callable[..., Backbone] = load_backbone
+    """Makes the model, as `load(model, **backbone)`. Tests pass their own: then the model's settings and
+    needs are not checked."""
+
+    @property
+    def server(self) -> ServerSettings:
+        """How requests go to the servers of the run. Raises ConfigError."""
+        return ServerSettings.given_in(self.backbone)
+
+
+class Observer(typing.Protocol):
+    """Notified in order; events of questions that run in parallel are interleaved."""
+
+    def on_wait(self, doing: str) -> None:
+        """Something begins that takes long and shows nothing itself, such as "planning"."""
+
+    def on_reply(self, round: Round) -> None:
+        """The planner replied; its program has not run yet."""
+
+    def on_call(self, call: Call) -> None:
+        """A module call returned or failed."""
+
+    def on_execution(self, execution: Execution) -> None:
+        """The program ended."""
+
+    def on_step(self, step: Step) -> None:
+        """An agent took a step."""
 
 
 class MethodContext:
@@ -90,17 +165,23 @@ class MethodContext:
         self.texts[item.subtitles] = (str(item.subtitles), subtitles.id)
         return subtitles
 
+    @contextmanager
+    def recorded_apart(self) -> Iterator[None]:
+        """What is made in the block, such as an index, has its cost in its record and in no question's own
+        cost, so that a run that finds it ready costs the same."""
+        before = self.meter.take()
+        yield
+        self.meter.take()
+        self.meter.add(before)
+
     def spoken(self, item: Item, transcribe: Callable[[Video], Spoken], *, listed: bool = True) -> Spoken:
-        """What is said: the subtitles that the benchmark lists, unless `listed` is False, else a transcript.
-        Its cost is in its record and in no question's own cost, so that a run that finds it ready costs the
-        same. Raises SubtitleError, and as `transcribe`."""
+        """What is said: the subtitles that the benchmark lists, unless `listed` is False, else a transcript,
+        which is recorded apart. Raises SubtitleError, and as `transcribe`."""
         subtitles = self.subtitles(item) if listed else None
         if subtitles is not None:
             return Spoken(subtitles)
-        before = self.meter.take()
-        spoken = transcribe(self.video)
-        self.meter.take()
-        self.meter.add(before)
+        with self.recorded_apart():
+            spoken = transcribe(self.video)
         if spoken.subtitles is not None:
             self.texts[item.subtitles] = ("" if listed else None, spoken.subtitles.id)
         return spoken
@@ -131,8 +212,9 @@ class Method(ABC):
         return cls(build_settings(cls.Settings, options, f"method {cls.name}"))
 
     def identity(self) -> dict[str, Any]:
-        """What the run's key hashes of this method: its name and settings, JSON-serializable."""
-        return {"name": self.name, **asdict(self.settings)}
+        """What the run's key hashes of this method, JSON-serializable: its name, and the settings that can
+        change an answer. Override it where something else tells two runs apart."""
+        return {"name": self.name, **answering_settings(self.settings)}
 
     def adapt(self, request: RunRequest) -> Adaptation:
         """The run that this method makes of a request; its settings are the request's options. Raises
@@ -164,6 +246,30 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
+class WritingSettings:
+    """The settings of every method whose models write: programs, or an agent's replies."""
+
+    max_new_tokens: int = option(
+        1024, "maximum tokens of a planner's or an agent's reply", client="less", answers=True
+    )
+    subtitles: Literal["listed", "none"] = option(
+        "listed", "subtitles: those the benchmark lists, or none", client="any", answers=True
+    )
+    fallback: FallbackRule = option("none", FALLBACK_HELP, client="any", answers=True)
+    max_parallel: int = option(8, "maximum questions of a video that run in parallel", answers=False)
+    api_key_env: str | None = option(
+        None,
+        "variable with the API key of the method's own servers; unset: OPENAI_API_KEY, for OpenAI only",
+        answers=False,
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_parallel < 1:
+            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
+        check_key_name(self.api_key_env)
+
+
+@dataclass(frozen=True)
 class Adaptation:
     """What a method makes of a request: the run as it will be."""
 
@@ -180,6 +286,15 @@ class Adaptation:
     needs: Callable[[BackboneConfig], Sequence[Need]] = lambda model: ()
     """What has to be on this machine besides the run's own model, which it is given. Looked up only if the
     run loads something."""
+
+
+def by_subtitles(items: Sequence[Item]) -> list[list[Item]]:
+    """The questions about one video, those together that list the same subtitles: models are shown what is
+    said for all questions that they are prepared for."""
+    groups: dict[tuple[Path | None, float], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
+    return list(groups.values())
 
 
 def one_by_one(

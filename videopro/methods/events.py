@@ -1,4 +1,6 @@
-"""What happens while a question is answered as JSON objects, one an event, for programs that watch.
+"""What happens while a question is answered as JSON objects, one an event, for programs that watch; and on
+what the answer rests: the parts of the video that the round which gave it found and looked at, with times
+that a player can seek to.
 
     observer = EventObserver(emit)        # {"type": "reply", ...}, {"type": "call", ...}, ...
     ...
@@ -10,13 +12,13 @@ docs/commands.md describes each type for users.
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 from videopro.errors import check_cancelled
 from videopro.executor import planning_text
-from videopro.methods.evidence import shown_frames
 from videopro.question import Question
 from videopro.traces import (
     FALLBACK,
@@ -24,14 +26,131 @@ from videopro.traces import (
     Cost,
     Execution,
     Failure,
+    FrameRef,
     Result,
     Round,
     Segment,
     Step,
+    answer_in,
+    boxes_in,
+    lines_in,
     shown_confidence,
+    text_in,
 )
 
-_NOTHING = Cost()
+# A detector's result where it sees nothing: no evidence of anything.
+_SEES_NOTHING = "[]"
+
+EvidenceKind = Literal["frames", "interval", "subtitle", "text", "box"]
+
+
+def evidence(result: Result, size: tuple[int, int] | None = None) -> list[dict[str, Any]]:
+    """The pieces of evidence of the answer that counts, in the order in which they were come by, each once.
+    None for a question without an answer. `size`: width and height of the video; without it what a detector
+    saw has no box, as its boxes are in pixels.
+
+    A piece has "kind", "start" and "end" in seconds, "time" of a single frame, "box" in 0..1 of the whole
+    picture, "text", "source" and "round"; of frames also their "times". None stands for what a piece lacks.
+    """
+    if result.selected is None:
+        return []
+    pieces: dict[str, dict[str, Any]] = {}
+    for piece in _of_round(result.rounds[result.selected], result.selected, result.steps, size):
+        # Loops of programs repeat their calls.
+        pieces.setdefault(json.dumps({**piece, "source": None}), piece)
+    return list(pieces.values())
+
+
+def shown_frames(frames: Sequence[FrameRef]) -> list[dict[str, Any]]:
+    """Frames as a page shows them: the time in s, and the box in 0..1 of a crop."""
+    return [{"time": round(frame[0], 3), "box": _box(frame)} for frame in frames]
+
+
+def _of_round(
+    round: Round, number: int, steps: Sequence[Step], size: tuple[int, int] | None
+) -> Iterator[dict[str, Any]]:
+    execution = round.execution
+    if execution is None:
+        return
+    for index, call in enumerate(execution.calls, 1):
+        for piece in _of_call(call, size):
+            yield {**piece, "source": f"call {index} {call.fn}", "round": number}
+    # An agent's steps are counted over its question.
+    numbers = {id(step): index for index, step in enumerate(steps, 1)}
+    for step in execution.steps:
+        for piece in _of_step(step):
+            yield {**piece, "source": f"step {numbers[id(step)]} {step.kind}", "round": number}
+
+
+def _of_call(call: Call, size: tuple[int, int] | None) -> Iterator[dict[str, Any]]:
+    lines = lines_in(call.result)
+    for line in lines:
+        yield _piece("subtitle", line.start, line.end, text=line.text)
+    # The record shows the first lines; of the others it has the times.
+    named = {(round(line.start, 1), round(line.end, 1)) for line in lines}
+    for start, end in call.intervals:
+        if (round(start, 1), round(end, 1)) not in named:
+            yield _piece("subtitle" if lines else "interval", start, end)
+    boxes = boxes_in(call.result)
+    if len(call.frames) == 1:
+        for box in boxes:
+            within = None if size is None else _within(call.frames[0], box.corners, size)
+            yield _at(call.frames[0], "box", within, f"{box.label} ({box.score:.2f})")
+    read = text_in(call.result)
+    if read is not None:
+        if read.strip() and len(call.frames) == 1:
+            yield _at(call.frames[0], "text", _box(call.frames[0]), read)
+        elif read.strip():
+            yield _piece("text", None, None, text=read)
+    elif call.frames and not boxes and call.result != _SEES_NOTHING:
+        answer = answer_in(call.result)
+        yield _frames(call.frames, answer[0] if answer is not None else call.result)
+
+
+def _of_step(step: Step) -> Iterator[dict[str, Any]]:
+    for segment in step.segments:
+        text = segment.text or segment.name or None
+        yield _piece("interval", segment.start, segment.end, text=text)
+    if step.frames:
+        yield _frames(step.frames, step.result or step.raw)
+
+
+def _piece(
+    kind: EvidenceKind,
+    start: float | None,
+    end: float | None,
+    *,
+    time: float | None = None,
+    box: list[float] | None = None,
+    text: str | None = None,
+) -> dict[str, Any]:
+    return {"kind": kind, "start": start, "end": end, "time": time, "box": box, "text": text or None}
+
+
+def _at(frame: FrameRef, kind: EvidenceKind, box: list[float] | None, text: str) -> dict[str, Any]:
+    time = round(frame[0], 3)
+    return _piece(kind, time, time, time=time, box=box, text=text)
+
+
+def _frames(frames: Sequence[FrameRef], text: str) -> dict[str, Any]:
+    times = sorted({round(frame[0], 3) for frame in frames})
+    box = _box(frames[0]) if len(frames) == 1 else None
+    time = times[0] if len(times) == 1 else None
+    return {**_piece("frames", times[0], times[-1], time=time, box=box, text=text), "times": times}
+
+
+def _box(frame: FrameRef) -> list[float] | None:
+    """The box of a crop, in 0..1 of the whole picture; None of a whole one."""
+    return [round(value, 4) for value in frame[3:7]] if len(frame) >= 7 else None
+
+
+def _within(frame: FrameRef, corners: Sequence[float], size: tuple[int, int]) -> list[float]:
+    """A box in pixels of a frame or a crop of a video of this size, in 0..1 of the whole picture."""
+    left, top, right, bottom = _box(frame) or (0.0, 0.0, 1.0, 1.0)
+    (x0, y0, x1, y1), (width, height) = corners, size
+    placed = (left + x0 / width, top + y0 / height, left + x1 / width, top + y1 / height)
+    limits = ((left, right), (top, bottom)) * 2
+    return [round(min(max(value, low), high), 4) for value, (low, high) in zip(placed, limits, strict=True)]
 
 
 class EventObserver:
@@ -160,9 +279,9 @@ def last_event(result: Result, question: Question) -> dict[str, Any]:
     }
 
 
-def error_event(failure: Failure, cost: Cost = _NOTHING) -> dict[str, Any]:
+def error_event(failure: Failure, cost: Cost | None = None) -> dict[str, Any]:
     """The last event of a question without an answer; `cost`: what was spent on it all the same."""
-    return {"type": "error", "error": _failure(failure), "cost": _cost(cost)}
+    return {"type": "error", "error": _failure(failure), "cost": _cost(cost or Cost())}
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
@@ -177,13 +296,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 
 def _segment(segment: Segment) -> dict[str, Any]:
-    return {
-        "start": segment.start,
-        "end": segment.end,
-        "name": segment.name,
-        "score": segment.score,
-        "text": segment.text,
-    }
+    return {name: getattr(segment, name) for name in ("start", "end", "name", "score", "text")}
 
 
 def _seconds(seconds: float) -> float:

@@ -6,16 +6,14 @@ It is the baseline of every other method, and adaptive methods use it for easy q
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
 from videopro.benchmarks import AnswerPrompt, Item
-from videopro.cli import setting
+from videopro.cli import option
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Adaptation, Method, MethodContext, one_by_one
-from videopro.methods.requests import RunRequest
-from videopro.methods.shown_lines import LineRule, lines_after, lines_before, shown_lines
+from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, one_by_one
 from videopro.modules import (
     SPEECH_HELP,
     Spoken,
@@ -40,65 +38,58 @@ from videopro.traces import (
     Prompt,
     Result,
     Round,
-    failed_result,
     recorded_prompt,
 )
-from videopro.video import Frame, SampleRule, SubtitleLine, clue_times, frame_times
+from videopro.video import Frame, LineRule, SampleRule, SubtitleLine, Subtitles, clue_times, frame_times
 
 
 @dataclass(frozen=True)
 class NativeSettings:
     """Settings of the native method."""
 
-    frames: int | None = field(
-        default=None,
-        metadata=setting("frames over the whole video; unset: the backbone's budget", client="frames"),
+    frames: int | None = option(
+        None, "frames over the whole video; unset: the backbone's budget", client="frames", answers=True
     )
-    fps: float | None = field(
-        default=None,
-        metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced", client="less"),
+    fps: float | None = option(
+        None,
+        "frames per second, at most `frames` in total; unset: evenly spaced",
+        client="less",
+        answers=True,
     )
-    subtitles: LineRule = field(
-        default="none",
-        metadata=setting(
-            "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
-            "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
-            "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
-            "the benchmark's protocol",
-            client="any",
-        ),
+    subtitles: LineRule = option(
+        "none",
+        "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
+        "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
+        "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
+        "the benchmark's protocol",
+        client="any",
+        answers=True,
     )
-    speech: str = field(
-        default="none",
-        metadata=setting(f"{SPEECH_HELP}; with it, subtitles unset: those at the sampled frames"),
+    speech: str = option(
+        "none", f"{SPEECH_HELP}; with it, subtitles unset: those at the sampled frames", answers=True
     )
-    reply: Literal["letter", "text"] | None = field(
-        default=None,
-        metadata=setting(
-            "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
-            "protocol",
-            client="any",
-        ),
+    reply: Literal["letter", "text"] | None = option(
+        None,
+        "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
+        "protocol",
+        client="any",
+        answers=True,
     )
-    reply_tokens: int | None = field(
-        default=None,
-        metadata=setting(
-            "maximum length of a written reply in tokens, thinking included; unset: as in the benchmark's "
-            "protocol"
-        ),
+    reply_tokens: int | None = option(
+        None,
+        "maximum length of a written reply in tokens, thinking included; unset: as in the benchmark's "
+        "protocol",
+        answers=True,
     )
-    sampling: SampleRule | None = field(
-        default=None,
-        metadata=setting(
-            "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
-            "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
-            "unset: as in the benchmark's protocol",
-            client="any",
-        ),
+    sampling: SampleRule | None = option(
+        None,
+        "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
+        "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
+        "unset: as in the benchmark's protocol",
+        client="any",
+        answers=True,
     )
-    system: str | None = field(
-        default=None, metadata=setting("the system turn; unset: as in the benchmark's protocol")
-    )
+    system: str | None = option(None, "the system turn; unset: as in the benchmark's protocol", answers=True)
 
     def __post_init__(self) -> None:
         if self.frames is not None and self.frames < 1:
@@ -111,7 +102,7 @@ class NativeSettings:
 
 
 @dataclass(frozen=True)
-class _VisualPrompt:
+class _Turn:
     """How one question is asked: its frames with what stands between them, and its prompt."""
 
     visual: Sequence[Frame]
@@ -149,11 +140,9 @@ class NativeMethod(Method):
             )
         hears = resolve_speech(self.settings.speech) != "none"
         if hears and "none" in (subtitles, protocol.subtitles):
-            shows_none = (
-                "subtitles is 'none'" if subtitles else f"protocol {protocol.name!r} has no subtitles"
-            )
+            shown = "subtitles is 'none'" if subtitles else f"protocol {protocol.name!r} has no subtitles"
             raise ConfigError(
-                f"native: speech is {self.settings.speech!r}, but {shows_none}: leave one of them out"
+                f"native: speech is {self.settings.speech!r}, but {shown}: leave one of them out"
             )
         if subtitles is None and protocol.subtitles not in ("none", "offered"):
             options = {**options, "subtitles": protocol.subtitles}
@@ -165,9 +154,7 @@ class NativeMethod(Method):
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer all questions in one batch on a shared prefix, and divide the cost equally."""
-        # Questions that are shown different parts of the video share no prefix.
-        share_frames = len({item.shown for item in items}) == 1
-        results = self._batch(items, context) if len(items) > 1 and share_frames else None
+        results = self._batch(items, context) if len(items) > 1 else None
         if results is None:
             # One bad request fails the whole batch; sent alone, only that one fails.
             yield from one_by_one(self._alone, items, context)
@@ -177,40 +164,28 @@ class NativeMethod(Method):
             yield item, replace(result, cost=cost)
 
     def _alone(self, item: Item, context: MethodContext) -> Result:
-        prompt = self._prompt_of(item, self._frames(context, item.shown), context)
-        (result,) = self._answer([item], [prompt], prompt.visual, context)
+        turn = self._turn(item, self._frames(context, item.shown), context)
+        (result,) = self._answer([item], [turn], turn.visual, context)
         return result
 
     def _batch(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
-        """All results; None if the questions cannot share a prefix."""
+        """All results; None if the questions cannot share a prefix, or one of them cannot be asked."""
+        if len({item.shown for item in items}) > 1:
+            return None
         try:
             frames = self._frames(context, items[0].shown)
-        except VideoError as error:
-            return [failed_result(error) for _ in items]
-        turns: dict[int, _VisualPrompt] = {}
-        results: dict[int, Result] = {}
-        for i, item in enumerate(items):
-            try:
-                turns[i] = self._prompt_of(item, frames, context)
-            except SubtitleError as error:
-                results[i] = failed_result(error)
-        if turns:
-            if len({_between(prompt) for prompt in turns.values()}) > 1:
+            turns = [self._turn(item, frames, context) for item in items]
+            if len({_between(turn.visual) for turn in turns}) > 1:
                 return None
-            visual = next(iter(turns.values())).visual
-            try:
-                with context.backbone.prefix(visual, system=self._system(context)) as prefix:
-                    batch = [items[i] for i in turns]
-                    answered = self._answer(batch, list(turns.values()), prefix, context)
-            except BackboneError:
-                return None
-            results.update(zip(turns, answered, strict=True))
-        return [results[i] for i in range(len(items))]
+            with context.backbone.prefix(turns[0].visual, system=self._system(context)) as prefix:
+                return self._answer(items, turns, prefix, context)
+        except (VideoError, SubtitleError, BackboneError):
+            return None
 
     def _answer(
         self,
         items: Sequence[Item],
-        turns: Sequence[_VisualPrompt],
+        turns: Sequence[_Turn],
         visual: Visual,
         context: MethodContext,
     ) -> list[Result]:
@@ -275,7 +250,7 @@ class NativeMethod(Method):
         rule = self.settings.sampling or protocol.sampling
         return context.frames(frame_times(video, rule, budget, self.settings.fps or protocol.fps))
 
-    def _prompt_of(self, item: Item, frames: Sequence[Frame], context: MethodContext) -> _VisualPrompt:
+    def _turn(self, item: Item, frames: Sequence[Frame], context: MethodContext) -> _Turn:
         """What the model is shown. Raises SubtitleError."""
         times = [frame.time for frame in frames]
         spoken = self._spoken(item, context)
@@ -285,11 +260,10 @@ class NativeMethod(Method):
         official = context.protocol.answer_prompt
         visual = frames
         if self.settings.subtitles.startswith("interleaved"):
-            overlap = self.settings.subtitles == "interleaved_overlapping"
-            placed = (
-                lines_after(lines, times, context.video.duration) if overlap else lines_before(lines, times)
-            )
-            *before, lines = placed
+            if self.settings.subtitles == "interleaved_overlapping":
+                *before, lines = lines_after(lines, times, context.video.duration)
+            else:
+                *before, lines = lines_before(lines, times)
             join = "\n" if official is None else official.join
             texts = ["".join(f"{_line_text(line, official)}{join}" for line in group) for group in before]
             visual = Interleaved(frames, texts)
@@ -300,7 +274,7 @@ class NativeMethod(Method):
             prompt = official.fill(item.question, subtitles, len(frames), times)
         else:
             prompt = prompts.with_context("\n".join(subtitles), prompts.direct(item.question))
-        return _VisualPrompt(visual, prompt, spoken.notes, spoken.prepared)
+        return _Turn(visual, prompt, spoken.notes, spoken.prepared)
 
     def _spoken(self, item: Item, context: MethodContext) -> Spoken:
         """What is said, if the prompt shows any of it. Raises SubtitleError."""
@@ -312,15 +286,73 @@ class NativeMethod(Method):
         return spoken
 
 
+# ---- subtitle lines --------------------------------------------------------------------------------------
+
+
+def shown_lines(subtitles: Subtitles, rule: LineRule, times: Sequence[float]) -> Sequence[SubtitleLine]:
+    """The lines for frames at `times` (s), by rule.
+
+    frames: spoken at a frame, start <= t <= end. frames_until: start <= t < end, as one row each (Video-MME,
+    lmms_eval/tasks/videomme/utils.py of lmms-eval). frames_inside: start < t < end, as one row each, in the
+    order of the frames (CG-Bench, get_subtitles of run/utils.py). frames_widened and interleaved: see
+    `Subtitles.visible_at` (LongVideoBench). interleaved_overlapping: all; `lines_after` places them
+    (Video-MME-v2).
+    """
+    lines = subtitles.lines
+    if rule == "none":
+        return ()
+    if rule in ("all", "interleaved_overlapping"):
+        return lines
+    if rule in ("frames_widened", "interleaved"):
+        return subtitles.visible_at(times)
+    if rule == "frames_inside":
+        inside = [line for time in times for line in lines if line.start < time < line.end]
+        return list(dict.fromkeys(map(_one_row, inside)))
+    if rule == "frames_until":
+        return [_one_row(line) for line in lines if any(line.start <= time < line.end for time in times)]
+    return [line for line in lines if any(line.start <= time <= line.end for time in times)]
+
+
+def lines_before(lines: Sequence[SubtitleLine], times: Sequence[float]) -> list[list[SubtitleLine]]:
+    """Where LongVideoBench puts lines between frames at `times` (s): one list for each frame, of the lines
+    before it, and one of those after the last frame.
+
+    A line stands after every frame up to its middle, and never before an earlier line
+    (insert_subtitles_into_frames of longvideobench_dataset.py).
+    """
+    reached = 0
+    placed: list[list[SubtitleLine]] = [[] for _ in range(len(times) + 1)]
+    for line in lines:
+        middle = (line.start + line.end) / 2
+        while reached < len(times) and times[reached] <= middle:
+            reached += 1
+        placed[reached].append(line)
+    return placed
+
+
+def lines_after(
+    lines: Sequence[SubtitleLine], times: Sequence[float], duration: float
+) -> list[list[SubtitleLine]]:
+    """As `lines_before`, where Video-MME-v2 puts them: after each frame at `times` (s) the lines that are on
+    until the next one, or until the end of the video, at `duration` (s). A long line stands after several
+    (segments_between_timestamps of evaluation/test_video_mme_v2.py)."""
+    gaps = zip(times, [*times[1:], duration], strict=True)
+    return [[], *([line for line in lines if line.end >= start and line.start < end] for start, end in gaps)]
+
+
+def _one_row(line: SubtitleLine) -> SubtitleLine:
+    return replace(line, text=" ".join(line.text.split("\n")))
+
+
 def _line_text(line: SubtitleLine, official: AnswerPrompt | None) -> str:
     return line.text if official is None else official.subtitle_line(line)
 
 
-def _between(prompt: _VisualPrompt) -> tuple[str, ...]:
-    return prompt.visual.texts if isinstance(prompt.visual, Interleaved) else ()
+def _between(visual: Sequence[Frame]) -> tuple[str, ...]:
+    return visual.texts if isinstance(visual, Interleaved) else ()
 
 
-def _user_turn(prompt: _VisualPrompt) -> str:
+def _user_turn(prompt: _Turn) -> str:
     """All that the model read of a user turn. Frames between texts are named by their times."""
     if not isinstance(prompt.visual, Interleaved):
         return prompt.prompt
@@ -336,7 +368,7 @@ def _prefill(context: MethodContext) -> str:
 def _result(
     answer: Answer,
     notes: Mapping[str, str],
-    prompt: _VisualPrompt,
+    prompt: _Turn,
     recorded: Prompt,
     intervals: tuple[tuple[float, float], ...],
     *,

@@ -21,10 +21,9 @@ from videopro.backbones import (
 )
 from videopro.cli import Need, is_setting
 from videopro.errors import ConfigError
-from videopro.methods.base import Method
+from videopro.methods.base import Method, RunRequest
 from videopro.methods.planners import PLANNERS
 from videopro.methods.registry import METHODS
-from videopro.methods.requests import RunRequest
 from videopro.modules import PROGRAM_MODULES
 from videopro.modules.models import TRANSCRIBERS
 from videopro.modules.models.encoders import ENCODERS

@@ -20,6 +20,7 @@ from videopro.video.shapes import padded_size as padded_size
 from videopro.video.shapes import size_to_decode as size_to_decode
 from videopro.video.shapes import without_margin as without_margin
 from videopro.video.subtitle_cues import SubtitleLine as SubtitleLine
+from videopro.video.subtitles import LineRule as LineRule
 from videopro.video.subtitles import Subtitles as Subtitles
 from videopro.video.subtitles import embedded_subtitles as embedded_subtitles
 from videopro.video.subtitles import has_embedded_subtitles as has_embedded_subtitles

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import av
 import av.error
@@ -40,6 +40,19 @@ _BYTE_ORDER_MARKS = (
     *((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")),
 )
 _CLOCK = re.compile(r"([-−–]?)(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
+
+
+LineRule = Literal[
+    "none",
+    "frames",
+    "frames_until",
+    "frames_inside",
+    "frames_widened",
+    "interleaved",
+    "interleaved_overlapping",
+    "all",
+]
+"""Which subtitle lines a direct question shows, and where (`videopro.methods.native.shown_lines`)."""
 
 
 @dataclass(frozen=True)

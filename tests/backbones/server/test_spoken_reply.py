@@ -14,7 +14,7 @@ from videopro.backbones import Sampling
 from videopro.backbones.server import api_config
 from videopro.backbones.server.completion import InvalidReply, read_completion
 from videopro.errors import BackboneError
-from videopro.methods.agents.api import ApiModel
+from videopro.methods.agents.models import ApiModel
 from videopro.methods.planners import EmptyReply, PlanRequest
 from videopro.methods.planners.server import ApiPlanner
 from videopro.question import Question

@@ -15,8 +15,7 @@ from videopro.backbones import Sampling
 from videopro.backbones.server import api_config
 from videopro.errors import BackboneError
 from videopro.methods.agents import ToolCall, ToolsRefused, Turn
-from videopro.methods.agents.api import ApiModel
-from videopro.methods.agents.models import Tool
+from videopro.methods.agents.models import ApiModel, Tool
 
 SAMPLING = Sampling(50, 0.5, seed=7)
 CALLED = {
@@ -48,7 +47,6 @@ def test_frames_are_sent_as_pictures_after_their_times() -> None:
         model = model_at(stub)
         frames = world.video().frames([5.0, 15.0])
         reply = model.reply("What is shown?", frames, SAMPLING)
-        model.close()
     (body,) = stub.chats
     assert len(pictures_of(body)) == 2
     texts = [part["text"] for part in body["messages"][0]["content"] if part["type"] == "text"]
@@ -62,7 +60,6 @@ def test_more_frames_than_the_model_takes_are_refused_here() -> None:
         model = model_at(stub, frames=1)
         with pytest.raises(BackboneError, match="2 frames in one call; served takes 1"):
             model.reply("?", world.video().frames([5.0, 15.0]), SAMPLING)
-        model.close()
     assert stub.chats == []
 
 
@@ -77,7 +74,6 @@ def test_fields_that_are_refused_are_left_out_and_noted() -> None:
     with StubServer(picky) as stub:
         model = model_at(stub)
         reply = model.reply("?", (), SAMPLING, {"title": "Verdict"})
-        model.close()
     assert reply.notes == (
         "response_format left out: the server refuses it",
         "temperature left out: the server refuses it",
@@ -89,7 +85,6 @@ def test_a_letter_is_read_in_the_reply_and_has_no_confidence() -> None:
     with StubServer(lambda body: completion("It must be (B).", None)) as stub:
         model = model_at(stub)
         answer = model.choose(QUESTION, "Which?", ())
-        model.close()
     assert (answer.letter, answer.confidence, answer.raw) == ("B", 0.0, "It must be (B).")
 
 
@@ -102,7 +97,6 @@ def test_tools_are_sent_and_their_calls_are_read() -> None:
             Turn("tool", "nothing there", call_id="c0"),
         )
         reply = model.converse(turns, [TOOL], SAMPLING)
-        model.close()
     (body,) = stub.chats
     assert body["messages"] == [
         {"role": "user", "content": "Find it."},
@@ -125,9 +119,7 @@ def test_a_server_without_tools_is_told_apart_from_one_that_fails() -> None:
         model = model_at(stub)
         with pytest.raises(ToolsRefused, match="enable-auto-tool-choice"):
             model.converse([Turn("user", "Find it.")], [TOOL], SAMPLING)
-        model.close()
     with StubServer(lambda body: StubFault(400, {"error": {"message": "too long"}})) as stub:
         model = model_at(stub)
         with pytest.raises(BackboneError, match="too long"):
             model.converse([Turn("user", "Find it.")], [TOOL], SAMPLING)
-        model.close()

@@ -12,8 +12,7 @@ import pytest
 from tests.support.dvd_world import LINES, ColourWords, builder, captioner, describe
 from tests.support.scripted_model import ScriptedModel
 from videopro.errors import BackboneError
-from videopro.methods.dvd.database import Database, DatabaseBuilder
-from videopro.methods.dvd.segmentation import clip_borders
+from videopro.methods.dvd.database import Database, DatabaseBuilder, clip_borders
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.video import SubtitleLine, Subtitles
 
@@ -309,39 +308,15 @@ def test_the_paper_has_clips_of_five_seconds_at_two_frames_a_second(tmp_path: Pa
 # ---- embeddings ------------------------------------------------------------------------------------------
 
 
-def test_captions_are_embedded_once_and_found_by_cosine(tmp_path: Path) -> None:
+def test_captions_are_embedded_at_the_first_search_and_found_by_cosine(tmp_path: Path) -> None:
     encoder = ColourWords()
     database = builder(tmp_path, captioner(), text_encoder=encoder).build()
-    assert encoder.embedded == EXPECTED
+    assert encoder.embedded == []
     found = database.search.best("something blue or red", 3)
     # Clips of one of two colours: cosine 1 / sqrt(2); ties by time.
     assert [clip.clip for clip, _ in found] == [1, 3, 0]
     assert [score for _, score in found] == pytest.approx([0.7071, 0.7071, 0.0], abs=1e-4)
-    again = ColourWords()
-    reused = builder(tmp_path, ScriptedModel([]), text_encoder=again).build()
-    assert again.embedded == []
-    assert [clip.clip for clip, _ in reused.search.best("something blue or red", 3)] == [1, 3, 0]
-    assert reused.preparation == database.preparation
-
-
-def test_embeddings_count_in_the_cost_and_have_a_key_of_their_own(tmp_path: Path) -> None:
-    plain = builder(tmp_path, captioner()).build().preparation
-    embedded = builder(tmp_path, ScriptedModel([]), text_encoder=ColourWords()).build().preparation
-    assert embedded.cost.seconds > plain.cost.seconds
-    assert embedded.key.startswith(f"{plain.key}-")
-
-
-def test_damaged_embeddings_are_made_again(tmp_path: Path) -> None:
-    builder(tmp_path, captioner(), text_encoder=ColourWords()).build()
-    (file,) = tmp_path.rglob("*.safetensors")
-    file.write_bytes(b"nothing")
-    encoder = ColourWords()
-    database = builder(tmp_path, ScriptedModel([]), text_encoder=encoder).build()
-    assert encoder.embedded == EXPECTED
     assert database.search.best("green", 1)[0][0].clip == 5
-    file.unlink()
-    encoder = ColourWords()
-    builder(tmp_path, ScriptedModel([]), text_encoder=encoder).build()
     assert encoder.embedded == EXPECTED
 
 
@@ -349,8 +324,8 @@ def test_clips_without_any_text_are_not_found(tmp_path: Path) -> None:
     lines: list[Any] = ["no", "no", *[describe] * 5]
     encoder = ColourWords()
     database = builder(tmp_path, ScriptedModel(lines), text_encoder=encoder).build()
-    assert encoder.embedded == EXPECTED[1:]
     assert [clip.clip for clip, _ in database.search.best("grey", 2)] == [2, 4]
+    assert encoder.embedded == EXPECTED[1:]
 
 
 def test_a_database_without_any_caption_finds_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.dvd_world import builder, captioner, describe
 from tests.support.scripted_model import ScriptedModel
 from videopro.backbones.server import RequestRefused
 from videopro.errors import BackboneError
-from videopro.methods.dvd.too_long import is_too_long
+from videopro.methods.dvd.database import is_too_long
 
 LONG = RequestRefused("server http://x/v1 refused the request (status 400): maximum context length is 8", 400)
 

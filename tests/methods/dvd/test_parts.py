@@ -12,7 +12,7 @@ from videopro.backbones import BackboneConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.agents import ModelLoader, ToolCall, UnparsedReply, parse_reply
-from videopro.methods.dvd.registry import (
+from videopro.methods.dvd.database_file import (
     MergedSubject,
     MergeReply,
     Subject,

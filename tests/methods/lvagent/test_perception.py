@@ -13,7 +13,7 @@ from tests.support.method_world import item
 from tests.support.reason_world import colour_of
 from tests.support.scripted_model import ScriptedModel
 from videopro.methods.lvagent import agent
-from videopro.methods.lvagent.frames import randomly, times_at
+from videopro.methods.lvagent.agent import randomly, times_at
 from videopro.traces import FORCED
 from videopro.video import uniform_times
 
@@ -86,7 +86,7 @@ def test_where_none_is_above_it_the_best_one_is_shown() -> None:
 
 
 def test_the_best_one_alone_can_be_asked_for() -> None:
-    result, model = looking("a blue thing or a red one", taken="best")
+    result, model = looking("a blue thing or a red one", threshold=1.0)
     assert steps(result, "retrieve")[0].result == "1"
     assert set(colours(model, 2)) == {"red"}
 

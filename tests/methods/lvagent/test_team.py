@@ -21,7 +21,6 @@ from videopro.methods.agents import Scene
 from videopro.methods.lvagent import (
     LibraryMember,
     LvAgentMethod,
-    TeamCost,
     TeamFile,
     agreement,
     check_weights,
@@ -41,7 +40,7 @@ TEAM = TeamFile(
         LibraryMember(model="two", agreement=0.8),
         LibraryMember(model="three", agreement=0.7),
     ),
-    cost=TeamCost(seconds=12.5, frames=7200, calls=450, tokens_in=9000, tokens_out=450),
+    cost=Cost(seconds=12.5, frames=7200, calls=450, tokens_in=9000, tokens_out=450),
 )
 
 
@@ -59,7 +58,6 @@ TEAM = TeamFile(
         ({"agents": ["server:q@http://a/v1", "server:q@http://b/v1"]}, "'server:q' is named twice"),
         ({"agents": ["a", "b"], "team": "team.json"}, "not both"),
         ({"agents": ["a", "b"], "chunks": 0}, "chunks is 0; it must be at least 1"),
-        ({"agents": ["a", "b"], "taken": "all"}, "must be one of above, best"),
         ({"team": "nowhere.json"}, "nowhere.json: cannot be read"),
     ],
 )
@@ -72,7 +70,6 @@ def test_the_papers_values_are_the_defaults() -> None:
     settings = create("lvagent", {"agents": ["a", "b"]}).settings
     assert (settings.frames, settings.chunks) == (16, 6)
     assert (settings.threshold, settings.max_rounds) == (0.8, 3)
-    assert settings.taken == "above"
 
 
 def test_served_adapters_of_one_model_are_different_agents() -> None:
@@ -120,7 +117,7 @@ def test_a_team_file_gives_the_agents_and_what_their_selection_cost(tmp_path: Pa
     identity = SceneMethod(models, team=path).identity()
     assert (identity["agents"], identity["selection"]) == (["one", "two"], TEAM.key)
     # Another machine's seconds are no other selection.
-    assert TEAM.model_copy(update={"cost": TeamCost()}).key == TEAM.key
+    assert TEAM.model_copy(update={"cost": Cost()}).key == TEAM.key
     assert TEAM.model_copy(update={"labelled": 1}).key != TEAM.key
 
 
@@ -189,7 +186,7 @@ def test_the_chunks_are_indexed_once_and_their_cost_is_kept(
 
     first, second = prepared(), prepared()
     (made,) = first.records
-    index = first.content.index
+    index, budget = first.content
     assert list(index.clips) == [(10.0 * i, 10.0 * i + 10.0) for i in range(6)]
     assert index.video == world.video().id
     assert (made.kind, made.is_known) == ("index", True)
@@ -197,7 +194,7 @@ def test_the_chunks_are_indexed_once_and_their_cost_is_kept(
     assert made.cost.seconds > 0
     # The second run finds it, and reports what the first one paid.
     assert second.records == first.records
-    assert first.content.budget == SceneBackbone().frames
+    assert budget == SceneBackbone().frames
 
 
 def test_without_an_encoder_there_is_nothing_to_retrieve() -> None:

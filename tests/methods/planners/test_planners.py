@@ -21,7 +21,7 @@ from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
 from videopro.executor import parse_program, run
 from videopro.methods import create
 from videopro.methods.planners import PlanRequest, check_planner, load_planner, own_planner
-from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.methods.planners.planner import BackbonePlanner
 from videopro.methods.planners.server import ApiPlanner
 from videopro.modules.library import CallCache, ModuleLibrary, available_modules
 from videopro.modules.reference import api_reference

@@ -81,7 +81,7 @@ def test_workers_get_the_text_that_was_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "error"),
     [
-        (None, r"planner 'file:.*my\.py': there is no such file; give the path of a program"),
+        (None, r"planner 'file:.*my\.py': cannot be read .*; give the path of a Python file"),
         ("def execute_command(video:\n    return 1\n", r"would not run: It is not Python: .* \(line 1\)\."),
         ("import os\n" + LOOK, r"would not run: It imports os\. docs/modules\.md says what a program may"),
         ("x = 1\n", r"would not run: It has no execute_command\."),
@@ -101,7 +101,7 @@ def test_settings_that_do_not_go_with_it(tmp_path: Path) -> None:
     spec = written(tmp_path, LOOK)
     with pytest.raises(ConfigError, match=r"names no file; give file:PROGRAM\.py"):
         create("videopro", {"planner": "file:"})
-    with pytest.raises(ConfigError, match="reads no prompts; leave --prompts out"):
+    with pytest.raises(ConfigError, match="reads no prompts of a file; leave --prompts out"):
         create("videopro", {"planner": spec, "prompts": {"plan": "{question} {choices}"}})
     with pytest.raises(ConfigError, match="does not see the video; leave it out"):
         create("videopro", {"planner": spec, "planner_frames": 4})

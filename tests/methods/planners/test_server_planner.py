@@ -158,10 +158,11 @@ def test_a_planners_own_record_says_how_it_is_asked(tmp_path: Path) -> None:
         assert settled(stub, planner_prompt="full") == {**own, "planner_prompt": "full"}
         assert settled(stub, planner_frames=0) == {"planner_prompt": "short", "planner_frames": 0}
         # The pixels of --backbone are for planners that record none.
-        assert settled(stub, pixels=9, prompts="x.yaml") == {
+        texts = {"plan": "{question} {choices}"}
+        assert settled(stub, pixels=9, prompts=texts) == {
             "planner_frames": 6,
             "planner_pixels": 1024,
-            "prompts": "x.yaml",
+            "prompts": texts,
         }
         # Used without a run, the planner asks the server itself.
         create("adaptive", {**OPTIONS, "planner": f"server:mine@{stub.url}"}).run(

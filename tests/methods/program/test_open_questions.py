@@ -14,7 +14,7 @@ from videopro.backbones import GenerateRequest
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.executor import parse_program
 from videopro.methods.planners import PlanRequest
-from videopro.methods.program import Reasoner, ReasoningSettings, ReasoningTask
+from videopro.methods.program import Reasoner, ReasoningSettings
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Answer, Question, prompts
@@ -58,8 +58,8 @@ def reason(
         writes if callable(writes) else lambda request: writes[request.kind], is_fine_tuned=is_fine_tuned
     )
     given = ReasoningSettings(**settings)  # type: ignore[arg-type]
-    reasoner = Reasoner(planner, given, thread_meter=meter)
-    (result,) = reasoner.reason([ReasoningTask(question, world.context(answerer))])
+    reasoner = Reasoner(planner, given, world.context(answerer), thread_meter=meter)
+    (result,) = reasoner.reason([question])
     return result, planner
 
 

@@ -30,9 +30,9 @@ from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, ConfigError, UnexpectedError
 from videopro.methods.planners import PlanRequest
-from videopro.methods.planners import backbone as backbone_planner
-from videopro.methods.planners.backbone import BackbonePlanner
-from videopro.methods.program import Reasoner, ReasoningSettings, ReasoningTask
+from videopro.methods.planners import planner as backbone_planner
+from videopro.methods.planners.planner import BackbonePlanner
+from videopro.methods.program import Reasoner, ReasoningSettings
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Answer, Question
@@ -73,12 +73,13 @@ def reason(
     reasoner = Reasoner(
         planner,
         ReasoningSettings(**settings),
+        modules,
         thread_meter=thread_meter,
         visual=visual,
         seed=7,
         observer=observer,
     )
-    return reasoner.reason([ReasoningTask(question, modules) for question in questions]), planner
+    return reasoner.reason(questions), planner
 
 
 def test_each_call_has_the_line_that_made_it() -> None:
@@ -470,9 +471,8 @@ def test_programs_run_in_parallel() -> None:
     # Different words, or the second call would be served from the cache.
     planner = ScriptedPlanner(lambda request: LOCAL.replace('"red"', f'"red {request.question.text}"'))
     questions = [replace(QUESTION, text=f"Which {i}?") for i in range(2)]
-    out = Reasoner(planner, ReasoningSettings(max_parallel=2), thread_meter=thread_meter).reason(
-        [ReasoningTask(question, modules) for question in questions]
-    )
+    settings = ReasoningSettings(max_parallel=2)
+    out = Reasoner(planner, settings, modules, thread_meter=thread_meter).reason(questions)
     assert [final(result) for result in out] == [("B", 0.9)] * 2
 
 

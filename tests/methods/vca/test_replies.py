@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from videopro.methods.agents import UnparsedReply, parse_reply
-from videopro.methods.agents.replies import plain
-from videopro.methods.vca.replies import action_of, scores_of
+from videopro.methods.agents.session import plain
+from videopro.methods.vca.prompts import action_of, scores_of
 from videopro.question import Question
 
 COLOUR = Question("Which colour?", ("red", "blue", "green"))

@@ -24,7 +24,7 @@ def test_frames_split_a_segment_and_its_parts_are_named_after_it() -> None:
     ]
     assert innermost[0].record.parent == "2.1"
     assert parts[0].record.parent == ""
-    assert tree.find(6) is innermost[1]
+    assert tree.nodes[6] is innermost[1]
 
 
 def test_a_segment_is_split_evenly() -> None:

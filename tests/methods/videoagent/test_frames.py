@@ -27,7 +27,7 @@ from videopro.errors import ConfigError
 from videopro.methods import MethodContext, create
 from videopro.methods.agents import ModelLoader
 from videopro.methods.videoagent import VideoAgentMethod
-from videopro.methods.videoagent.settings import VideoAgentSettings
+from videopro.methods.videoagent.agent import VideoAgentSettings
 from videopro.methods.videoagent.timeline import Timeline, without_neighbours
 from videopro.pocket import world
 from videopro.question import Question
@@ -82,11 +82,11 @@ def test_a_clip_is_captioned_around_its_frame() -> None:
     assert method.captioner.requests[0].prompt == "Describe what is shown.\nReply in one sentence."
 
 
-def test_frames_are_captioned_in_detail_unless_the_settings_say_otherwise() -> None:
+def test_frames_are_captioned_in_detail_and_clips_in_a_sentence() -> None:
     detailed = SceneVideoAgent([predict("B"), reflect(3)])
     detailed.answer()
     assert "detail" in detailed.captioner.requests[0].prompt
-    short = SceneVideoAgent([predict("B"), reflect(3)], caption_length="sentence")
+    short = SceneVideoAgent([predict("B"), reflect(3)], captions="clip")
     short.answer()
     assert "one sentence" in short.captioner.requests[0].prompt
 
@@ -103,7 +103,6 @@ def test_without_captions_the_language_model_sees_the_frames() -> None:
     assert "from these times in seconds: 6.5, 10.5, 18.5," in method.llm.requests[3].prompt
     equipment = method.equipment()
     assert (equipment.seeing, list(equipment.roles)) == ("llm", ["llm"])
-    assert "captioner" not in method.identity()
 
 
 def test_frames_beyond_the_models_maximum_are_left_out_and_noted() -> None:

@@ -21,7 +21,7 @@ from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.errors import BackboneError
 from videopro.methods import MethodContext
 from videopro.methods.planners import PlanRequest
-from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.methods.planners.planner import BackbonePlanner
 from videopro.train.finetune import VideoCollator
 from videopro.train.finetune.layout import joined
 from videopro.train.packing import RowShape

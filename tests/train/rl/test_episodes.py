@@ -31,7 +31,7 @@ from tests.support.reward_world import (
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile
-from videopro.methods.program import Reasoner, ReasoningSettings, ReasoningTask
+from videopro.methods.program import Reasoner, ReasoningSettings
 from videopro.traces import FinalRule
 from videopro.train.rl import GRPORow, RefinementTurns
 from videopro.train.rl.rollouts import Rollout
@@ -52,9 +52,8 @@ def asked_by_inference(text: str, tau: float, file: PromptFile | None = None) ->
     """The kind and the prompt of the refinement that inference asks for after this reply."""
     planner, counted = ScriptedPlanner(lambda request: text), ThreadMeter()
     context = SceneModels().context(video(), MeteredBackbone(SceneBackbone(), counted), None)
-    Reasoner(planner, ReasoningSettings(tau=tau), thread_meter=counted, prompt_file=file).reason(
-        [ReasoningTask(QUESTION, context)]
-    )
+    settings = ReasoningSettings(tau=tau)
+    Reasoner(planner, settings, context, thread_meter=counted, prompt_file=file).reason([QUESTION])
     followed = planner.requests[1:]
     return (followed[0].kind, followed[0].prompt) if followed else None
 

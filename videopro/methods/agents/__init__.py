@@ -4,32 +4,29 @@ An agent is a folder beside this one: its settings, prompts and schemas, and an 
 paper's algorithm.
 """
 
-from videopro.methods.agents.budget import Budget as Budget
-from videopro.methods.agents.budget import BudgetLimits as BudgetLimits
-from videopro.methods.agents.budget import BudgetSpent as BudgetSpent
-from videopro.methods.agents.budget import spread as spread
-from videopro.methods.agents.loading import ModelLoader as ModelLoader
-from videopro.methods.agents.loading import public_role as public_role
-from videopro.methods.agents.loading import split_role as split_role
 from videopro.methods.agents.method import AgentMethod as AgentMethod
 from videopro.methods.agents.method import AgentRun as AgentRun
-from videopro.methods.agents.method import Conclusion as Conclusion
 from videopro.methods.agents.method import Equipment as Equipment
 from videopro.methods.agents.method import Prepared as Prepared
 from videopro.methods.agents.method import Scene as Scene
 from videopro.methods.agents.models import AgentModel as AgentModel
 from videopro.methods.agents.models import BackboneModel as BackboneModel
+from videopro.methods.agents.models import ModelLoader as ModelLoader
 from videopro.methods.agents.models import ModelReply as ModelReply
 from videopro.methods.agents.models import Tool as Tool
 from videopro.methods.agents.models import ToolCall as ToolCall
 from videopro.methods.agents.models import ToolsRefused as ToolsRefused
 from videopro.methods.agents.models import Turn as Turn
-from videopro.methods.agents.replies import UnparsedReply as UnparsedReply
-from videopro.methods.agents.replies import answer_type as answer_type
-from videopro.methods.agents.replies import number_type as number_type
-from videopro.methods.agents.replies import parse_reply as parse_reply
-from videopro.methods.agents.session import Reply as Reply
+from videopro.methods.agents.models import public_role as public_role
+from videopro.methods.agents.models import split_role as split_role
 from videopro.methods.agents.session import Session as Session
-from videopro.methods.agents.settings import PRESET_HELP as PRESET_HELP
+from videopro.methods.agents.session import UnparsedReply as UnparsedReply
+from videopro.methods.agents.session import answer_type as answer_type
+from videopro.methods.agents.session import number_type as number_type
+from videopro.methods.agents.session import parse_reply as parse_reply
+from videopro.methods.agents.session import question_text as question_text
 from videopro.methods.agents.settings import ROLE_HELP as ROLE_HELP
 from videopro.methods.agents.settings import AgentSettings as AgentSettings
+from videopro.methods.agents.settings import Budget as Budget
+from videopro.methods.agents.settings import BudgetSpent as BudgetSpent
+from videopro.methods.agents.settings import spread as spread

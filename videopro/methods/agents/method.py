@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from videopro.backbones import Backbone, BackboneConfig, expected_model, model_needs, own_model
 from videopro.benchmarks import Item
@@ -21,14 +21,11 @@ from videopro.errors import (
     carrying_cancellation,
     unexpected_as,
 )
-from videopro.methods.agents.budget import BudgetSpent
-from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
-from videopro.methods.agents.models import AgentModel
+from videopro.methods.agents.models import SELF, AgentModel, ModelLoader, public_role, read_role
 from videopro.methods.agents.session import Session
-from videopro.methods.agents.settings import AgentSettings
-from videopro.methods.base import Adaptation, Method, MethodContext
-from videopro.methods.program import error_of_look
-from videopro.methods.requests import RunRequest
+from videopro.methods.agents.settings import AgentSettings, BudgetSpent
+from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, by_subtitles
+from videopro.methods.program import answer_status, error_of_look
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
@@ -55,16 +52,6 @@ from videopro.traces import (
     failed_result,
 )
 from videopro.video import Subtitles, uniform_times
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """How an agent ends a question."""
-
-    answer: Answer
-    """Without a letter if the question is open, or if the agent's last reply could not be parsed."""
-    claim: float | None = None
-    """What the agent claims its confidence to be, in 0..1."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +87,24 @@ class Equipment:
 
 
 class AgentRun(ABC):
-    """An agent at work on one question; it keeps what it has learned between `run` and `conclude`."""
+    """An agent at work on one question; it keeps what it has learned between `run` and `conclude`. Its answer
+    has no letter if the question is open, or if the agent's last reply could not be parsed."""
 
-    def __init__(self, session: Session, prepared: Prepared) -> None:
+    claim: float | None = None
+    """What the agent claims its confidence to be, in 0..1, once it has answered."""
+    settings: Any
+    """Those of its method; each run says of which class they are."""
+
+    def __init__(self, session: Session) -> None:
         self.session = session
-        self.prepared = prepared
+        self.settings = session.settings
 
     @abstractmethod
-    def run(self) -> Conclusion:
+    def run(self) -> Answer:
         """Search and answer. Raises BudgetSpent when a limit is reached; then `conclude` is called."""
 
     @abstractmethod
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """Answer at once from what is known."""
 
 
@@ -172,22 +165,13 @@ class AgentMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         identity = super().identity() | speech_identity(self.settings.speech)
-        # Neither changes an answer.
-        del identity["max_parallel"]
-        del identity["api_key_env"]
-        equipment = self.equipment()
-        for role, name in equipment.roles.items():
-            identity[role] = public_role(name)
-        if equipment.evidence:
-            identity["oracle"] = "evidence"
-        return identity
+        roles = {role: public_role(name) for role, name in self.equipment().roles.items() if role in identity}
+        oracle = {"oracle": "evidence"} if self.equipment().evidence else {}
+        return identity | roles | oracle
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer the questions, `max_parallel` of them in flight, each as soon as it is ready."""
-        groups: dict[tuple[Any, float], list[Item]] = {}
-        for item in items:
-            groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
-        for group in groups.values():
+        for group in by_subtitles(items):
             yield from self._group(group, context)
 
     def models(self, backbone: Backbone) -> dict[str, AgentModel]:
@@ -275,22 +259,27 @@ class AgentMethod(Method):
             with unexpected_as():
                 run = self.start(session, prepared)
                 try:
-                    conclusion = run.run()
+                    answer = run.run()
                 except BudgetSpent as spent:
                     session.note(f"{spent}: {FORCED}")
                     session.budget.finish()
-                    conclusion = run.conclude()
-                rounds = [_round(session, conclusion)]
-                if self.settings.fallback == "native" and _is_unanswered(session, conclusion.answer):
+                    answer = run.conclude()
+                status = answer_status(answer, session.question)
+                steps = tuple(session.steps)
+                searched = Execution(status, answer, claim=run.claim, steps=steps, cost=session.cost)
+                rounds = [Round(AGENT, answer.raw, execution=searched)]
+                if self.settings.fallback == "native" and status == "empty":
                     rounds.append(self._fallback(session))
         except QUESTION_ERRORS as error:
             result = self._failed(session, error)
-            return replace(result, rounds=tuple(_interrupted(session)), notes=tuple(session.notes))
-        first, final = conclusion.answer, rounds[-1].execution
+            if session.steps:
+                cut = Execution("failed", steps=tuple(session.steps), cost=session.cost)
+                result = replace(result, rounds=(Round(AGENT, "", execution=cut),))
+            return replace(result, notes=tuple(session.notes))
+        final = rounds[-1].execution
         assert final is not None
-        return Result(
-            tuple(rounds), first, final.answer, selected=len(rounds) - 1, notes=tuple(session.notes)
-        )
+        selected, notes = len(rounds) - 1, tuple(session.notes)
+        return Result(tuple(rounds), answer, final.answer, selected=selected, notes=notes)
 
     def _failed(self, session: Session, error: VideoProError) -> Result:
         """The result of a question that an error ended. What the agent asked for may have caused it: only if
@@ -313,7 +302,7 @@ class AgentMethod(Method):
     def _fallback(self, session: Session) -> Round:
         """Ask the model that sees frames directly, as the native method does."""
         role = self.equipment().seeing
-        before = len(session.steps)
+        before, session.round = len(session.steps), 0
         session.budget.finish()
         times = uniform_times(0.0, session.video.duration, session.models[role].frames)
         frames, question = session.frames(times, role), session.question
@@ -323,36 +312,10 @@ class AgentMethod(Method):
             )
         else:
             answer = session.choose(FALLBACK, role, prompts.multiple_choice(question), frames=frames)
-        execution = Execution(_status(session, answer), answer, steps=tuple(session.steps[before:]))
+        execution = Execution(
+            answer_status(answer, session.question), answer, steps=tuple(session.steps[before:])
+        )
         return Round(FALLBACK, answer.raw, execution=execution, mode="native")
-
-
-def _round(session: Session, conclusion: Conclusion) -> Round:
-    answer = conclusion.answer
-    execution = Execution(
-        _status(session, answer),
-        answer,
-        claim=conclusion.claim,
-        steps=tuple(session.steps),
-        cost=session.cost,
-    )
-    return Round(AGENT, answer.raw, execution=execution)
-
-
-def _is_unanswered(session: Session, answer: Answer) -> bool:
-    return not answer.raw.strip() if session.question.is_open else answer.letter is None
-
-
-def _status(session: Session, answer: Answer) -> Literal["ok", "empty"]:
-    return "empty" if _is_unanswered(session, answer) else "ok"
-
-
-def _interrupted(session: Session) -> list[Round]:
-    """The steps before an error that ended the question."""
-    if not session.steps:
-        return []
-    execution = Execution("failed", steps=tuple(session.steps), cost=session.cost)
-    return [Round(AGENT, "", execution=execution)]
 
 
 def _shared(cost: Cost, watch: Stopwatch) -> Cost:

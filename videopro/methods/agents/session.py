@@ -1,42 +1,37 @@
 """One question in an agent's hands: it asks models, looks at frames, and every step is recorded and paid.
 
-    reply = session.ask("predict", "llm", prompts.predict(...), schema=Prediction, round=1)
-    if reply.parsed is None: ...        # unparsed, even after one repair
+    prediction = session.ask("predict", "llm", predict_prompt(...), schema=Prediction)
+    if prediction is None: ...        # unparsed, even after one repair
 
-A session holds the question and never its answer.
+A structured reply is a JSON object that fits a pydantic schema, perhaps with thoughts and prose around it.
+Nothing is guessed: of a reply without one, the fault is told to the model and to the trace. A session holds
+the question and never its answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from videopro.backbones import Sampling, stored_thoughts
 from videopro.backbones.wrappers import Meter
-from videopro.methods.agents.budget import Budget, spread
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
-from videopro.methods.agents.replies import UnparsedReply, parse_reply, plain
-from videopro.methods.agents.settings import AgentSettings
-from videopro.methods.observer import Observer
+from videopro.methods.agents.settings import AgentSettings, Budget, spread
+from videopro.methods.base import Observer
 from videopro.methods.program import derive_seed
 from videopro.modules.calls import frame_refs
-from videopro.question import Answer, Question
+from videopro.question import Answer, Question, extract_letter, spoken
+from videopro.storage import InvalidJson, parse_json_at
 from videopro.traces import Cost, Segment, Step
 from videopro.video import Frame, Subtitles, Video, distinct_frames
 
-ReplyT = TypeVar("ReplyT", bound=BaseModel)
+SchemaT = TypeVar("SchemaT", bound=BaseModel)
 
-
-@dataclass(frozen=True)
-class Reply(Generic[ReplyT]):
-    """A structured reply."""
-
-    parsed: ReplyT | None
-    """None: it could not be parsed, even after a repair."""
-    raw: str
+# Mistakes that are named to the model; more would not fit a short repair prompt.
+_MISTAKES = 3
 
 
 class Session:
@@ -55,20 +50,23 @@ class Session:
         observer: Observer | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only."""
+        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only.
+        `budget`: None: that of the settings."""
         self.question = question
         self.video = video
         self.models = models
         self.settings = settings
         self.subtitles = subtitles
         self.evidence = tuple(evidence)
-        self.budget = budget if budget is not None else Budget(settings.limits())
+        self.budget = budget or Budget(settings.max_frames, settings.max_tokens, settings.max_steps)
         self.steps: list[Step] = []
         self.notes: list[str] = []
         self.cost = Cost()
         """What all steps cost, without those that were reused."""
         self.seed = seed
         """Of the run; derive others from it and the question."""
+        self.round = 0
+        """The agent's round, which its steps are recorded with."""
         self._observer = observer
         self._meter = Meter()
 
@@ -96,7 +94,7 @@ class Session:
             requested = spread(requested, limit)
         allowed = self.budget.allowed(requested)
         if len(allowed) < len(requested):
-            self.note(f"the budget of {self.budget.limits.max_frames} frames left out some")
+            self.note(f"the budget of {self.budget.max_frames} frames left out some")
         return allowed
 
     def said_at(self, times: Sequence[float]) -> str:
@@ -111,6 +109,12 @@ class Session:
         if text not in self.notes:
             self.notes.append(text)
 
+    def rounds(self, most: int) -> Iterator[int]:
+        """Count up to `most` rounds; the steps of each are recorded with its number."""
+        for number in range(most):
+            self.round = number
+            yield number
+
     # ---- steps -----------------------------------------------------------------------------------------
 
     def ask(
@@ -119,48 +123,36 @@ class Session:
         model: str,
         prompt: str,
         *,
-        schema: type[ReplyT],
+        schema: type[SchemaT],
         frames: Sequence[Frame] = (),
-        round: int = 0,
-        segments_of: Callable[[ReplyT | None], Sequence[Segment]] = lambda parsed: (),
-        **fields: Any,
-    ) -> Reply[ReplyT]:
-        """Ask for a structured reply, and once for a repair. `segments_of` gives the step's segments, from
-        the parsed reply; `fields` are the step's other fields. Raises BudgetSpent, BackboneError."""
-        constraint = schema.model_json_schema() if self.settings.constrain else None
+        segments_of: Callable[[SchemaT | None], Sequence[Segment]] = lambda parsed: (),
+    ) -> SchemaT | None:
+        """Ask for a structured reply, and once for a repair; None: it could not be parsed. `segments_of`
+        gives the step's segments, from the parsed reply. Raises BudgetSpent, BackboneError."""
         self.budget.check()
-        rejected: list[str] = []
-        faults: list[str] = []
-        parsed: ReplyT | None = None
-        sent = prompt
-        while True:
-            reply = self._reply(model, sent, frames, constraint)
-            try:
-                parsed = parse_reply(reply.text, schema)
-            except UnparsedReply as error:
-                faults.append(f"{error}{_cut_off(reply)}")
-                # Once: `rejected` has the reply that was to be repaired.
-                if rejected:
-                    break
-                rejected.append(reply.text)
-                sent = repair_prompt(prompt, reply.text, faults[-1])
-                continue
-            break
+        constraint = schema.model_json_schema()
+        reply = self._reply(model, prompt, frames, constraint)
+        parsed, faults = _read(reply, schema)
+        rejected: tuple[str, ...] = ()
+        if parsed is None:
+            rejected = (reply.text,)
+            reply = self._reply(model, repair_prompt(prompt, reply.text, *faults), frames, constraint)
+            parsed, further = _read(reply, schema)
+            faults += further
         step = Step(
             kind,
             model,
-            round,
+            self.round,
             prompt,
             frames=frame_refs(frames),
             parsed=None if parsed is None else plain(parsed),
-            rejected=tuple(rejected),
-            faults=tuple(faults),
+            rejected=rejected,
+            faults=faults,
             is_constrained=reply.is_constrained,
             segments=tuple(segments_of(parsed)),
-            **fields,
         )
-        self.record(_with_reply(step, reply))
-        return Reply(parsed, reply.text)
+        self._record_reply(step, reply)
+        return parsed
 
     def tell(
         self,
@@ -169,88 +161,42 @@ class Session:
         prompt: str,
         *,
         frames: Sequence[Frame] = (),
-        round: int = 0,
         sampling: Sampling | None = None,
         **fields: Any,
     ) -> str:
         """Ask for a reply in words: a caption, an explanation, an answer to an open question. `sampling`:
-        for a reply that other questions reuse, which must not depend on this one. Raises BudgetSpent,
-        BackboneError."""
+        for a reply that other questions reuse, which must not depend on this one; `fields`: the step's other
+        fields. Raises BudgetSpent, BackboneError."""
         self.budget.check()
         reply = self._reply(model, prompt, frames, None, sampling)
-        step = Step(kind, model, round, prompt, frames=frame_refs(frames), **fields)
-        self.record(_with_reply(step, reply))
+        self._record_reply(Step(kind, model, self.round, prompt, frames=frame_refs(frames), **fields), reply)
         return reply.text
 
-    def choose(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        *,
-        frames: Sequence[Frame] = (),
-        round: int = 0,
-        **fields: Any,
-    ) -> Answer:
+    def choose(self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = ()) -> Answer:
         """Ask for the letter of an option, by the distribution over the next token (VideoPro's Eq. 2 gives
         the confidence). Raises BudgetSpent, BackboneError."""
         self.budget.check()
         with self._meter.stage(model):
             answer = self.models[model].choose(self.question, prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer, fields)
+        return self._answered(kind, model, prompt, frames, answer)
 
-    def decide(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        *,
-        frames: Sequence[Frame] = (),
-        round: int = 0,
-        **fields: Any,
-    ) -> Answer:
+    def decide(self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = ()) -> Answer:
         """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
         self.budget.check()
         with self._meter.stage(model):
             answer = self.models[model].decide(prompt, frames)
-        return self._answered(kind, model, prompt, frames, round, answer, fields)
+        return self._answered(kind, model, prompt, frames, answer)
 
     def _answered(
-        self,
-        kind: str,
-        model: str,
-        prompt: str,
-        frames: Sequence[Frame],
-        round: int,
-        answer: Answer,
-        fields: Mapping[str, Any],
+        self, kind: str, model: str, prompt: str, frames: Sequence[Frame], answer: Answer
     ) -> Answer:
         self._count(answer.tokens_in, answer.tokens_out)
         parsed = {"letter": answer.letter, "confidence": answer.confidence}
-        step = Step(
-            kind,
-            model,
-            round,
-            prompt,
-            frames=frame_refs(frames),
-            raw=answer.raw,
-            parsed=parsed,
-            cut_at=answer.cut_at,
-            **fields,
-        )
-        self.record(step)
+        step = Step(kind, model, self.round, prompt, frames=frame_refs(frames), raw=answer.raw, parsed=parsed)
+        self.record(replace(step, cut_at=answer.cut_at))
         return answer
 
-    def converse(
-        self,
-        kind: str,
-        model: str,
-        turns: Sequence[Turn],
-        tools: Sequence[Tool],
-        *,
-        round: int = 0,
-        **fields: Any,
-    ) -> ModelReply:
+    def converse(self, kind: str, model: str, turns: Sequence[Turn], tools: Sequence[Tool]) -> ModelReply:
         """Let the model reply to a conversation, perhaps with calls of tools. The step's prompt is the last
         turn. Raises ToolsRefused, BudgetSpent, BackboneError."""
         self.budget.check()
@@ -260,8 +206,7 @@ class Session:
         self._count(reply.tokens_in, reply.tokens_out)
         calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
         parsed = {"calls": calls} if calls else None
-        step = Step(kind, model, round, turns[-1].text, parsed=parsed, **fields)
-        self.record(_with_reply(step, reply))
+        self._record_reply(Step(kind, model, self.round, turns[-1].text, parsed=parsed), reply)
         return reply
 
     def tool(
@@ -272,20 +217,17 @@ class Session:
         result: str,
         segments: Sequence[Segment] = (),
         frames: Sequence[Frame] = (),
-        round: int = 0,
     ) -> None:
         """Record a tool that asks no model. Call `budget.check()` before the tool runs."""
-        step = Step(
-            kind, round=round, args=args, result=result, segments=tuple(segments), frames=frame_refs(frames)
-        )
-        self.record(step)
+        step = Step(kind, round=self.round, args=args, result=result, segments=tuple(segments))
+        self.record(replace(step, frames=frame_refs(frames)))
 
     def reuse(self, step: Step) -> None:
         """Record a step that an earlier question about the video has paid."""
         self.budget.check()
         # This question has seen them too, though another one paid.
         self.budget.seen.update(round(frame[0], 3) for frame in step.frames)
-        self._append(replace(step, is_reused=True))
+        self._append(replace(step, round=self.round, is_reused=True))
 
     def record(self, step: Step) -> None:
         """Append a step with the cost since the last one."""
@@ -297,6 +239,10 @@ class Session:
         """What the question cost in all, also after its last step."""
         self.cost = self.cost + self._meter.take()
         return self.cost
+
+    def _record_reply(self, step: Step, reply: ModelReply) -> None:
+        thoughts = stored_thoughts(reply.thoughts)
+        self.record(replace(step, raw=reply.text, thoughts=thoughts, cut_at=reply.cut_at))
 
     def _append(self, step: Step) -> None:
         self.budget.steps += 1
@@ -332,15 +278,90 @@ class Session:
         return self.settings.sampling(seed)
 
 
-def _with_reply(step: Step, reply: ModelReply) -> Step:
-    """The step with what a model replied."""
-    return replace(step, raw=reply.text, thoughts=stored_thoughts(reply.thoughts), cut_at=reply.cut_at)
+# ---- structured replies --------------------------------------------------------------------------------
 
 
-def _cut_off(reply: ModelReply) -> str:
-    if reply.cut_at is None:
-        return ""
-    return " (the reply was cut off)" if reply.text.strip() else " (it was cut off before it was said)"
+class UnparsedReply(ValueError):
+    """A reply that does not fit its schema; the message says why, and names no text of ours."""
+
+
+def question_text(question: Question) -> str:
+    """A question with its options, as agents' prompts show it."""
+    return "\n".join(part for part in (question.text, question.lettered_choices()) if part)
+
+
+def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
+    """The first JSON object in `text` that fits `schema`; thoughts are left out. Raises UnparsedReply, with
+    the mistakes of the first object if none fits."""
+    text = spoken(text)
+    first: str | None = None
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, end = parse_json_at(text, start)
+        except InvalidJson as error:
+            first = first or f"not valid JSON: {error}"
+            end = start + 1
+        else:
+            try:
+                return schema.model_validate(value)
+            except ValidationError as error:
+                first = first or _mistakes(error)
+        start = text.find("{", end)
+    raise UnparsedReply(first or "there is no JSON object in the reply")
+
+
+def plain(value: BaseModel) -> dict[str, Any]:
+    """A parsed reply as a trace stores it: a JSON object, also for a schema whose root is a mapping."""
+    content = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return content if isinstance(content, dict) else {"root": content}
+
+
+def answer_type(question: Question) -> Any:
+    """The type of an answer in a schema: a letter of the question, or words if it is open. What a model
+    writes around a letter is read: "(B) blue" is B."""
+    if question.is_open:
+        return Annotated[str, Field(min_length=1)]
+    return Annotated[Literal[question.letters], BeforeValidator(lambda value: _letter(value, question))]
+
+
+def number_type(numbers: Sequence[int]) -> Any:
+    """The type of one of these numbers in a schema; "3" is 3."""
+    return Annotated[Literal[tuple(numbers)], BeforeValidator(_number)]
+
+
+def _letter(value: Any, question: Question) -> Any:
+    letter = extract_letter(value, question) if isinstance(value, str) else None
+    return value if letter is None else letter
+
+
+def _number(value: Any) -> Any:
+    # True is 1 to Python.
+    if isinstance(value, bool):
+        return str(value)
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
+
+def _mistakes(error: ValidationError) -> str:
+    """What does not fit, in the schema's own words."""
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    named = [
+        f"{'.'.join(map(str, each['loc'])) or 'the object'}: {each['msg']}" for each in errors[:_MISTAKES]
+    ]
+    more = len(errors) - len(named)
+    return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
+
+
+def _read(reply: ModelReply, schema: type[SchemaT]) -> tuple[SchemaT | None, tuple[str, ...]]:
+    """What a reply says, or its fault."""
+    try:
+        return parse_reply(reply.text, schema), ()
+    except UnparsedReply as error:
+        cut = ""
+        if reply.cut_at is not None:
+            said = "the reply was cut off" if reply.text.strip() else "it was cut off before it was said"
+            cut = f" ({said})"
+        return None, (f"{error}{cut}",)
 
 
 def repair_prompt(prompt: str, reply: str, fault: str) -> str:

@@ -1,16 +1,22 @@
-"""The settings that all agents share."""
+"""The settings that all agents share, and the budget of a question: how many frames, tokens and steps an
+agent may spend on it.
+
+All three are enforced alike: an agent that has spent one of them stops its search and answers from what it
+knows. That last answer may exceed the budget; its cost is counted like any other. There is no limit in
+seconds: the answers would depend on what else the machine does.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from videopro.backbones import Sampling, check_key_name
-from videopro.cli import setting
+from videopro.backbones import Sampling
+from videopro.cli import option
 from videopro.errors import ConfigError
-from videopro.methods.agents.budget import BudgetLimits
+from videopro.methods.base import WritingSettings
 from videopro.modules import SPEECH_HELP, check_speech
-from videopro.traces import FallbackRule
 
 PRESET_HELP = (
     "paper: the paper's own settings; equal: every call of a model shows as many frames as the backbone's "
@@ -23,60 +29,95 @@ ROLE_HELP = (
 
 
 @dataclass(frozen=True)
-class AgentSettings:
+class AgentSettings(WritingSettings):
     """Settings of every agent. Its papers' hyper-parameters are in the settings of each method."""
 
-    preset: Literal["paper", "equal"] = field(default="paper", metadata=setting(PRESET_HELP))
-    temperature: float = field(
-        default=0.0, metadata=setting("sampling temperature of replies; 0: greedy", client="any")
+    preset: Literal["paper", "equal"] = option("paper", PRESET_HELP, answers=True)
+    temperature: float = option(0.0, "sampling temperature of replies; 0: greedy", client="any", answers=True)
+    speech: str = option("none", SPEECH_HELP, answers=True)
+    max_frames: int | None = option(
+        None, "frames that a question may look at; unset: no limit", client="less", answers=True
     )
-    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a reply", client="less"))
-    constrain: bool = field(
-        default=True,
-        metadata=setting("constrain structured replies to their schema if the server supports it"),
+    max_tokens: int | None = option(
+        None, "tokens that a question may use; unset: no limit", client="less", answers=True
     )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=setting("subtitles: those the benchmark lists, or none", client="any")
-    )
-    speech: str = field(default="none", metadata=setting(SPEECH_HELP))
-    max_frames: int | None = field(
-        default=None, metadata=setting("frames that a question may look at; unset: no limit", client="less")
-    )
-    max_tokens: int | None = field(
-        default=None, metadata=setting("tokens that a question may use; unset: no limit", client="less")
-    )
-    max_steps: int | None = field(
-        default=None, metadata=setting("steps that a question may take; unset: no limit", client="less")
-    )
-    max_seconds: float | None = field(
-        default=None, metadata=setting("seconds that a question may take; unset: no limit", client="less")
-    )
-    fallback: FallbackRule = field(
-        default="none",
-        metadata=setting(
-            "fallback if the agent gives no answer: none, or native (ask the model directly)", client="any"
-        ),
-    )
-    max_parallel: int = field(default=8, metadata=setting("maximum questions of a video in flight"))
-    api_key_env: str | None = field(
-        default=None,
-        metadata=setting(
-            "variable with the API key of api: and server: roles; unset: OPENAI_API_KEY, for OpenAI only"
-        ),
+    max_steps: int | None = option(
+        None, "steps that a question may take; unset: no limit", client="less", answers=True
     )
 
     def __post_init__(self) -> None:
-        if self.max_parallel < 1:
-            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
-        check_key_name(self.api_key_env)
+        super().__post_init__()
         check_speech(self.speech)
-        self.limits()
+        for name in ("max_frames", "max_tokens", "max_steps"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"{name} is {value}; it must be above 0, or unset for no limit")
         self.sampling()
-
-    def limits(self) -> BudgetLimits:
-        """The budget of a question. Raises ConfigError."""
-        return BudgetLimits(self.max_frames, self.max_tokens, self.max_steps, self.max_seconds)
 
     def sampling(self, seed: int | None = None) -> Sampling:
         """How replies are sampled. Raises ConfigError."""
         return Sampling(self.max_new_tokens, self.temperature, seed=seed)
+
+
+class BudgetSpent(Exception):
+    """A question has spent its budget; the message says which limit, for the trace."""
+
+
+class Budget:
+    """What one question has spent of its limits; None: no limit. Used by one thread."""
+
+    def __init__(
+        self, max_frames: int | None = None, max_tokens: int | None = None, max_steps: int | None = None
+    ) -> None:
+        """`max_frames`: different moments of the video that may be shown to a model."""
+        self.max_frames = max_frames
+        self.tokens = 0
+        """Prompt and reply tokens of all calls."""
+        self.steps = 0
+        """Recorded steps."""
+        self.seen: set[float] = set()
+        """The moments (s, in ms precision) that were shown."""
+        self._max_tokens = max_tokens
+        self._max_steps = max_steps
+        self._is_over = False
+
+    def finish(self) -> None:
+        """Allow the last answer: from now on nothing is checked."""
+        self._is_over = True
+
+    def check(self) -> None:
+        """Call before a step. Raises BudgetSpent if no step may follow."""
+        if self._is_over:
+            return
+        if self._max_steps is not None and self.steps >= self._max_steps:
+            raise BudgetSpent(f"the budget of {self._max_steps} steps is spent")
+        if self._max_tokens is not None and self.tokens >= self._max_tokens:
+            raise BudgetSpent(f"the budget of {self._max_tokens} tokens is spent ({self.tokens})")
+
+    def frames_left(self) -> int | None:
+        """How many new moments may still be shown; None: any number."""
+        limit = self.max_frames
+        return None if limit is None or self._is_over else max(0, limit - len(self.seen))
+
+    def allowed(self, times: Sequence[float]) -> list[float]:
+        """Those of the times that may be shown, in order; they count as shown from now on. These are all that
+        were shown before, and as many new ones as the limit leaves, spread evenly over the new ones. Raises
+        BudgetSpent if none may be shown."""
+        left = self.frames_left()
+        new = [time for time in dict.fromkeys(times) if round(time, 3) not in self.seen]
+        if left is not None:
+            new = spread(new, left)
+        # Moments that were seen before cost nothing more.
+        chosen = {*new}
+        admitted = [time for time in times if time in chosen or round(time, 3) in self.seen]
+        if times and not admitted:
+            raise BudgetSpent(f"the budget of {self.max_frames} frames is spent")
+        self.seen.update(round(time, 3) for time in new)
+        return admitted
+
+
+def spread(times: Sequence[float], count: int) -> list[float]:
+    """At most `count` of the times, in order: those in the middle of equal parts of the list."""
+    if len(times) <= count:
+        return list(times)
+    return [times[(2 * index + 1) * len(times) // (2 * count)] for index in range(count)]

@@ -5,11 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session, ToolCall, ToolsRefused, Turn
+from videopro.cli import cache_root
+from videopro.methods.agents import (
+    AgentMethod,
+    AgentRun,
+    Equipment,
+    Prepared,
+    Scene,
+    Session,
+    ToolCall,
+    ToolsRefused,
+    Turn,
+)
 from videopro.methods.dvd import prompts
-from videopro.methods.dvd.database import Database
+from videopro.methods.dvd.database import CAPTIONER, Database, DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.methods.dvd.tools import GiveAnswer, Toolbox, ToolMistake, offered, one_call, sendable
+from videopro.modules import ModuleSettings
 from videopro.question import Answer, extract_letter
 from videopro.traces import FORCED
 
@@ -19,82 +31,86 @@ LLM = "llm"
 class DvdRun(AgentRun):
     """The observe-reason-act loop."""
 
-    def __init__(self, session: Session, prepared: Prepared, settings: DvdSettings) -> None:
-        super().__init__(session, prepared)
+    settings: DvdSettings
+
+    def __init__(self, session: Session, prepared: Prepared) -> None:
+        super().__init__(session)
         database: Database = prepared.content
-        self._settings = settings
+        settings, duration = self.settings, session.video.duration
         self._tools = offered(settings)
         self._toolbox = Toolbox(session, database, settings)
-        opening = prompts.task(session.question, session.video.duration, self._tools, settings.max_tool_steps)
+        opening = prompts.task(session.question, duration, self._tools, settings.max_tool_steps)
         self._history: list[Turn] = [Turn("user", opening)]
         """H: the query and the action space, then reasoning, action and observation of each step."""
         self._speaks_tools = settings.tool_calls == "auto"
         for note in database.notes:
             session.note(note)
 
-    def run(self) -> Conclusion:
-        for step in range(self._settings.max_tool_steps):
-            for call in self._act(step):
+    def run(self) -> Answer:
+        for _ in self.session.rounds(self.settings.max_tool_steps):
+            for call in self._act():
                 try:
                     arguments = self._toolbox.read(call)
                     if isinstance(arguments, GiveAnswer):
-                        return self._answered(arguments, step)
-                    observation = self._toolbox.use(arguments, step)
+                        return self._answered(arguments)
+                    observation = self._toolbox.use(arguments)
                 except ToolMistake as mistake:
-                    observation = self._toolbox.failed(call, mistake, step)
+                    observation = self._toolbox.failed(call, mistake)
                 self._history.append(Turn("tool", observation, call_id=call.id))
         self.session.note(f"no step is left: {FORCED}")
         return self.conclude()
 
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """The forced answer, from the history."""
+        self.session.round = 0
         question = self.session.question
         prompt = f"{self._as_text()}\n\n{prompts.forced(question)}"
         if question.is_open:
-            return Conclusion(Answer(raw=self.session.tell("answer", LLM, prompt)))
-        return Conclusion(self.session.choose("answer", LLM, prompt))
+            return Answer(raw=self.session.tell("answer", LLM, prompt))
+        return self.session.choose("answer", LLM, prompt)
 
-    def _answered(self, call: GiveAnswer, step: int) -> Conclusion:
+    def _answered(self, call: GiveAnswer) -> Answer:
         question = self.session.question
         letter = None if question.is_open else extract_letter(call.text, question)
         result = call.text if question.is_open else letter or "no option"
-        self.session.tool("answer", args={"text": call.text}, result=result, round=step)
-        return Conclusion(Answer(letter, raw=call.text))
+        self.session.tool("answer", args={"text": call.text}, result=result)
+        return Answer(letter, raw=call.text)
 
     # ---- reason and act ----------------------------------------------------------------------------------
 
-    def _act(self, step: int) -> list[ToolCall]:
+    def _act(self) -> list[ToolCall]:
         """The calls of the model's next reply, which joins the history."""
         if self._speaks_tools:
             try:
-                return self._act_by_tools(step)
+                return self._act_by_tools()
             except ToolsRefused:
                 self._speaks_tools = False
                 self.session.note("the language model offers no tool calls: it wrote them as text")
-        return self._act_by_text(step)
+        return self._act_by_text()
 
-    def _act_by_tools(self, step: int) -> list[ToolCall]:
-        reply = self.session.converse("act", LLM, self._history, self._tools, round=step)
+    def _act_by_tools(self) -> list[ToolCall]:
+        reply = self.session.converse("act", LLM, self._history, self._tools)
         # Some servers give no ids, and the observations refer to them.
         calls = [
-            replace(call, id=call.id or f"call_{step}_{number}") for number, call in enumerate(reply.calls)
+            replace(call, id=call.id or f"call_{self.session.round}_{number}")
+            for number, call in enumerate(reply.calls)
         ]
         self._history.append(Turn("assistant", reply.text, tuple(map(sendable, calls))))
         if not calls:
             self._history.append(Turn("user", prompts.NO_CALL))
         return calls
 
-    def _act_by_text(self, step: int) -> list[ToolCall]:
+    def _act_by_text(self) -> list[ToolCall]:
         prompt = f"{self._as_text()}\n\n{prompts.text_protocol(self._tools)}"
-        reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools), round=step)
-        if reply.parsed is None:
-            self._history.append(Turn("assistant", reply.raw))
-            fault = self.session.steps[-1].faults[-1]
-            self._history.append(Turn("user", prompts.unusable(fault)))
+        reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools))
+        if reply is None:
+            asked = self.session.steps[-1]
+            self._history.append(Turn("assistant", asked.raw))
+            self._history.append(Turn("user", prompts.unusable(asked.faults[-1])))
             return []
-        written = reply.parsed.root
+        written = reply.root
         arguments = json.dumps(written.arguments.model_dump(mode="json", exclude_none=True))
-        call = ToolCall(written.tool, arguments, f"call_{step}")
+        call = ToolCall(written.tool, arguments, f"call_{self.session.round}")
         self._history.append(Turn("assistant", written.reason, (call,)))
         return [call]
 
@@ -111,3 +127,41 @@ class DvdRun(AgentRun):
             else:
                 parts.append(turn.text)
         return "\n\n".join(parts)
+
+
+PIXELS_720P = 1280 * 720
+
+
+class DvdMethod(AgentMethod):
+    """Deep Video Discovery: a database of the video, and an agent that searches in it with tools."""
+
+    name = "dvd"
+    Settings = DvdSettings
+    settings: DvdSettings
+    answers_open_questions = True
+
+    def __init__(self, settings: DvdSettings) -> None:
+        super().__init__(settings)
+        self.pixels = PIXELS_720P if settings.resolution == "720p" else None
+
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        roles = {"llm": settings.llm, CAPTIONER: settings.captioner, "vqa": settings.vqa}
+        return Equipment(roles, seeing="vqa", encoders={"text_encoder": settings.text_encoder})
+
+    def prepare(self, scene: Scene) -> Prepared:
+        encoders = self.module_models(scene, ModuleSettings(text_encoder=self.settings.text_encoder))
+        builder = DatabaseBuilder(
+            scene.context.video,
+            scene.models[CAPTIONER],
+            self.settings,
+            scene.subtitles,
+            cache_root() / "databases",
+            encoders.text_encoder(),
+            scene.context.seed,
+        )
+        database = builder.build()
+        return Prepared(database, (database.preparation,))
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        return DvdRun(session, prepared)

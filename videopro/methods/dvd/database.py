@@ -1,4 +1,4 @@
-"""The multi-granular database of a video: captioned clips, the subject registry, embedded captions (section
+"""The multi-granular database of a video: captioned clips, the subject registry, search in captions (section
 3.1).
 
 A clip is written to the database's file as soon as it is captioned, so that a killed build loses at most the
@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
+from videopro.backbones.server import RequestRefused
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
@@ -25,20 +28,67 @@ from videopro.errors import (
     carrying_cancellation,
     unexpected_as,
 )
-from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
+from videopro.methods.agents import AgentModel, Budget, Session
 from videopro.methods.dvd import prompts
-from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
-from videopro.methods.dvd.database_file import CaptionedClip, LineCost, Lines, MergedRegistry, read_lines
-from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
-from videopro.methods.dvd.segmentation import clip_borders, spoken_in
+from videopro.methods.dvd.database_file import (
+    CaptionedClip,
+    CaptionReply,
+    CaptionSearch,
+    Lines,
+    MergedRegistry,
+    MergeReply,
+    SubjectRegistry,
+    SubjectReply,
+    merged,
+    read_lines,
+)
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.methods.dvd.too_long import is_too_long
 from videopro.modules.models.encoders import TextEncoder
+from videopro.modules.search import clip_bounds
 from videopro.question import Question
 from videopro.question import prompts as shared_prompts
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation, SharedClock
 from videopro.video import Subtitles, Video, fps_times, may_stand_in, stand_ins_in
+
+# What servers (OpenAI, vLLM, SGLang, llama.cpp, TGI, Gemini) and local backbones say of a prompt that is too
+# long. There is no code that all of them send.
+_MESSAGE = re.compile(
+    r"context|too (?:long|large)|longer than|exceed|must have less than|out of memory", re.I
+)
+_STATUSES = (400, 413, 422)
+
+
+def is_too_long(error: BackboneError) -> bool:
+    """Whether a model says that a request is longer than it takes, or that it ran out of memory."""
+    if isinstance(error, RequestRefused) and error.status not in _STATUSES:
+        return False
+    return _MESSAGE.search(str(error)) is not None
+
+
+def clip_borders(
+    duration: float, settings: DvdSettings, subtitles: Subtitles | None
+) -> list[tuple[float, float]]:
+    """(start, end) in seconds of each clip, without gaps. With segmentation "transcript", a border moves to
+    the nearest end of a subtitle line, if there is one within half a clip, so as to cut no sentence."""
+    bounds = list(clip_bounds(duration, settings.clip_seconds))
+    if settings.segmentation == "uniform" or subtitles is None:
+        return bounds
+    ends = sorted({line.end for line in subtitles.lines if 0 < line.end < duration})
+    borders = [0.0]
+    for _, border in bounds[:-1]:
+        # Within half a clip, so that two borders never swap.
+        near = [end for end in ends if abs(end - border) < settings.clip_seconds / 2]
+        borders.append(min(near, key=lambda end: abs(end - border), default=border))
+    return list(pairwise([*borders, duration]))
+
+
+def spoken_in(subtitles: Subtitles | None, start: float, end: float) -> str:
+    """What is said in a clip: the lines that begin in it, so that each line belongs to one clip."""
+    if subtitles is None:
+        return ""
+    return " ".join(line.text for line in subtitles.lines if start <= line.start < end)
+
 
 CAPTIONER = "captioner"
 _NO_ROOM = "its request is longer than the captioner takes"
@@ -87,15 +137,14 @@ class DatabaseBuilder:
                 # After all clips: which names are one subject shows only over the whole video.
                 lines.registry = self._merge(clips)
                 log.append(lines.registry.model_dump(mode="json"))
-            search = embed_captions(clips, self.text_encoder, path, lines, log)
-        return self._finished(path.stem, clips, lines, search)
+        return self._finished(path.stem, clips, lines)
 
     def path(self) -> Path:
-        """The database's file: one for each video and everything that its lines depend on, except the
-        encoder of its captions."""
+        """The database's file: one for each video and everything that its lines depend on. The encoder of its
+        captions is none of it."""
         settings, subtitles = self.settings, self.subtitles
         spoken = [] if subtitles is None else [asdict(line) for line in subtitles.lines]
-        sampling = ("temperature", "max_new_tokens", "constrain")
+        sampling = ("temperature", "max_new_tokens")
         identity = {
             "prompts": prompts.DATABASE_PROMPTS,
             "captioner": self.model.identity(),
@@ -118,16 +167,8 @@ class DatabaseBuilder:
         """Whether a stored clip is there, and of frames that this run may see."""
         return clip is not None and may_stand_in(clip.stand_ins, self.video.nearest_intact)
 
-    def _finished(
-        self, key: str, clips: Sequence[CaptionedClip], lines: Lines, search: CaptionSearch
-    ) -> Database:
-        costs = [line.cost.cost() for line in (*clips, lines.registry) if line is not None]
-        name = f"{self.video.id}/{key}"
-        if self.text_encoder is not None:
-            # Another encoder makes another database, of another cost.
-            encoder = encoder_key(self.text_encoder)
-            name += f"-{encoder}"
-            costs += [lines.embedded[encoder].cost.cost()] if encoder in lines.embedded else []
+    def _finished(self, key: str, clips: Sequence[CaptionedClip], lines: Lines) -> Database:
+        costs = [line.cost for line in (*clips, lines.registry) if line is not None]
         notes = []
         if unparsed := sum(bool(clip.fault) for clip in clips):
             notes.append(f"{unparsed} of {len(clips)} clips of the database have no caption: unparsed")
@@ -138,7 +179,8 @@ class DatabaseBuilder:
             )
         registry = _by_name(clips) if lines.registry is None else SubjectRegistry(lines.registry.registry)
         stand_ins = tuple(pair for clip in clips for pair in clip.stand_ins)
-        record = Preparation("database", name, sum(costs, Cost()), stand_ins=stand_ins)
+        record = Preparation("database", f"{self.video.id}/{key}", sum(costs, Cost()), stand_ins=stand_ins)
+        search = CaptionSearch(clips, self.text_encoder)
         return Database(tuple(clips), registry, search, record, tuple(notes))
 
     # ---- building ----------------------------------------------------------------------------------------
@@ -173,8 +215,7 @@ class DatabaseBuilder:
             with clock.running() as watch:
                 clip = self._caption(number, *bounds[number], "")
             # Its share of the wall time, so that the clips' seconds add up to the build's.
-            cost = clip.cost.model_copy(update={"seconds": watch.share})
-            return clip.model_copy(update={"cost": cost})
+            return clip.model_copy(update={"cost": replace(clip.cost, seconds=watch.share)})
 
         with ThreadPoolExecutor(self.settings.max_parallel) as threads:
             carried = carrying_cancellation(caption)
@@ -210,7 +251,7 @@ class DatabaseBuilder:
             caption = session.tell("caption", CAPTIONER, shared_prompts.caption(), frames=frames)
         else:
             prompt = prompts.caption(start, end, registry, spoken)
-            reply = session.ask("caption", CAPTIONER, prompt, schema=CaptionReply, frames=frames).parsed
+            reply = session.ask("caption", CAPTIONER, prompt, schema=CaptionReply, frames=frames)
             if reply is not None:
                 caption, subjects = reply.caption, reply.subjects
             else:
@@ -224,7 +265,7 @@ class DatabaseBuilder:
             subjects=subjects,
             fault=fault,
             stand_ins=stand_ins_in(frames),
-            cost=LineCost.of(session.settle()),
+            cost=replace(session.settle(), stages={}),
         )
 
     def _merge(self, clips: Sequence[CaptionedClip]) -> MergedRegistry:
@@ -232,12 +273,12 @@ class DatabaseBuilder:
         reply cannot be parsed, equal names are one subject."""
         mentions = [mention for clip in clips for mention in clip.mentions]
         if not mentions:
-            return MergedRegistry(registry=[], cost=LineCost())
+            return MergedRegistry(registry=[], cost=Cost())
         session = self._session("merge")
         prompt = prompts.merge(mentions)
         fault = ""
         try:
-            reply = session.ask("merge", CAPTIONER, prompt, schema=MergeReply).parsed
+            reply = session.ask("merge", CAPTIONER, prompt, schema=MergeReply)
             if reply is None:
                 fault = session.steps[-1].faults[-1]
         except BackboneError as error:
@@ -245,7 +286,9 @@ class DatabaseBuilder:
                 raise
             reply, fault = None, f"{_NO_ROOM} ({error})"
         registry = _by_name(clips) if reply is None else merged(mentions, reply)
-        return MergedRegistry(registry=registry.subjects, fault=fault, cost=LineCost.of(session.settle()))
+        return MergedRegistry(
+            registry=registry.subjects, fault=fault, cost=replace(session.settle(), stages={})
+        )
 
     def _session(self, name: str) -> Session:
         # Without limits: a budget is a question's, and a database serves all of them.
@@ -255,7 +298,7 @@ class DatabaseBuilder:
             {CAPTIONER: self.model},
             self.settings,
             seed=self.seed,
-            budget=Budget(BudgetLimits()),
+            budget=Budget(),
         )
 
 

@@ -1,42 +1,142 @@
-"""The file of a database: a JSON line for each captioned clip, and for what is made of all of them, each with
-its cost."""
+"""The file of a database: a JSON line for each captioned clip, and for the registry that is made of all of
+them, each with its cost; and the search in its captions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from videopro.methods.dvd.registry import Subject, SubjectReply
+from videopro.modules.models.encoders import TextEncoder
+from videopro.modules.search import SubtitleSearch
 from videopro.storage import InvalidJson, parse_json
 from videopro.traces import Cost
+from videopro.video import SubtitleLine, Subtitles
 
 
-class LineCost(BaseModel):
-    """What a line of the file cost."""
+class SubjectReply(BaseModel):
+    """A subject, as a captioner reports it."""
 
-    seconds: float = 0.0
-    frames: float = 0.0
-    calls: float = 0.0
-    tokens_in: float = 0.0
-    tokens_out: float = 0.0
+    name: str = Field(min_length=1)
+    appearance: str = ""
+    identity: str = ""
+    actions: list[str] = []
+
+
+class CaptionReply(BaseModel):
+    """A clip's caption, with the subjects in it."""
+
+    caption: str = Field(min_length=1)
+    subjects: list[SubjectReply] = []
+
+
+class MergedSubject(SubjectReply):
+    """A subject of the whole video, with the numbers of the mentions that are this subject."""
+
+    mentions: list[int] = Field(min_length=1)
+
+
+class MergeReply(BaseModel):
+    """The subjects of all clips, each once."""
+
+    subjects: list[MergedSubject]
+
+
+class Subject(BaseModel):
+    """An entry of the registry, or what one clip says of a subject."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    appearance: str = ""
+    identity: str = ""
+    actions: list[str] = []
+    spans: list[tuple[float, float]] = []
+    """(start, end) in seconds of the clips in which it appears; adjacent ones are joined."""
 
     @classmethod
-    def of(cls, cost: Cost) -> LineCost:
-        """The cost without its stages."""
-        values = asdict(cost)
-        return cls(**{name: values[name] for name in cls.model_fields})
+    def seen(cls, reply: SubjectReply, start: float, end: float) -> Subject:
+        """What a captioner reports about the clip from `start` to `end` (s)."""
+        return cls(
+            name=reply.name,
+            appearance=reply.appearance,
+            identity=reply.identity,
+            actions=reply.actions,
+            spans=[(start, end)],
+        )
 
-    def cost(self) -> Cost:
-        """The cost as a trace records it."""
-        return Cost(self.seconds, {}, self.frames, self.calls, self.tokens_in, self.tokens_out)
+    def describe(self) -> str:
+        """One line for a prompt."""
+        spans = ", ".join(f"{start:.0f}-{end:.0f} s" for start, end in self.spans)
+        parts = [self.appearance, self.identity, "; ".join(self.actions), spans]
+        return f"{self.name}: " + ". ".join(part for part in parts if part)
+
+
+class SubjectRegistry:
+    """Subjects by name; case and spaces make no difference."""
+
+    def __init__(self, subjects: Iterable[Subject] = ()) -> None:
+        self._subjects: dict[str, Subject] = {}
+        for subject in subjects:
+            self.add(subject)
+
+    @property
+    def subjects(self) -> list[Subject]:
+        """All subjects, in the order in which they were added."""
+        return list(self._subjects.values())
+
+    def add(self, seen: Subject) -> None:
+        """Add a new subject, or new facts about a known one."""
+        key = " ".join(seen.name.casefold().split())
+        subject = self._subjects.get(key)
+        self._subjects[key] = seen if subject is None else _joined(subject, [subject, seen])
+
+    def describe(self) -> str:
+        """The registry for a prompt; empty if nobody is in it."""
+        return "\n".join(subject.describe() for subject in self.subjects)
+
+
+def merged(mentions: Sequence[Subject], reply: MergeReply) -> SubjectRegistry:
+    """The registry of the mentions of all clips, joined as a model says. Each mention counts once; those that
+    it leaves out are joined by name."""
+    left = dict(enumerate(mentions))
+    registry = SubjectRegistry()
+    for subject in reply.subjects:
+        parts = [left.pop(number) for number in subject.mentions if number in left]
+        if parts:
+            registry.add(_joined(Subject(**subject.model_dump(exclude={"mentions"})), parts))
+    for mention in left.values():
+        registry.add(mention)
+    return registry
+
+
+def _joined(stated: Subject, parts: Sequence[Subject]) -> Subject:
+    """The subject with what its parts say; what `stated` says comes first."""
+    spans: list[tuple[float, float]] = []
+    for start, end in sorted(span for part in parts for span in part.spans):
+        # Times are sums of floats: a clip begins where the one before it ends but for rounding.
+        if spans and start <= spans[-1][1] + 1e-6:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((start, end))
+    return Subject(
+        name=stated.name,
+        appearance=stated.appearance or _first(part.appearance for part in parts),
+        identity=stated.identity or _first(part.identity for part in parts),
+        actions=list(dict.fromkeys(a for part in (stated, *parts) for a in part.actions)),
+        spans=spans,
+    )
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if text), "")
 
 
 class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    cost: LineCost
+    cost: Cost
+    """Without its stages."""
 
 
 class CaptionedClip(_Line):
@@ -76,21 +176,12 @@ class MergedRegistry(_Line):
     """Why the subjects were not merged."""
 
 
-class EmbeddedCaptions(_Line):
-    """The captions were embedded by an encoder; the vectors are in a file of their own."""
-
-    encoder: str
-    """Hash of the encoder's identity."""
-    width: int
-
-
 @dataclass
 class Lines:
     """What a database's file holds. A later line replaces an earlier one of the same kind."""
 
     clips: dict[int, CaptionedClip] = field(default_factory=dict)
     registry: MergedRegistry | None = None
-    embedded: dict[str, EmbeddedCaptions] = field(default_factory=dict)
     damaged: int = 0
     """Lines that cannot be read, or do not fit the clips."""
 
@@ -98,12 +189,9 @@ class Lines:
         """Add a clip. What was made of all clips before no longer fits."""
         self.clips[clip.clip] = clip
         self.registry = None
-        self.embedded.clear()
 
 
-_ANY_LINE: TypeAdapter[CaptionedClip | MergedRegistry | EmbeddedCaptions] = TypeAdapter(
-    CaptionedClip | MergedRegistry | EmbeddedCaptions
-)
+_ANY_LINE: TypeAdapter[CaptionedClip | MergedRegistry] = TypeAdapter(CaptionedClip | MergedRegistry)
 
 
 def read_lines(path: Path, bounds: Sequence[tuple[float, float]]) -> Lines:
@@ -118,10 +206,23 @@ def read_lines(path: Path, bounds: Sequence[tuple[float, float]]) -> Lines:
             continue
         if isinstance(content, MergedRegistry):
             lines.registry = content
-        elif isinstance(content, EmbeddedCaptions):
-            lines.embedded[content.encoder] = content
         elif content.clip in range(len(bounds)) and bounds[content.clip] == (content.start, content.end):
             lines.add(content)
         else:
             lines.damaged += 1
     return lines
+
+
+class CaptionSearch:
+    """Search in the clips that have a caption or speech: by the cosine of embeddings, which the first search
+    makes, or by words (BM25) without an encoder. Thread-safe."""
+
+    def __init__(self, clips: Sequence[CaptionedClip], encoder: TextEncoder | None = None) -> None:
+        self._clips = [clip for clip in clips if clip.text]
+        lines = tuple(SubtitleLine(clip.start, clip.end, clip.text) for clip in self._clips)
+        self._search = SubtitleSearch(Subtitles(lines, "captions"), encoder)
+
+    def best(self, query: str, top_k: int) -> list[tuple[CaptionedClip, float]]:
+        """The `top_k` best clips with their scores, best first; ties by time. BM25 finds only clips that
+        share a word with the query."""
+        return [(self._clips[index], score) for index, score in self._search.rank(query)[:top_k]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from videopro.methods.agents import Tool
-from videopro.methods.dvd.registry import Subject
+from videopro.methods.agents import Tool, question_text
+from videopro.methods.dvd.database_file import Subject
 from videopro.question import Question
 
 # Raised when a prompt of the database changes, so that databases of other prompts are not used.
@@ -95,11 +95,6 @@ def forced(question: Question) -> str:
         f"There are no steps left. Answer now.\n\n{question_text(question)}\n"
         "Reply with the letter of the right option only."
     )
-
-
-def question_text(question: Question) -> str:
-    """The question with its options."""
-    return "\n".join(part for part in (question.text, question.lettered_choices()) if part)
 
 
 def _arguments(tool: Tool) -> dict[str, object]:

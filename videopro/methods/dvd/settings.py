@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from videopro.cli import did_you_mean, setting
+from videopro.cli import did_you_mean, option
 from videopro.errors import ConfigError
 from videopro.methods.agents import ROLE_HELP, AgentSettings
 
@@ -17,48 +17,43 @@ class DvdSettings(AgentSettings):
     """Settings of Deep Video Discovery. With preset "equal", `inspect_frames` and `browse_frames` are the
     number of frames that the VQA model takes."""
 
-    llm: str = field(default="self", metadata=setting(f"reasons and calls tools: {ROLE_HELP}"))
-    captioner: str = field(default="self", metadata=setting(f"captions the clips: {ROLE_HELP}"))
-    vqa: str = field(default="self", metadata=setting(f"answers about frames, for the tools: {ROLE_HELP}"))
-    clip_seconds: float = field(default=5.0, metadata=setting("seconds of a clip (public code: 10)"))
-    fps: float = field(
-        default=2.0, metadata=setting("frames per second of the database and of inspections", client="less")
+    llm: str = option("self", f"reasons and calls tools: {ROLE_HELP}", answers=True)
+    captioner: str = option("self", f"captions the clips: {ROLE_HELP}", answers=True)
+    vqa: str = option("self", f"answers about frames, for the tools: {ROLE_HELP}", answers=True)
+    clip_seconds: float = option(5.0, "seconds of a clip (public code: 10)", answers=True)
+    fps: float = option(
+        2.0, "frames per second of the database and of inspections", client="less", answers=True
     )
-    registry: Literal["progressive", "parallel", "none"] = field(
-        default="progressive",
-        metadata=setting(
-            "subject registry: progressive (each clip is shown the registry so far), parallel (clips in "
-            "parallel, merged by one request, as in the public code), or none (plain captions in a sentence)"
-        ),
+    registry: Literal["progressive", "parallel", "none"] = option(
+        "progressive",
+        "subject registry: progressive (each clip is shown the registry so far), parallel (clips in "
+        "parallel, merged by one request, as in the public code), or none (plain captions in a sentence)",
+        answers=True,
     )
-    segmentation: Literal["uniform", "transcript"] = field(
-        default="uniform",
-        metadata=setting("clip boundaries: uniform, or moved to the nearest pause between subtitle lines"),
+    segmentation: Literal["uniform", "transcript"] = option(
+        "uniform",
+        "clip boundaries: uniform, or moved to the nearest pause between subtitle lines",
+        answers=True,
     )
-    text_encoder: str = field(
-        default="auto",
-        metadata=setting("encoder of captions for clip_search: a sentence-transformers name; none: BM25"),
+    text_encoder: str = option(
+        "auto", "encoder of captions for clip_search: a sentence-transformers name; none: BM25", answers=True
     )
-    tools: tuple[str, ...] = field(
-        default=SEARCH_TOOLS, metadata=setting(f"tools besides answer: {', '.join(SEARCH_TOOLS)} (Table 5)")
+    tools: tuple[str, ...] = option(
+        SEARCH_TOOLS, f"tools besides answer: {', '.join(SEARCH_TOOLS)} (Table 5)", answers=True
     )
-    tool_calls: Literal["auto", "text"] = field(
-        default="auto",
-        metadata=setting("auto: the server's tool calls if it supports them; text: JSON in the reply"),
+    tool_calls: Literal["auto", "text"] = option(
+        "auto", "auto: the server's tool calls if it supports them; text: JSON in the reply", answers=True
     )
-    top_k: int = field(
-        default=16, metadata=setting("clips that clip_search returns, unless the model says", client="less")
+    top_k: int = option(
+        16, "clips that clip_search returns, unless the model says", client="less", answers=True
     )
-    resolution: Literal["model", "720p"] = field(
-        default="model",
-        metadata=setting(
-            "size of the frames: model (that of each model), or 720p (the paper's: up to 1280 x 720 pixels, "
-            "for every role)"
-        ),
+    resolution: Literal["model", "720p"] = option(
+        "model",
+        "size of the frames: model (that of each model), or 720p (the paper's: up to 1280 x 720 pixels, "
+        "for every role)",
+        answers=True,
     )
-    max_tool_steps: int = field(
-        default=15, metadata=setting("N: steps before a forced answer", client="less")
-    )
+    max_tool_steps: int = option(15, "N: steps before a forced answer", client="less", answers=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

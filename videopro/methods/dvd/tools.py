@@ -132,30 +132,28 @@ class Toolbox:
             location = ".".join(map(str, first["loc"])) or "arguments"
             raise ToolMistake(f"{location}: {first['msg']}") from None
 
-    def use(self, arguments: BaseModel, round: int) -> str:
+    def use(self, arguments: BaseModel) -> str:
         """Carry out a call of a search tool, record it, and return the observation. Raises ToolMistake,
         BudgetSpent, BackboneError, VideoError."""
         if isinstance(arguments, GlobalBrowse):
-            return self._browse(arguments, round)
+            return self._browse(arguments)
         if isinstance(arguments, ClipSearch):
-            return self._search(arguments, round)
+            return self._search(arguments)
         assert isinstance(arguments, FrameInspect)
-        return self._inspect(arguments, round)
+        return self._inspect(arguments)
 
-    def failed(self, call: ToolCall, mistake: ToolMistake, round: int) -> str:
+    def failed(self, call: ToolCall, mistake: ToolMistake) -> str:
         """Record a call that could not be carried out, and return the observation."""
         names = [tool.name for tool in offered(self.settings)]
         # A name that the model made up is in the arguments, not among the kinds of steps.
         kind = call.name if call.name in names else UNKNOWN_TOOL
         observation = f"error: {mistake}"
-        self.session.tool(
-            kind, args={"tool": call.name, "arguments": call.arguments}, result=observation, round=round
-        )
+        self.session.tool(kind, args={"tool": call.name, "arguments": call.arguments}, result=observation)
         return observation
 
-    def _browse(self, call: GlobalBrowse, round: int) -> str:
+    def _browse(self, call: GlobalBrowse) -> str:
         session = self.session
-        times = uniform_times(0.0, session.video.duration, self._most(FRAMES))
+        times = uniform_times(0.0, session.video.duration, self._most())
         frames = session.frames(times, VQA)
         subjects = f"Subjects:\n{self.database.registry.describe() or 'none noted'}"
         events = session.tell(
@@ -163,14 +161,13 @@ class Toolbox:
             VQA,
             prompts.events(call.query, session.video.duration),
             frames=frames,
-            round=round,
             args=call.model_dump(mode="json"),
             # The rest of the observation is the reply.
             result=subjects,
         )
         return f"{subjects}\n\nEvents:\n{events}"
 
-    def _search(self, call: ClipSearch, round: int) -> str:
+    def _search(self, call: ClipSearch) -> str:
         self.session.budget.check()
         top_k = call.top_k or self.settings.top_k
         ranked = self.database.search.best(call.query, top_k)
@@ -181,31 +178,29 @@ class Toolbox:
             args={"query": call.query, "top_k": top_k},
             result=observation,
             segments=[
-                Segment(clip.start, clip.end, str(clip.clip), score=round_score(score), text=clip.text)
+                Segment(clip.start, clip.end, str(clip.clip), score=round(score, 4), text=clip.text)
                 for clip, score in ranked
             ],
-            round=round,
         )
         return observation
 
-    def _inspect(self, call: FrameInspect, round: int) -> str:
+    def _inspect(self, call: FrameInspect) -> str:
         session, duration = self.session, self.session.video.duration
         ranges = [(max(0.0, start), min(end, duration)) for start, end in call.time_ranges]
         if any(start >= end for start, end in ranges):
             raise ToolMistake(f"every range must begin before it ends, within 0 and {duration:.1f} s")
-        frames = session.frames(inspected_times(ranges, self.settings.fps, self._most(FRAMES)), VQA)
+        frames = session.frames(inspected_times(ranges, self.settings.fps, self._most()), VQA)
         return session.tell(
             "frame_inspect",
             VQA,
             prompts.inspect(call.question),
             frames=frames,
-            round=round,
             args=call.model_dump(mode="json"),
             segments=tuple(Segment(start, end) for start, end in ranges),
         )
 
-    def _most(self, paper: int) -> int:
-        return self.session.models[VQA].frames if self.settings.preset == "equal" else paper
+    def _most(self) -> int:
+        return self.session.models[VQA].frames if self.settings.preset == "equal" else FRAMES
 
 
 def inspected_times(ranges: Sequence[tuple[float, float]], fps: float, most: int) -> list[float]:
@@ -219,8 +214,3 @@ def inspected_times(ranges: Sequence[tuple[float, float]], fps: float, most: int
         }
     )
     return spread(times, most)
-
-
-def round_score(score: float) -> float:
-    """A similarity as a trace stores it."""
-    return round(score, 4)

@@ -1,37 +1,161 @@
-"""LVAgent on one question: perception, action and reflection of several agents, round by round."""
+"""The method `lvagent`, and LVAgent on one question: perception, action and reflection of several agents,
+round by round."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
-from videopro.methods.lvagent import prompts
-from videopro.methods.lvagent.frames import has_pictures, randomly
-from videopro.methods.lvagent.prompts import Opinion, Scores, scores_of
-from videopro.methods.lvagent.settings import LvAgentSettings
+from videopro.cli import option
+from videopro.errors import ConfigError
+from videopro.methods.agents import (
+    ROLE_HELP,
+    AgentMethod,
+    AgentRun,
+    AgentSettings,
+    Equipment,
+    Prepared,
+    Scene,
+    Session,
+    public_role,
+)
+from videopro.methods.lvagent.prompts import (
+    Opinion,
+    Scores,
+    answer_prompt,
+    history_prompt,
+    key_prompt,
+    reason_prompt,
+    scores_of,
+    scores_prompt,
+    whole_prompt,
+)
+from videopro.methods.lvagent.team import read_team
 from videopro.methods.program import derive_seed
-from videopro.modules.search import ClipIndex
+from videopro.modules.search import ClipIndex, prepare_index
 from videopro.question import Answer
-from videopro.traces import Segment
+from videopro.traces import Preparation, Result, Segment
 from videopro.video import Frame, uniform_times
+
+MOST_AGENTS = 4
+
+
+@dataclass(frozen=True)
+class LvAgentSettings(AgentSettings):
+    """Settings of LVAgent. With preset "equal", `frames` is the number of frames that the run's backbone
+    takes; a glance stays as short as it is."""
+
+    agents: tuple[str, ...] = option((), f"2 to {MOST_AGENTS} different models: {ROLE_HELP}", answers=True)
+    team: Path | None = option(None, "team file of videopro select-agents, instead of agents", answers=True)
+    frames: int = option(16, "frames of the second look, for the answer", client="less", answers=True)
+    chunks: int = option(6, "equal parts of the video for retrieval", client="less", answers=True)
+    threshold: float = option(
+        0.8, "cosine similarity above which a chunk is used; if none is, the best", answers=True
+    )
+    max_rounds: int = option(3, "maximum rounds of discussion", client="less", answers=True)
+    encoder: str = option(
+        "auto", "encoder of the chunks, such as asp-clip:FOLDER (see method videopro)", answers=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("frames", "chunks", "max_rounds"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"lvagent: {name} is {getattr(self, name)}; it must be at least 1")
+        if bool(self.agents) == (self.team is not None):
+            both = ", not both" if self.agents else ""
+            raise ConfigError(
+                f"lvagent: name the agents (agents=[A, B, C], 2 to {MOST_AGENTS}) or a team file of "
+                f"videopro select-agents (team=FILE){both}"
+            )
+        if self.agents:
+            check_agents(self.agents)
+
+
+def check_agents(agents: tuple[str, ...]) -> None:
+    """Raise ConfigError unless these are two to four different models: equal ones never disagree."""
+    if not 2 <= len(agents) <= MOST_AGENTS:
+        raise ConfigError(f"lvagent: {len(agents)} agents; name 2 to {MOST_AGENTS}")
+    # A server's address does not make another model.
+    names = [public_role(name) for name in agents]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"lvagent: {twice!r} is named twice; equal agents never disagree: name others")
+
 
 GLANCE_FRAMES = 4
 KEY_WORDS = 50
 """Of what an agent looks for, at most."""
 
 
-@dataclass(frozen=True)
-class Scenery:
-    """What all questions about a video share."""
+class LvAgentMethod(AgentMethod):
+    """LVAgent: several agents perceive, answer, and discuss where they disagree."""
 
-    index: ClipIndex
-    """The chunks."""
-    budget: int
-    """Frames that the run's backbone takes."""
+    name = "lvagent"
+    Settings = LvAgentSettings
+    settings: LvAgentSettings
+
+    def __init__(self, settings: LvAgentSettings) -> None:
+        self._team = None if settings.team is None else read_team(settings.team)
+        self._agents = settings.agents if self._team is None else self._team.agents
+        check_agents(self._agents)
+        super().__init__(settings)
+        self._is_checked = False
+
+    def equipment(self) -> Equipment:
+        roles = {public_role(name): name for name in self._agents}
+        return Equipment(roles, seeing=next(iter(roles)), encoders={"encoder": self.settings.encoder})
+
+    def identity(self) -> dict[str, Any]:
+        # The team is what its file says, wherever that lies.
+        identity = super().identity() | {"agents": list(self.equipment().roles)}
+        del identity["team"]
+        return identity if self._team is None else {**identity, "selection": self._team.key}
+
+    def prepare(self, scene: Scene) -> Prepared:
+        """Index the chunks. The index is kept on the disk, with what making it cost. Raises ConfigError for
+        two agents with the same weights."""
+        if not self._is_checked:
+            check_weights({name: model.identity() for name, model in scene.models.items()})
+            self._is_checked = True
+        encoder = self.encoder(scene, self.settings.encoder, "chunks are found by an encoder")
+        video = scene.context.video
+        index, indexing = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)
+        return Prepared((index, scene.context.backbone.inner.frames), (indexing, *self._selected()))
+
+    def _selected(self) -> tuple[Preparation, ...]:
+        return () if self._team is None else (self._team.preparation,)
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        return LvAgentRun(session, prepared)
+
+
+# What an identity says besides the weights: no reason for two agents to be two.
+_SETTINGS = ("name", "dtype", "attention", "frames", "pixels", "video", "jpeg_quality", "extra_body")
+
+
+def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
+    """Raise ConfigError if two agents, by name, have the same weights, as "self" and the name of the run's
+    backbone: they never disagree. Of a served model, only what its server tells is known."""
+    seen: dict[str, str] = {}
+    for name, identity in identities.items():
+        # A local model is told by the contents of its files, wherever they are.
+        ignored = {*_SETTINGS, *(("model",) if identity.get("kind") == "qwen" else ())}
+        weights = json.dumps(
+            {key: value for key, value in identity.items() if key not in ignored}, sort_keys=True
+        )
+        if weights in seen:
+            raise ConfigError(
+                f"lvagent: {seen[weights]!r} and {name!r} have the same weights; equal agents never "
+                "disagree: name others"
+            )
+        seen[weights] = name
 
 
 @dataclass
@@ -63,111 +187,116 @@ class Member:
 class LvAgentRun(AgentRun):
     """The discussion of one question."""
 
-    def __init__(self, session: Session, prepared: Prepared, settings: LvAgentSettings) -> None:
-        super().__init__(session, prepared)
-        self._settings = settings
-        self._scenery: Scenery = prepared.content
+    settings: LvAgentSettings
+    _index: ClipIndex
+    """The chunks."""
+    _budget: int
+    """Frames that the run's backbone takes."""
+
+    def __init__(self, session: Session, prepared: Prepared) -> None:
+        super().__init__(session)
+        self._index, self._budget = prepared.content
         self._members = [Member(number, role) for number, role in enumerate(session.models, 1)]
         self._history = ""
 
-    def run(self) -> Conclusion:
-        for round in range(self._settings.max_rounds):
+    def run(self) -> Answer:
+        for round in self.session.rounds(self.settings.max_rounds):
             for member in self._members:
-                self._perceive(member, round)
-                self._act(member, round)
+                self._perceive(member)
+                self._act(member)
             # Nobody would read what is said after the last round.
-            if self._agree() or round == self._settings.max_rounds - 1:
+            if self._agree() or round == self.settings.max_rounds - 1:
                 break
-            self._reflect(round)
+            self._reflect()
             if len(self._members) == 1:
                 break
         return self.conclude()
 
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """The answer of most agents that are left; of equally many, that of the agent with the highest score
         in the last reflection, then of the first one. Asks nobody, unless no agent has replied yet."""
         replied = [member.answer for member in self._members if member.answer is not None]
         if not replied:
-            return Conclusion(self._at_once())
+            return self._at_once()
         voters = [member for member in self._members if member.letter is not None]
         if not voters:
-            return Conclusion(replied[0])
+            return replied[0]
         votes = Counter(member.letter for member in voters)
         best = max(voters, key=lambda member: (votes[member.letter], member.score, -member.number))
         assert best.answer is not None
-        return Conclusion(best.answer)
+        return best.answer
 
     def _at_once(self) -> Answer:
         """The first agent's answer from a glance, for a budget that is spent before any agent has replied."""
         first, duration = self._members[0], self.session.video.duration
         times = uniform_times(0.0, duration, GLANCE_FRAMES)
         frames = self.session.frames(times, first.role)
-        prompt = prompts.answer(self.session.question, self._context(frames))
+        prompt = answer_prompt(self.session.question, self._context(frames))
         return self.session.choose("answer", first.role, prompt, frames=frames)
 
     # ---- perception and action -----------------------------------------------------------------------------
 
-    def _perceive(self, member: Member, round: int) -> None:
+    def _perceive(self, member: Member) -> None:
         """Choose the frames for the answer: of the whole video, or of the chunks that fit the key
         information."""
         session, duration = self.session, self.session.video.duration
-        rng = np.random.default_rng(self._seed(member, round))
-        spans = self._spans(member, rng, round)
-        one_each = False
+        rng = np.random.default_rng(self._seed(member))
+        spans = self._spans(member, rng)
         if spans is None:
             times = uniform_times(0.0, duration, self._count)
+            member.frames = session.frames(times, member.role)
         else:
-            times = randomly(rng, spans, self._count)
-            one_each = has_pictures(session.video, spans, self._count)
-        member.frames = session.frames(times, member.role, one_each=one_each)
+            member.frames = self._drawn(rng, spans, self._count, member)
 
-    def _act(self, member: Member, round: int) -> None:
-        prompt = prompts.answer(self.session.question, self._context(member.frames))
-        member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames, round=round)
+    def _drawn(
+        self, rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int, member: Member
+    ) -> list[Frame]:
+        """`count` frames at random times of the spans. Two of the times may show the same picture, which is
+        then shown twice, unless the spans have fewer pictures."""
+        has_pictures = self.session.video.fps * _seconds(spans) >= count
+        return self.session.frames(randomly(rng, spans, count), member.role, one_each=has_pictures)
 
-    def _spans(
-        self, member: Member, rng: np.random.Generator, round: int
-    ) -> list[tuple[float, float]] | None:
+    def _act(self, member: Member) -> None:
+        prompt = answer_prompt(self.session.question, self._context(member.frames))
+        member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames)
+
+    def _spans(self, member: Member, rng: np.random.Generator) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
         session, question = self.session, self.session.question
-        everything = [(0.0, session.video.duration)]
-        glances = randomly(rng, everything, GLANCE_FRAMES)
-        one_each = has_pictures(session.video, everything, GLANCE_FRAMES)
-        glance = session.frames(glances, member.role, one_each=one_each)
+        glance = self._drawn(rng, [(0.0, session.video.duration)], GLANCE_FRAMES, member)
         context = self._context(glance)
-        prompt = prompts.whole_video(question, context)
-        needs_all = session.decide("whole", member.role, prompt, frames=glance, round=round).letter
+        prompt = whole_prompt(question, context)
+        needs_all = session.decide("whole", member.role, prompt, frames=glance).letter
         if needs_all == "Yes":
             return None
         if needs_all is None:
             session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
             return None
-        prompt = prompts.key_information(question, context, KEY_WORDS)
-        reply = session.tell("key", member.role, prompt, frames=glance, round=round)
+        prompt = key_prompt(question, context, KEY_WORDS)
+        reply = session.tell("key", member.role, prompt, frames=glance)
         # A model may write more than it was asked for.
         key = " ".join(reply.split()[:KEY_WORDS])
         if not key:
             session.note(f"{member.role} named nothing to look for: it saw the whole video")
             return None
-        return self._retrieve(member, key, round)
+        return self._retrieve(member, key)
 
-    def _retrieve(self, member: Member, key: str, round: int) -> list[tuple[float, float]]:
+    def _retrieve(self, member: Member, key: str) -> list[tuple[float, float]]:
         """The chunks above the threshold, or else the best one, in order of time."""
-        index, settings, session = self._scenery.index, self._settings, self.session
+        index, settings, session = self._index, self.settings, self.session
         session.budget.check()
         ranked = index.search(key, len(index.clips))
         best, scores = ranked[0][0], dict(ranked)
         above = sorted(number for number, score in ranked if score > settings.threshold)
-        chosen = above if above and settings.taken == "above" else [best]
+        chosen = above or [best]
         session.tool(
             "retrieve",
             args={"agent": member.role, "key": key},
             result=", ".join(map(str, chosen)),
             segments=[
-                Segment(*clip, str(number), score=round_score(scores[number]))
+                Segment(*clip, str(number), score=round(scores[number], 4))
                 for number, clip in enumerate(index.clips)
             ],
-            round=round,
         )
         return [index.clips[number] for number in chosen]
 
@@ -179,11 +308,12 @@ class LvAgentRun(AgentRun):
     @property
     def _count(self) -> int:
         """Frames of the second look."""
-        return self._scenery.budget if self._settings.preset == "equal" else self._settings.frames
+        return self._budget if self.settings.preset == "equal" else self.settings.frames
 
-    def _seed(self, member: Member, round: int) -> int:
+    def _seed(self, member: Member) -> int:
         question = self.session.question
-        return derive_seed(self.session.seed, "glance", member.number, round, question.text, question.choices)
+        where = (member.number, self.session.round)
+        return derive_seed(self.session.seed, "glance", *where, question.text, question.choices)
 
     # ---- reflection ----------------------------------------------------------------------------------------
 
@@ -192,15 +322,15 @@ class LvAgentRun(AgentRun):
         letters = {member.letter for member in self._members}
         return len(letters) == 1 and None not in letters
 
-    def _reflect(self, round: int) -> None:
+    def _reflect(self) -> None:
         """Reasons, scores of all by all, and the agent of the lowest sum leaves."""
         session, question = self.session, self.session.question
         for member in self._members:
-            prompt = prompts.reason(question, member.letter)
-            reply = session.tell("reason", member.role, prompt, frames=member.frames, round=round)
+            prompt = reason_prompt(question, member.letter)
+            reply = session.tell("reason", member.role, prompt, frames=member.frames)
             member.reason = " ".join(reply.split())
         opinions = [member.opinion for member in self._members]
-        ballots = [scores for member in self._members if (scores := self._score(member, opinions, round))]
+        ballots = [scores for member in self._members if (scores := self._score(member, opinions))]
         sums = {
             member.number: sum(scores.by_number()[member.number] for scores in ballots)
             for member in (self._members if ballots else [])
@@ -214,26 +344,65 @@ class LvAgentRun(AgentRun):
             self._members.remove(removed)
         else:
             session.note("no scores could be parsed: nobody left the discussion")
-        self._history = prompts.history(question, opinions, sums, removed.opinion if removed else None)
+        self._history = history_prompt(question, opinions, sums, removed.opinion if removed else None)
         session.tool(
             "leave",
             args={"scores": {str(number): total for number, total in sums.items()}},
             result=removed.role if removed is not None else "",
-            round=round,
         )
 
-    def _score(self, scorer: Member, opinions: Sequence[Opinion], round: int) -> Scores | None:
+    def _score(self, scorer: Member, opinions: Sequence[Opinion]) -> Scores | None:
         """An agent's scores of all agents; None if they could not be parsed: then it has no say."""
-        reply = self.session.ask(
+        return self.session.ask(
             "score",
             scorer.role,
-            prompts.scores(self.session.question, opinions),
+            scores_prompt(self.session.question, opinions),
             schema=scores_of([opinion.number for opinion in opinions]),
-            round=round,
         )
-        return reply.parsed
 
 
-def round_score(score: float) -> float:
-    """A similarity as a trace stores it."""
-    return round(score, 4)
+def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
+    """`count` times drawn uniformly from the spans (s), sorted."""
+    return times_at(spans, np.sort(rng.uniform(0.0, _seconds(spans), count)).tolist())
+
+
+def times_at(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
+    """The times at these offsets from the start of the spans put together."""
+    lengths = np.array([end - start for start, end in spans])
+    ends = np.cumsum(lengths)
+    # The end of the last span belongs to it, also after rounding.
+    indices = np.minimum(np.searchsorted(ends, offsets, side="right"), len(spans) - 1)
+    return [
+        float(spans[index][0] + offset - (ends[index] - lengths[index]))
+        for index, offset in zip(indices, offsets, strict=True)
+    ]
+
+
+def _seconds(spans: Sequence[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in spans)
+
+
+PHASES: Mapping[str, str] = {
+    "whole": "perception",
+    "key": "perception",
+    "retrieve": "perception",
+    "answer": "action",
+    "reason": "reflection",
+    "score": "reflection",
+    "leave": "reflection",
+}
+"""The phase of each kind of step. Decoding the frames of an answer counts as action."""
+
+
+def phase_seconds(result: Result) -> dict[str, float]:
+    """Seconds of perception, action and reflection, over all rounds: the question's own seconds, divided as
+    its steps' wall times are. These overlap with those of other questions in flight, so that their sum would
+    count moments several times. What was prepared for many questions (the index of the chunks, the selection
+    of the team) is in `result.prepared`."""
+    seconds = dict.fromkeys(("perception", "action", "reflection"), 0.0)
+    total = sum(step.cost.seconds for step in result.steps)
+    for step in result.steps:
+        # A fallback's direct answer belongs to no phase.
+        if step.kind in PHASES and total > 0:
+            seconds[PHASES[step.kind]] += step.cost.seconds * result.cost.seconds / total
+    return seconds

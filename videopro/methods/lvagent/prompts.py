@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, create_model
 
+from videopro.methods.agents import question_text
 from videopro.question import Question, prompts
 
 
@@ -35,45 +36,48 @@ def scores_of(numbers: Sequence[int]) -> type[Scores]:
     return create_model("Scores", __base__=Scores, **named)
 
 
-def whole_video(question: Question, context: str) -> str:
+def whole_prompt(question: Question, context: str) -> str:
     """Ask whether the whole video has to be seen."""
-    text = f"{_question(question)}\nThese are a few frames of a video. Is all of it needed for the answer?"
+    text = (
+        f"{question_text(question)}\nThese are a few frames of a video. Is all of it needed for the answer?"
+    )
     return prompts.yes_no(prompts.with_context(context, text))
 
 
-def key_information(question: Question, context: str, limit: int) -> str:
+def key_prompt(question: Question, context: str, limit: int) -> str:
     """Ask what to look for in the video."""
     text = (
-        f"{_question(question)}\nThese are a few frames of a video. Name in at most {limit} words what to "
-        "look for in it to answer."
+        f"{question_text(question)}\nThese are a few frames of a video. Name in at most {limit} words what "
+        "to look for in it to answer."
     )
     return prompts.with_context(context, text)
 
 
-def answer(question: Question, context: str) -> str:
+def answer_prompt(question: Question, context: str) -> str:
     """Ask for the letter of an option."""
     return prompts.with_context(context, prompts.multiple_choice(question))
 
 
-def reason(question: Question, letter: str | None) -> str:
+def reason_prompt(question: Question, letter: str | None) -> str:
     """Ask an agent why it gave its answer."""
     option = "no option" if letter is None else f"{letter}. {question.choice(letter)}"
     return (
-        f"{_question(question)}\nYour answer was {option}\nSay in one sentence what in the frames shows it."
+        f"{question_text(question)}\nYour answer was {option}\n"
+        "Say in one sentence what in the frames shows it."
     )
 
 
-def scores(question: Question, opinions: Sequence[Opinion]) -> str:
+def scores_prompt(question: Question, opinions: Sequence[Opinion]) -> str:
     """Ask an agent to score all answers by their reasons."""
     opinion_lines = "\n".join(_opinion(question, opinion) for opinion in opinions)
     form = ", ".join(f'"{opinion.number}": 5' for opinion in opinions)
     return (
-        f"{_question(question)}\nThe answers and their reasons:\n{opinion_lines}\n"
+        f"{question_text(question)}\nThe answers and their reasons:\n{opinion_lines}\n"
         f"Give each a score from 1 (not right) to 10 (right). Reply with JSON only, as in {{{form}}}"
     )
 
 
-def history(
+def history_prompt(
     question: Question,
     opinions: Sequence[Opinion],
     sums: Mapping[int, int],
@@ -94,7 +98,3 @@ def history(
 def _opinion(question: Question, opinion: Opinion) -> str:
     option = "no option" if opinion.letter is None else f"{opinion.letter}. {question.choice(opinion.letter)}"
     return f"{opinion.number}: {option}{f', {opinion.reason}' if opinion.reason else ''}"
-
-
-def _question(question: Question) -> str:
-    return f"{question.text}\n{question.lettered_choices()}"

@@ -21,18 +21,17 @@ from videopro.errors import ConfigError
 from videopro.methods.planners.answerer import check_answerer as check_answerer
 from videopro.methods.planners.answerer import load_answerer as load_answerer
 from videopro.methods.planners.answerer import spec_identity as spec_identity
-from videopro.methods.planners.backbone import BackbonePlanner
+from videopro.methods.planners.planner import FILE as FILE
 from videopro.methods.planners.planner import PAPER_TEMPERATURE as PAPER_TEMPERATURE
 from videopro.methods.planners.planner import PLAN_SAMPLING as PLAN_SAMPLING
+from videopro.methods.planners.planner import BackbonePlanner, FilePlanner
 from videopro.methods.planners.planner import EmptyReply as EmptyReply
 from videopro.methods.planners.planner import Planner as Planner
 from videopro.methods.planners.planner import PlannerReply as PlannerReply
 from videopro.methods.planners.planner import PlanRequest as PlanRequest
-from videopro.methods.planners.program_file import FILE as FILE
-from videopro.methods.planners.program_file import FilePlanner
-from videopro.methods.planners.program_file import program_digest as program_digest
-from videopro.methods.planners.program_file import read_program as read_program
-from videopro.methods.planners.program_file import recorded_file as recorded_file
+from videopro.methods.planners.planner import program_digest as program_digest
+from videopro.methods.planners.planner import read_program as read_program
+from videopro.methods.planners.planner import recorded_file as recorded_file
 from videopro.methods.planners.prompt_file import API as API
 from videopro.methods.planners.prompt_file import PromptFile as PromptFile
 from videopro.methods.planners.prompt_file import prompt_notes as prompt_notes

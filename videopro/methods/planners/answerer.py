@@ -34,18 +34,19 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     and device; a server gets its server settings. Raises ConfigError or BackboneError if it cannot be loaded,
     and ConfigError if it is not the base that was recorded.
     """
-    record = planner.planner
-    if named is None and (record is None or not record.base):
+    record, identity = planner.planner, planner.identity()
+    base = "" if record is None else record.base
+    name = named or base
+    if not name:
         return planner
-    identity = planner.identity()
     if named is None and identity.get("kind") == "server":
         raise ConfigError(
-            f"model 'server:{planner.name}' is a planner that was made from {record.base!r}, which answers "  # type: ignore[union-attr]
-            f"inside its programs: give --answerer server:NAME@URL if it is served, or --answerer "
-            f"{record.base} to load it here"  # type: ignore[union-attr]
+            f"model 'server:{planner.name}' is a planner that was made from {base!r}, which answers inside "
+            f"its programs: give --answerer server:NAME@URL if it is served, or --answerer {base} to load it "
+            "here"
         )
-    name = named or record.base  # type: ignore[union-attr]
-    spec = read_spec(name, frames=planner.frames, **_shared(identity, "pixels"))
+    shared: dict[str, Any] = {key: identity[key] for key in ("pixels", "attention") if key in identity}
+    spec = read_spec(name, frames=planner.frames, pixels=shared.get("pixels"))
     if spec.kind == "qwen" and spec.model == planner.name:
         # The planner with its adapter off: not loaded a second time.
         return planner
@@ -54,19 +55,10 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
     elif identity.get("kind") == "qwen":
         dtype = _DTYPES.get(str(identity["dtype"]), "auto")
         device = getattr(planner, "device", None)
-        spec = spec.but(
-            dtype=dtype,
-            device_map=None if device is None else str(device),
-            **_shared(identity, "attention"),
-        )
-    if named is None:
-        assert record is not None
-        _check_base(spec.model, record.base, record.weights, planner.name)
+        spec = spec.but(dtype=dtype, device_map=None if device is None else str(device), **shared)
+    if named is None and record is not None:
+        _check_base(spec.model, base, record.weights, planner.name)
     return load_backbone(spec)
-
-
-def _shared(identity: dict[str, object], *names: str) -> dict[str, Any]:
-    return {name: identity[name] for name in names if name in identity}
 
 
 def _check_base(folder: str, base: str, weights: str, planner: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from videopro.backbones import Backbone, Sampling, Visual
-from videopro.errors import BackboneError, ConfigError
+from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling, Visual, reply_notes
+from videopro.errors import BackboneError, ConfigError, unexpected_as
+from videopro.executor import parse_program
 from videopro.question import Question
 from videopro.traces import PromptKind, ReferenceForm
 
@@ -122,3 +126,102 @@ def sampling_identity(sampling: Sampling) -> dict[str, object]:
         "top_p": sampling.top_p,
         "max_new_tokens": sampling.max_new_tokens,
     }
+
+
+class BackbonePlanner(Planner):
+    """A backbone that writes programs about the video that it sees (section 3.4)."""
+
+    name = "self"
+    sees_video = True
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        is_fine_tuned: bool,
+        sampling: Sampling = PLAN_SAMPLING,
+    ) -> None:
+        """`backbone` is used as it is: its adapter is not switched on or off. `sampling`: its seed is not
+        used, because each request has its own."""
+        self.is_fine_tuned = is_fine_tuned
+        self._backbone = backbone
+        self._sampling = sampling
+
+    def identity(self) -> dict[str, object]:
+        return {"planner": "self", **sampling_identity(self._sampling)}
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        # Each request has its own seed, so that a reply does not depend on the others of its batch.
+        replies = self._backbone.generate_batch(
+            [GenerateRequest(request.visual, request.prompt, request.seed) for request in requests],
+            self._sampling,
+        )
+        with unexpected_as():
+            return [self._read(reply) for reply in replies]
+
+    def _read(self, reply: Generation) -> PlannerReply:
+        # A program that was cut off fails; the note says why.
+        cut_at = self._sampling.max_new_tokens if reply.finish == "length" else None
+        return PlannerReply(
+            reply.text, reply.tokens_in, reply.tokens_out, 1, reply_notes(reply.thoughts, cut_at)
+        )
+
+
+FILE = "file:"
+
+
+class FilePlanner(Planner):
+    """Writes the same program for every question, and nothing else: it cannot refine."""
+
+    asks_model = False
+    is_fine_tuned = True  # So the prompt, which nobody reads, is the short one.
+
+    def __init__(self, spec: str, program: str) -> None:
+        """`program`: the text of the file, as `read_program` returns it."""
+        self.name = spec
+        self._program = program
+
+    def identity(self) -> dict[str, object]:
+        return {"planner": "file", "program": program_digest(self._program)}
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        return [PlannerReply(_as_reply(self._program)) for _ in requests]
+
+
+def read_program(spec: str) -> str:
+    """The text of the program that `file:PROGRAM.py` names. Raises ConfigError for a file that cannot be
+    read, is not Python, or would not be run: without `execute_command`, or with a forbidden import."""
+    path = Path(spec.removeprefix(FILE)).expanduser()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"planner {spec!r}: cannot be read ({error}); give the path of a Python file in UTF-8"
+        ) from error
+    program = parse_program(_as_reply(text))
+    # The file goes the way of a model's reply, in which these end a program or are taken for its beginning.
+    if program.code != textwrap.dedent(text).strip("\n").rstrip():
+        raise ConfigError(
+            f"planner {spec!r}: its text holds what marks the parts of a reply (a tag such as <code> or "
+            "<think>, or ```); leave that out"
+        )
+    if program.faults:
+        raise ConfigError(
+            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/modules.md says what a "
+            "program may call and import"
+        )
+    return text
+
+
+def program_digest(program: str) -> str:
+    """What a run's key has of a program: the SHA-256 of its text, in hexadecimal."""
+    return hashlib.sha256(program.encode()).hexdigest()
+
+
+def recorded_file(spec: str) -> str:
+    """The spec as runs record it: where the file lies changes no answer."""
+    return f"{FILE}{Path(spec.removeprefix(FILE)).name}"
+
+
+def _as_reply(program: str) -> str:
+    return f"<planning>\nThe user's own program.\n</planning>\n<code>\n{program}\n</code>"

@@ -118,45 +118,29 @@ def read_prompts(prompts: str | Mapping[str, str]) -> PromptFile:
 
 
 def prompt_notes(
-    who: str,
-    recorded: PlannerRecord | None,
-    form: str,
-    custom: PromptFile | None,
-    reference: str = "auto",
+    who: str, recorded: PlannerRecord | None, form: str, custom: PromptFile | None, reference: str = "auto"
 ) -> list[str]:
     """Where the settings ask a planner in another way than it was trained, as it records. `form`: the setting
-    `planner_prompt`, "auto", "short" or "full"; `given`: the user's prompts, if they are set; `reference`:
+    `planner_prompt`, "auto", "short" or "full"; `custom`: the user's prompts, if they are set; `reference`:
     the setting, "auto" or a `ReferenceForm`."""
     if recorded is None:
         return []
+    differences = []
+    if custom is not None:
+        source, is_same = f"the prompts {custom.source}", custom.texts == recorded.prompts
+    else:
+        source, is_same = f"our {form} prompts", form == "auto" or (form == "short" and not recorded.prompts)
+    if not is_same:
+        trained = "the prompts that it records" if recorded.prompts else "our short prompts"
+        differences.append((trained, source))
+    if (reference, form) == ("auto", "short"):
+        reference = "none"
+    if reference not in ("auto", recorded.reference):
+        differences.append((f"prompts with reference={recorded.reference}", f"reference={reference}"))
     return [
-        *_form_notes(who, recorded, form, custom),
-        *_reference_notes(who, recorded, "none" if (reference, form) == ("auto", "short") else reference),
-    ]
-
-
-def _reference_notes(who: str, recorded: PlannerRecord, reference: str) -> list[str]:
-    trained = recorded.reference
-    if reference in ("auto", trained):
-        return []
-    return [
-        f"{who} was trained on prompts with reference={trained}, and is asked with reference={reference}, as "
-        "the settings say; leave it out to use what it was trained on"
-    ]
-
-
-def _form_notes(who: str, recorded: PlannerRecord, form: str, custom: PromptFile | None) -> list[str]:
-    if custom is None and form == "auto":
-        return []
-    if custom is not None and custom.texts == recorded.prompts:
-        return []
-    if custom is None and form == "short" and not recorded.prompts:
-        return []
-    trained = "the prompts that it records" if recorded.prompts else "our short prompts"
-    source = f"our {form} prompts" if custom is None else f"the prompts {custom.source}"
-    return [
-        f"{who} was trained on {trained}, and is asked with {source}, as the settings say; leave them out to "
+        f"{who} was trained on {trained}, and is asked with {asked}, as the settings say; leave that out to "
         "use what it was trained on"
+        for trained, asked in differences
     ]
 
 

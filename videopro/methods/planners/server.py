@@ -32,9 +32,9 @@ from videopro.backbones.server import (
 )
 from videopro.errors import BackboneError, ConfigError, RunError, VideoProError, unexpected_as
 from videopro.methods.planners.answerer import spec_identity
-from videopro.methods.planners.backbone import BackbonePlanner
 from videopro.methods.planners.planner import (
     PLAN_SAMPLING,
+    BackbonePlanner,
     EmptyReply,
     Planner,
     PlannerReply,
@@ -101,22 +101,15 @@ def settle_served_planner(
             # Warnings about its videos come before the run, and not with the first question.
             backbone.identity()
         served, weights = backbone.profile.record, backbone.profile.weights
-    if served.planner is not None:
-        for note in _prompt_notes(spec, served.planner, options):
-            logger.warning("warning: %s", note)
+    form, reference = options.get("planner_prompt", "auto"), options.get("reference", "auto")
+    custom = None if options.get("prompts") is None else read_prompts(options["prompts"])
+    for note in prompt_notes(f"planner {spec}", served.planner, form, custom, reference):
+        logger.warning("warning: %s", note)
     if frames is None and served.frames is not None:
         settled["planner_frames"] = served.frames
     if frames != 0 and (pixels := served.pixels or config.pixels) is not None:
         settled["planner_pixels"] = pixels
     return {**options, **settled, "planner_weights": weights}
-
-
-def _read_weights(spec: str, api_key_env: str | None) -> dict[str, str]:
-    """What the server of a planner says of its weights, asked once and briefly. Raises BackboneError if it
-    does not answer."""
-    config = read_spec(spec, api_key_env=api_key_env, retries=0, timeout=_LISTING_SECONDS)
-    with closing(ServerBackbone(config)) as backbone:
-        return backbone.profile.weights
 
 
 def _planner_record(backbone: ServerBackbone) -> PlannerRecord:
@@ -131,25 +124,14 @@ def _planner_record(backbone: ServerBackbone) -> PlannerRecord:
     return record
 
 
-def _prompt_notes(spec: str, recorded: PlannerRecord, options: Mapping[str, Any]) -> list[str]:
-    """Where the settings ask a planner otherwise than it was trained."""
-    prompt_file, prompts = None, options.get("prompts")
-    if prompts is not None:
-        try:
-            prompt_file = read_prompts(prompts)
-        except ConfigError:
-            # Reported where the method reads it.
-            return []
-    form, reference = options.get("planner_prompt", "auto"), options.get("reference", "auto")
-    return prompt_notes(f"planner {spec}", recorded, form, prompt_file, reference)
-
-
 def _weights_now(spec: str, recorded: Mapping[str, str], api_key_env: str | None) -> dict[str, Any]:
     """The option that says which weights the planner of a recorded run has now."""
     if not recorded:
         return {"planner_weights": {}}
+    config = read_spec(spec, api_key_env=api_key_env, retries=0, timeout=_LISTING_SECONDS)
     try:
-        now = _read_weights(spec, api_key_env)
+        with closing(ServerBackbone(config)) as backbone:
+            now = backbone.profile.weights
     except BackboneError as error:
         logger.warning("warning: the planner was compared with the run's by its name only: %s", error)
         return {"planner_weights": dict(recorded)}

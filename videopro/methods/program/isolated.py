@@ -22,24 +22,13 @@ from videopro.modules.calls import AnswerHandle, BoxHandle, FrameHandle, LineHan
 _SYNTAX = (
     *(ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Lambda, ast.Return, ast.Yield, ast.YieldFrom),
     *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.Delete, ast.Global, ast.Nonlocal),
-    *(
-        ast.Expr,
-        ast.If,
-        ast.For,
-        ast.While,
-        ast.Break,
-        ast.Continue,
-        ast.Pass,
-        ast.Assert,
-        ast.Raise,
-        ast.Try,
-    ),
-    *(ast.ExceptHandler, ast.Import, ast.ImportFrom, ast.alias, ast.Match, ast.match_case, ast.MatchValue),
-    *(ast.MatchSingleton, ast.MatchSequence, ast.MatchMapping, ast.MatchStar, ast.MatchAs, ast.MatchOr),
+    *(ast.Expr, ast.If, ast.For, ast.While, ast.Break, ast.Continue, ast.Pass, ast.Assert, ast.Raise),
+    *(ast.Try, ast.ExceptHandler, ast.Import, ast.ImportFrom, ast.alias, ast.Match, ast.match_case),
+    *(ast.MatchValue, ast.MatchSingleton, ast.MatchSequence, ast.MatchMapping, ast.MatchStar, ast.MatchAs),
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Starred, ast.Call, ast.keyword),
     *(ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.JoinedStr, ast.FormattedValue),
     *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
-    *(ast.comprehension, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context),
+    *(ast.MatchOr, ast.comprehension, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context),
 )
 # Without `id` and `hash`, which give addresses, and what reaches names that are not written down.
 _BUILTINS = frozenset(

@@ -28,7 +28,8 @@ from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter, share_back
 from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import QUESTION_ERRORS, BackboneError, NativeError, RunError, acquired, unexpected_as
-from videopro.methods.base import Adaptation, Method, MethodContext
+from videopro.executor import Limits
+from videopro.methods.base import Adaptation, Method, MethodContext, Questions, RunRequest, by_subtitles
 from videopro.methods.planners import (
     Planner,
     PromptFile,
@@ -43,12 +44,14 @@ from videopro.methods.planners import (
     settle_served_planner,
     spec_identity,
 )
-from videopro.methods.program.adapting import adapted_backbone
-from videopro.methods.program.needs import program_needs
-from videopro.methods.program.reasoner import Reasoner, ReasoningTask
-from videopro.methods.program.settings import ProgramSettings, VideoProSettings
-from videopro.methods.requests import Questions, RunRequest
-from videopro.modules import ModuleModels, ModuleSettings, VideoContext, resolve_speech
+from videopro.methods.program.reasoner import Reasoner
+from videopro.methods.program.settings import (
+    ProgramSettings,
+    VideoProSettings,
+    adapted_backbone,
+    program_needs,
+)
+from videopro.modules import ModuleModels, ModuleSettings, resolve_speech
 from videopro.modules.models.encoders import AUTO_DTYPE
 from videopro.traces import (
     REFINEMENT_KINDS,
@@ -96,7 +99,7 @@ class BaseProgramMethod(Method):
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
         self._reasoning = replace(settings.reasoning(), adaptive=self.adaptive)
-        self._limits = settings.limits()
+        self._limits = Limits(module_seconds=settings.module_seconds)
         self._sampling: Sampling = settings.sampling()
         self._loaded: _Loaded | None = None
         self._prompt_file: PromptFile | None = None
@@ -113,15 +116,12 @@ class BaseProgramMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         settings, facts = self.settings, super().identity()
-        # What the preset stands for is in the other settings; the others change no answer.
-        for name in ("preset", "max_parallel", "api_key_env"):
-            del facts[name]
         program, own = settings.planner_program, own_planner(settings.planner)
         return facts | {
             "planner": self._recorded_planner(),
             "planner_program": None if program is None else program_digest(program),
             "teacher": None if own is None else own.identity(),
-            # The texts, and not where they were read: a run can be resumed and viewed without the file.
+            # Not where the texts were read: a run can be resumed and viewed without the file.
             "prompts": None if self._prompt_file is None else dict(self._prompt_file.texts),
             "answerer": None if settings.answerer is None else spec_identity(settings.answerer),
             "final_answer": facts.pop("final"),
@@ -187,11 +187,9 @@ class BaseProgramMethod(Method):
 
     def _choices_only(self, file: PromptFile) -> tuple[str, str]:
         """Why prompts do not ask open questions, and what helps."""
-        fix = (
-            "leave --prompts out"
-            if file is self._prompt_file
-            else "give --options planner_prompt=full, which asks with ours"
-        )
+        fix = "give --options planner_prompt=full, which asks with ours"
+        if file is self._prompt_file:
+            fix = "leave --prompts out"
         return (
             f"prompts {file.source}: ask for programs that choose among options only",
             f"some of these questions are open: {fix}, or ask only questions with choices",
@@ -199,18 +197,14 @@ class BaseProgramMethod(Method):
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions in parallel, `max_parallel` at a time."""
-        # Questions about one video may list different subtitles, and a context has one.
-        groups: dict[tuple[Any, float], list[Item]] = {}
-        for item in items:
-            groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
-        for group in groups.values():
+        for group in by_subtitles(items):
             yield from self._group(group, context)
 
     def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         with ExitStack() as stack:
             try:
                 with unexpected_as(NativeError):
-                    reasoner, modules, records = self._prepare(items[0], context, stack)
+                    reasoner, records = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
                 self._check_answerer([failed_result(error)])
                 cost = context.meter.take().share(len(items))
@@ -220,19 +214,12 @@ class BaseProgramMethod(Method):
             prepared = context.meter.take().share(len(items))
             for start in range(0, len(items), self.settings.max_parallel):
                 batch = items[start : start + self.settings.max_parallel]
-                results = reasoner.reason([ReasoningTask(item.question, modules) for item in batch])
+                results = reasoner.reason([item.question for item in batch])
                 self._check_answerer(results)
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
-                    yield (
-                        item,
-                        replace(
-                            result,
-                            cost=shared + result.cost,
-                            prepared=records,
-                            notes=(*self._planner_notes(), *result.notes),
-                        ),
-                    )
+                    cost, notes = shared + result.cost, (*self._planner_notes(), *result.notes)
+                    yield item, replace(result, cost=cost, prepared=records, notes=notes)
 
     def _planner_notes(self) -> tuple[str, ...]:
         """What the user was warned of about the planner, and the server of one of its own."""
@@ -254,9 +241,9 @@ class BaseProgramMethod(Method):
 
     def _prepare(
         self, item: Item, context: MethodContext, stack: ExitStack
-    ) -> tuple[Reasoner, VideoContext, tuple[Preparation, ...]]:
-        """The reasoner and the modules for questions with this item's subtitles, and the index that they
-        search; `stack` releases their resources."""
+    ) -> tuple[Reasoner, tuple[Preparation, ...]]:
+        """The reasoner for questions with this item's subtitles, and what its modules search; `stack`
+        releases its resources."""
         # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
         # thread, before they meet those of other programs.
         loaded = self._load(context.backbone.inner)
@@ -268,7 +255,8 @@ class BaseProgramMethod(Method):
         context.doing("indexing")
         listed = self.settings.subtitles == "listed"
         spoken = context.spoken(item, loaded.models.spoken, listed=listed)
-        records = (*spoken.prepared, *_index(loaded.models, context))
+        with context.recorded_apart():
+            _, indexed = loaded.models.index(context.video)
         with context.meter.stage("modules"), thread_meter.into(context.meter):
             modules = loaded.models.context(
                 context.video, answerer, spoken.subtitles, self.settings.without, spoken
@@ -278,6 +266,7 @@ class BaseProgramMethod(Method):
         reasoner = Reasoner(
             loaded.planner,
             self._reasoning,
+            modules,
             thread_meter=thread_meter,
             visual=visual,
             stand_ins=stand_ins,
@@ -287,7 +276,7 @@ class BaseProgramMethod(Method):
             seed=context.seed,
             observer=context.observer,
         )
-        return reasoner, modules, records
+        return reasoner, (*spoken.prepared, *indexed)
 
     def _visual(
         self, planner: Planner, context: MethodContext, stack: ExitStack
@@ -429,16 +418,6 @@ class VideoProMethod(BaseProgramMethod):
     name = "videopro"
     Settings = VideoProSettings
     adaptive = True
-
-
-def _index(models: ModuleModels, context: MethodContext) -> tuple[Preparation, ...]:
-    """Build the clip index that the modules will load, if it is missing. Its cost is in its record and in no
-    question's own cost, so that a run that finds it ready costs the same."""
-    before = context.meter.take()
-    _, made = models.index(context.video)
-    context.meter.take()
-    context.meter.add(before)
-    return made
 
 
 def _shared_cost(context: MethodContext, results: Sequence[Result]) -> Cost:

@@ -22,12 +22,18 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import Limits, Program
-from videopro.methods.observer import Observer
+from videopro.methods.base import Observer
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program.deciding import REASONED
 from videopro.methods.program.execution import answer_natively, execute, run_parallel
-from videopro.methods.program.refinement import RefinementShows, build_refinement
-from videopro.methods.program.rounds import cost_of_rounds, native_round, prompt_seed, round_from_reply
+from videopro.methods.program.rounds import (
+    RefinementShows,
+    build_refinement,
+    cost_of_rounds,
+    native_round,
+    prompt_seed,
+    round_from_reply,
+)
 from videopro.modules import VideoContext, available_modules, reference_text
 from videopro.question import Question, prompts
 from videopro.traces import (
@@ -88,19 +94,11 @@ class ReasoningSettings:
         return self.tau if self.refine_below is None else self.refine_below
 
 
-@dataclass(frozen=True)
-class ReasoningTask:
-    """A question about the video of a context."""
+@dataclass
+class _Reasoning:
+    """A question in progress."""
 
     question: Question
-    context: VideoContext
-
-
-@dataclass
-class _TaskState:
-    """A task in progress."""
-
-    task: ReasoningTask
     rounds: list[Round] = field(default_factory=list)
     program: Program | None = None
     """The latest program."""
@@ -113,10 +111,10 @@ class _TaskState:
 
 
 class Reasoner:
-    """Reasons about the questions of one video.
+    """Reasons about the questions of one video, that of `context`.
 
     `planner` writes the programs, and is shown `visual` if it accepts videos, with `stand_ins` for damaged
-    frames. `thread_meter` is the meter of the backbone in the tasks' contexts. `prompt_file`: the user's
+    frames. `thread_meter` is the meter of the context's backbone. `prompt_file`: the user's
     prompts in place of ours. `reference`: what prompts say of the modules; None: as the planner was trained,
     and all if it was not. With the same `seed` a question gets the same samples, whichever questions are
     reasoned about together with it.
@@ -126,6 +124,7 @@ class Reasoner:
         self,
         planner: Planner,
         settings: ReasoningSettings,
+        context: VideoContext,
         *,
         thread_meter: ThreadMeter,
         visual: Visual = None,
@@ -138,6 +137,7 @@ class Reasoner:
     ) -> None:
         self._planner = planner
         self._settings = settings
+        self._context = context
         self._thread_meter = thread_meter
         self._visual = visual if planner.sees_video else None
         self._stand_ins = stand_ins
@@ -150,12 +150,11 @@ class Reasoner:
         self._seed = seed
         self._observer = observer
 
-    def reason(self, tasks: Sequence[ReasoningTask]) -> list[Result]:
-        """The result of each task, in order. Raises VideoProError for an error that concerns the whole run
-        and not a single question, and the machine's errors."""
-        states = [_TaskState(task) for task in tasks]
-        first: PromptKind = "plan" if self._settings.adaptive else "plan_program"
-        self._round(states, lambda state: (first, self._plan_prompt(state)))
+    def reason(self, questions: Sequence[Question]) -> list[Result]:
+        """The result of each question, in order. Raises VideoProError for an error that concerns the whole
+        run and not a single question, and the machine's errors."""
+        states = [_Reasoning(question) for question in questions]
+        self._round(states, self._plan)
         below = self._settings.stored_below
         for _ in range(self._settings.max_rounds):
             unsure = [
@@ -171,26 +170,18 @@ class Reasoner:
     # ---- one round: write and run --------------------------------------------------------------------------
 
     def _round(
-        self, states: Sequence[_TaskState], ask: Callable[[_TaskState], tuple[PromptKind, str]]
+        self, states: Sequence[_Reasoning], ask: Callable[[_Reasoning], tuple[PromptKind, str]]
     ) -> None:
         requests = []
         for state in states:
             kind, prompt = ask(state)
-            question = state.task.question
-            requests.append(
-                PlanRequest(
-                    kind,
-                    prompt,
-                    question,
-                    self._reference(state),
-                    prompt_seed(self._seed, kind, len(state.rounds), question),
-                    self._visual,
-                )
-            )
+            seed = prompt_seed(self._seed, kind, len(state.rounds), state.question)
+            reference = self._reference(state)
+            requests.append(PlanRequest(kind, prompt, state.question, reference, seed, self._visual))
         self._write(states, requests)
         self._run([state for state in states if state.error is None])
 
-    def _write(self, states: Sequence[_TaskState], requests: Sequence[PlanRequest]) -> None:
+    def _write(self, states: Sequence[_Reasoning], requests: Sequence[PlanRequest]) -> None:
         if self._observer is not None:
             self._observer.on_wait("planning")
         began = time.perf_counter()
@@ -217,13 +208,13 @@ class Reasoner:
             if self._observer is not None:
                 self._observer.on_reply(round)
 
-    def _run(self, states: Sequence[_TaskState]) -> None:
-        def run_program(state: _TaskState) -> Execution:
+    def _run(self, states: Sequence[_Reasoning]) -> None:
+        def run_program(state: _Reasoning) -> Execution:
             assert state.program is not None
             execution, state.log = execute(
                 state.program,
-                state.task.question,
-                state.task.context,
+                state.question,
+                self._context,
                 limits=self._limits,
                 thread_meter=self._thread_meter,
                 observer=self._observer,
@@ -235,15 +226,14 @@ class Reasoner:
             state.rounds[-1] = replace(state.rounds[-1], execution=execution)
 
     def _run_parallel(
-        self, states: Sequence[_TaskState], work: Callable[[_TaskState], Execution]
-    ) -> list[tuple[_TaskState, Execution]]:
+        self, states: Sequence[_Reasoning], work: Callable[[_Reasoning], Execution]
+    ) -> list[tuple[_Reasoning, Execution]]:
         """The states whose work succeeded, with their executions. Executions that ran in parallel share the
         wall time in proportion to their own times, so that a run's sum is the run's time."""
         began = time.perf_counter()
-        done: list[tuple[_TaskState, Execution]] = []
-        for state, result in zip(
-            states, run_parallel(states, work, self._settings.max_parallel), strict=True
-        ):
+        done: list[tuple[_Reasoning, Execution]] = []
+        results = run_parallel(states, work, self._settings.max_parallel)
+        for state, result in zip(states, results, strict=True):
             if isinstance(result, VideoProError):
                 state.error = result
             else:
@@ -255,26 +245,22 @@ class Reasoner:
 
     # ---- prompts -------------------------------------------------------------------------------------------
 
-    def _reference(self, state: _TaskState) -> str:
-        context = state.task.context
-        modules = available_modules(context, is_open=state.task.question.is_open)
-        return reference_text(self._reference_form, modules, context.clip_times)
+    def _reference(self, state: _Reasoning) -> str:
+        modules = available_modules(self._context, is_open=state.question.is_open)
+        return reference_text(self._reference_form, modules, self._context.clip_times)
 
-    def _plan_prompt(self, state: _TaskState) -> str:
+    def _plan(self, state: _Reasoning) -> tuple[PromptKind, str]:
+        adaptive, reference = self._settings.adaptive, self._reference(state)
+        kind: PromptKind = "plan" if adaptive else "plan_program"
         if self._prompt_file is not None:
-            kind: PromptKind = "plan" if self._settings.adaptive else "plan_program"
-            return self._prompt_file.fill(kind, state.task.question, reference=self._reference(state))
-        return prompts.plan(
-            state.task.question,
-            adaptive=self._settings.adaptive,
-            reference=self._reference(state),
-            examples=not self._planner.is_fine_tuned,
-        )
+            return kind, self._prompt_file.fill(kind, state.question, reference=reference)
+        examples = not self._planner.is_fine_tuned
+        return kind, prompts.plan(state.question, adaptive=adaptive, reference=reference, examples=examples)
 
-    def _refinement(self, state: _TaskState) -> tuple[PromptKind, str]:
+    def _refinement(self, state: _Reasoning) -> tuple[PromptKind, str]:
         assert state.program is not None
         return build_refinement(
-            state.task.question,
+            state.question,
             state.program,
             state.executions[-1],
             state.log,
@@ -285,7 +271,7 @@ class Reasoner:
 
     # ---- results -------------------------------------------------------------------------------------------
 
-    def _finished(self, state: _TaskState) -> Result:
+    def _finished(self, state: _Reasoning) -> Result:
         if state.error is not None:
             return _failed(state)
         executions = state.executions
@@ -293,16 +279,16 @@ class Reasoner:
         selected = selection.selected
         if self._settings.rule.fallback == "native" and self._is_unanswered(executions):
 
-            def natively(state: _TaskState) -> Execution:
+            def natively(state: _Reasoning) -> Execution:
                 return answer_natively(
-                    state.task.question,
-                    state.task.context,
+                    state.question,
+                    self._context,
                     thread_meter=self._thread_meter,
                     observer=self._observer,
                 )
 
             for _, direct in self._run_parallel([state], natively):
-                state.rounds.append(native_round(FALLBACK, state.task.question, direct))
+                state.rounds.append(native_round(FALLBACK, state.question, direct))
             if state.error is not None:
                 return _failed(state)
             if executions[selected].status != "ok":
@@ -314,8 +300,8 @@ class Reasoner:
             selected,
             selection.refined,
             notes=(
-                *((NO_SUBTITLES,) if state.task.context.subtitles is None else ()),
-                *state.task.context.notes,
+                *((NO_SUBTITLES,) if self._context.subtitles is None else ()),
+                *self._context.notes,
             ),
             cost=cost_of_rounds(state.rounds),
         )
@@ -339,6 +325,6 @@ def _unforeseen(kind: PromptKind) -> type[UnexpectedError]:
     return NativeError if kind in PLAN_KINDS else UnexpectedError
 
 
-def _failed(state: _TaskState) -> Result:
+def _failed(state: _Reasoning) -> Result:
     assert state.error is not None
     return replace(failed_result(state.error, tuple(state.rounds)), cost=cost_of_rounds(state.rounds))

@@ -1,14 +1,17 @@
-"""The settings of the methods that write programs, and which of them contradict each other."""
+"""The settings of the methods that write programs, which of them contradict each other, and what a run by
+programs needs of the backbone and of this machine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
-from videopro.backbones import Sampling, check_key_name
-from videopro.cli import did_you_mean, setting
+from videopro.backbones import MODELS, BackboneConfig, Sampling, expected_model, model_needs, read_spec
+from videopro.cli import Need, did_you_mean, option
 from videopro.errors import ConfigError
-from videopro.executor import DEFAULT_LIMITS, Limits
+from videopro.executor import DEFAULT_LIMITS, sandbox_problem
+from videopro.methods.base import WritingSettings
 from videopro.methods.planners import (
     FILE,
     PAPER_TEMPERATURE,
@@ -20,16 +23,15 @@ from videopro.methods.planners import (
 )
 from videopro.methods.program.deciding import REASONED, REASONED_HELP
 from videopro.methods.program.reasoner import ReasoningSettings
-from videopro.methods.program.refinement import RefinementShows
-from videopro.modules import ModuleSettings
+from videopro.methods.program.rounds import RefinementShows
+from videopro.modules import PAPER_FRAMES, ModuleSettings, module_needs, paper_notes
 from videopro.modules.calls import REMOVABLE
-from videopro.traces import AnswerRule, FallbackRule, FinalRule, ReasonedRule
+from videopro.traces import AnswerRule, FinalRule, ReasonedRule
 
 FINAL_HELP = (
     "which answer counts: last (of the last program, even if it failed), last-answered (the latest answer), "
     "or best (the most confident)"
 )
-FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
 PLANNER_HELP = (
     "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
     "api:MODEL@URL (sees the text only), file:PROGRAM.py (your own program), or a plug-in (videopro models)"
@@ -49,77 +51,53 @@ ANSWERER_HELP = (
 
 
 @dataclass(frozen=True)
-class ProgramSettings(ModuleSettings):
+class ProgramSettings(ModuleSettings, WritingSettings):
     """Settings of every method that writes programs; those of ModuleSettings choose the models behind the
     modules."""
 
-    planner: str = field(
-        default="self",
-        metadata=setting(PLANNER_HELP),
-    )
-    planner_frames: int | None = field(default=None, metadata=setting(PLANNER_FRAMES_HELP, client="frames"))
+    planner: str = option("self", PLANNER_HELP, answers=True)
+    planner_frames: int | None = option(None, PLANNER_FRAMES_HELP, client="frames", answers=True)
+    # These three a run finds out by itself: they are no settings, and part of its key.
     planner_pixels: int | None = None
     """Of the frames for server:MODEL@URL."""
     planner_weights: dict[str, str] | None = None
     """What that server says of its weights."""
     planner_program: str | None = None
     """The text of file:PROGRAM.py."""
-    planner_prompt: Literal["auto", "short", "full"] = field(
-        default="auto",
-        metadata=setting(
-            "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
-            "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
-            "record says"
-        ),
+    planner_prompt: Literal["auto", "short", "full"] = option(
+        "auto",
+        "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
+        "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
+        "record says",
+        answers=True,
     )
-    reference: Literal["auto", "none", "signatures", "compact", "full"] = field(
-        default="auto",
-        metadata=setting(
-            "what prompts say of the modules that are there: none, signatures, compact (a line each), or "
-            "full; auto: as the planner was trained, and full if it was not"
-        ),
+    reference: Literal["auto", "none", "signatures", "compact", "full"] = option(
+        "auto",
+        "what prompts say of the modules that are there: none, signatures, compact (a line each), or "
+        "full; auto: as the planner was trained, and full if it was not",
+        answers=True,
     )
-    prompts: dict[str, str] | str | None = field(default=None, metadata=setting(PROMPTS_HELP))
-    temperature: float | None = field(
-        default=None,
-        metadata=setting(
-            "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper",
-            client="any",
-        ),
+    prompts: dict[str, str] | str | None = option(None, PROMPTS_HELP, answers=True)
+    temperature: float | None = option(
+        None,
+        "sampling temperature of the planner; 0: greedy; unset: 0, or the paper's 0.7 with preset paper",
+        client="any",
+        answers=True,
     )
-    top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling", client="any"))
-    max_new_tokens: int = field(
-        default=1024, metadata=setting("maximum tokens of a planner's reply", client="less")
+    top_p: float = option(1.0, "top-p of the planner's sampling", client="any", answers=True)
+    answerer: str | None = option(None, ANSWERER_HELP, answers=True)
+    answer_adapter: Literal["off", "on"] = option(
+        "off", "on: modules answer with the planner's adapter on (a merged planner: itself)", answers=True
     )
-    api_key_env: str | None = field(
-        default=None,
-        metadata=setting(
-            "variable with the key of the planner's or answerer's server; unset: OPENAI_API_KEY, for OpenAI "
-            "only"
-        ),
+    final: FinalRule = option("last", FINAL_HELP, client="any", answers=True)
+    reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP, client="any", answers=True)
+    without: tuple[str, ...] = option(
+        (), f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)", answers=True
     )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed",
-        metadata=setting("subtitles for the modules: those the benchmark lists, or none", client="any"),
-    )
-    answerer: str | None = field(default=None, metadata=setting(ANSWERER_HELP))
-    answer_adapter: Literal["off", "on"] = field(
-        default="off",
-        metadata=setting("on: modules answer with the planner's adapter on (a merged planner: itself)"),
-    )
-    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP, client="any"))
-    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP, client="any"))
-    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP, client="any"))
-    without: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
-    )
-    module_seconds: float = field(
-        default=DEFAULT_LIMITS.module_seconds,
-        metadata=setting("seconds that the module calls of one program may take in all"),
-    )
-    max_parallel: int = field(
-        default=8, metadata=setting("maximum questions of a video that run in parallel")
+    module_seconds: float = option(
+        DEFAULT_LIMITS.module_seconds,
+        "seconds that the module calls of one program may take in all",
+        answers=True,
     )
 
     def __post_init__(self) -> None:
@@ -128,11 +106,11 @@ class ProgramSettings(ModuleSettings):
         if self.temperature is None:
             paper = self.preset == "paper"
             object.__setattr__(self, "temperature", PAPER_TEMPERATURE if paper else PLAN_SAMPLING.temperature)
-        super().__post_init__()
+        ModuleSettings.__post_init__(self)
+        WritingSettings.__post_init__(self)
         check_planner(self.planner)
         if self.planner.startswith(FILE) and self.planner_program is None:
             object.__setattr__(self, "planner_program", read_program(self.planner))
-        check_key_name(self.api_key_env)
         if self.planner_frames is not None and self.planner_frames < 0:
             raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
         is_served = self.planner.startswith("server:")
@@ -182,44 +160,30 @@ class ProgramSettings(ModuleSettings):
         """How the planner samples. Raises ConfigError."""
         return Sampling(self.max_new_tokens, self.temperature or 0.0, self.top_p)
 
-    def limits(self) -> Limits:
-        """The budgets of each program."""
-        return Limits(module_seconds=self.module_seconds)
-
     def reasoning(self) -> ReasoningSettings:
         """These settings for the `Reasoner`. Raises ConfigError."""
         return ReasoningSettings(
             max_rounds=0,
-            rule=self.rule,
+            rule=AnswerRule(self.final, self.fallback),
             max_parallel=self.max_parallel,
             reasoned=self.reasoned_confidence,
         )
-
-    @property
-    def rule(self) -> AnswerRule:
-        """Which answer counts."""
-        return AnswerRule(self.final, self.fallback)
 
 
 @dataclass(frozen=True)
 class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
-    tau: float = field(
-        default=0.75, metadata=setting("refine answers with a confidence below this", client="less")
+    tau: float = option(0.75, "refine answers with a confidence below this", client="less", answers=True)
+    max_rounds: int = option(1, "maximum number of refinements per question", client="less", answers=True)
+    refine_below: float | None = option(
+        None, "store refinements up to this confidence, for other tau; unset: tau", answers=True
     )
-    max_rounds: int = field(
-        default=1, metadata=setting("maximum number of refinements per question", client="less")
-    )
-    refine_below: float | None = field(
-        default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
-    )
-    refinement_shows: RefinementShows = field(
-        default="program",
-        metadata=setting(
-            "what the prompt for refining a low-confidence answer shows: program, result (program and "
-            "result), or log (program, result and log)"
-        ),
+    refinement_shows: RefinementShows = option(
+        "program",
+        "what the prompt for refining a low-confidence answer shows: program, result (program and "
+        "result), or log (program, result and log)",
+        answers=True,
     )
 
     def __post_init__(self) -> None:
@@ -242,12 +206,58 @@ class VideoProSettings(ProgramSettings):
             )
 
     def reasoning(self) -> ReasoningSettings:
-        return ReasoningSettings(
+        return replace(
+            super().reasoning(),
             tau=self.tau,
             max_rounds=self.max_rounds,
             refine_below=self.refine_below,
-            rule=self.rule,
             shows=self.refinement_shows,
-            max_parallel=self.max_parallel,
-            reasoned=self.reasoned_confidence,
         )
+
+
+def adapted_backbone(
+    settings: ProgramSettings, model: str, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings of the backbone, with the frames of a preset, and with the adapter that a plug-in's model
+    brings for planning if it would have to write programs by itself, which it was never taught
+    (`adapter=null` keeps it as it is); and what to tell the user."""
+    backbone, notes = paper_backbone(settings, given)
+    planner = MODELS[model].planner if model in MODELS else ""
+    if settings.planner == "self" and "adapter" not in given and planner:
+        note = (
+            f"planner: the shipped adapter {planner} (the {model} model itself cannot write programs; "
+            "others: --backbone adapter=FOLDER, --planner NAME)"
+        )
+        return {**backbone, "adapter": planner}, (*notes, note)
+    return backbone, notes
+
+
+def paper_backbone(
+    settings: ModuleSettings, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings of the backbone that answers inside programs, with the frames of the preset "paper" if it
+    is chosen; and what to tell the user of that preset."""
+    if settings.preset != "paper":
+        return dict(given), ()
+    return {"frames": PAPER_FRAMES, **given}, tuple(paper_notes(asdict(settings)))
+
+
+def program_needs(
+    settings: ModuleSettings,
+    model: BackboneConfig,
+    *,
+    answerer: str | None = None,
+    api_key_env: str | None = None,
+    flag: str,
+) -> list[Need]:
+    """Who answers inside the programs (None: `model`, which others check), the models behind the modules, and
+    the sandbox. `api_key_env`: the variable with the key of the answerer's server; `flag`: how the command at
+    hand leaves out a module's model, as in `ModuleModels`."""
+    needs, answering = list[Need](), model
+    if answerer is not None:
+        answering = read_spec(answerer)
+        if answering.kind == "server":
+            answering = answering.but(api_key_env=api_key_env)
+        needs += model_needs(answering, "answerer")
+    needs += module_needs(settings, *expected_model(answering), flag=flag)
+    return [*needs, Need("sandbox", problem=sandbox_problem())]

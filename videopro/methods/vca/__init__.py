@@ -1,19 +1,11 @@
 """VCA: Video Curious Agent. A tree search over the segments of a video, guided by scores that the model gives
 itself, with a fixed buffer of frames."""
 
-from videopro.methods.vca.method import VcaMethod
-from videopro.methods.vca.prompts import explore as explore_prompt
-from videopro.methods.vca.prompts import reward as reward_prompt
-from videopro.methods.vca.settings import VcaSettings
-from videopro.methods.vca.tree import MemoryBuffer, Node, Tree, borders
-
-__all__ = [
-    "MemoryBuffer",
-    "Node",
-    "Tree",
-    "VcaMethod",
-    "VcaSettings",
-    "borders",
-    "explore_prompt",
-    "reward_prompt",
-]
+from videopro.methods.vca.agent import VcaMethod as VcaMethod
+from videopro.methods.vca.agent import VcaSettings as VcaSettings
+from videopro.methods.vca.prompts import explore_prompt as explore_prompt
+from videopro.methods.vca.prompts import reward_prompt as reward_prompt
+from videopro.methods.vca.tree import MemoryBuffer as MemoryBuffer
+from videopro.methods.vca.tree import Node as Node
+from videopro.methods.vca.tree import Tree as Tree
+from videopro.methods.vca.tree import borders as borders

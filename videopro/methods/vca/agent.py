@@ -1,17 +1,35 @@
-"""VCA on one question: Algorithm 1 of the paper."""
+"""The method `vca`, and VCA on one question: Algorithm 1 of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Literal
 
 from videopro.backbones import Stills
-from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
-from videopro.methods.vca import prompts
-from videopro.methods.vca.replies import Action, Scores, action_of, scores_of
-from videopro.methods.vca.rewards import evidence_scores
-from videopro.methods.vca.settings import VcaSettings
+from videopro.cli import option
+from videopro.errors import ConfigError
+from videopro.methods.agents import (
+    ROLE_HELP,
+    AgentMethod,
+    AgentRun,
+    AgentSettings,
+    Equipment,
+    Prepared,
+    Scene,
+    Session,
+)
+from videopro.methods.vca.prompts import (
+    Action,
+    Scores,
+    action_of,
+    explore_prompt,
+    look_prompt,
+    reward_prompt,
+    scores_of,
+)
 from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
+from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer
 from videopro.question import prompts as shared_prompts
 from videopro.traces import FORCED, Segment
@@ -20,21 +38,108 @@ from videopro.video import Frame, uniform_times
 LLM = "llm"
 SHORTEST = 1.0
 """A segment of less than so many seconds is not explored."""
-ScoreFrames: TypeAlias = Callable[[str, Sequence[Frame]], list[float]]
-"""Scores frames (0 to 100) by their similarity to a text."""
+# The paper's buffers: 8 frames for EgoSchema (minutes), 16 for LVBench (an hour).
+SHORT_BUFFER, LONG_BUFFER = 8, 16
+# Seconds from which a video counts as long: the shortest video of LVBench lasts half an hour.
+LONG_VIDEO = 1800.0
+
+
+@dataclass(frozen=True)
+class VcaSettings(AgentSettings):
+    """Settings of VCA. With preset "equal", `buffer` is the number of frames that the backbone takes."""
+
+    llm: str = option("self", f"explores and scores: {ROLE_HELP}", answers=True)
+    borders: int = option(6, "N: frames that split a segment into N + 1", client="less", answers=True)
+    buffer: int | None = option(
+        None,
+        f"frames in the memory buffer; unset: {SHORT_BUFFER}, and {LONG_BUFFER} from half an hour on",
+        answers=True,
+    )
+    reward: Literal["model", "none", "image", "evidence"] = option(
+        "model",
+        "who scores segments: model, none, image (similarity of their end frames to the question, "
+        "Table 5), or evidence (the annotated intervals: an oracle, Table 6)",
+        answers=True,
+    )
+    tree_search: bool = option(True, "explore segments; off: choose moments directly (Table 3)", answers=True)
+    encoder: str = option(
+        "auto", "encoder of reward=image: as for the modules (see method videopro)", answers=True
+    )
+    max_rounds: int = option(
+        16,
+        "rounds of exploration before a forced answer (the paper has no limit)",
+        client="less",
+        answers=True,
+    )
+    temperature: float = option(0.5, "sampling temperature of replies; 0: greedy", client="any", answers=True)
+    subtitles: Literal["none", "listed"] = option(
+        "none", "subtitle lines at the shown frames: listed, or none (the paper)", client="any", answers=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("borders", "buffer", "max_rounds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"vca: {name} is {value}; it must be at least 1")
+        if self.buffer is not None and self.preset == "equal":
+            raise ConfigError(
+                f"vca: buffer is {self.buffer}, but preset 'equal' takes the model's frames; leave one out"
+            )
+        if not self.tree_search and self.reward != "model":
+            raise ConfigError(
+                f"vca: reward is {self.reward!r} and tree_search is off; without the tree nothing is scored: "
+                "leave reward out"
+            )
+
+    def buffer_size(self, duration: float) -> int | None:
+        """Frames in the buffer for a video of `duration` seconds; None: as many as the model takes."""
+        if self.preset == "equal":
+            return None
+        return self.buffer or (LONG_BUFFER if duration >= LONG_VIDEO else SHORT_BUFFER)
+
+
+class VcaMethod(AgentMethod):
+    """VCA, sections 3.1 to 3.3: one model explores and scores."""
+
+    name = "vca"
+    Settings = VcaSettings
+    settings: VcaSettings
+    answers_open_questions = True
+
+    def equipment(self) -> Equipment:
+        settings = self.settings
+        return Equipment(
+            {LLM: settings.llm},
+            seeing=LLM,
+            encoders={"encoder": settings.encoder} if settings.reward == "image" else {},
+            evidence=settings.reward == "evidence",
+        )
+
+    def prepare(self, scene: Scene) -> Prepared:
+        if self.settings.reward != "image":
+            return Prepared()
+        return Prepared(self.encoder(scene, self.settings.encoder, "reward=image needs an encoder"))
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        if self.settings.reward == "evidence":
+            note = "" if session.evidence else ", and this question has none"
+            session.note(f"oracle: segments are scored by the annotated evidence{note}")
+        return VcaRun(session, prepared)
 
 
 class VcaRun(AgentRun):
     """Explores the tree of segments until the agent answers."""
 
-    def __init__(
-        self, session: Session, prepared: Prepared, settings: VcaSettings, score_frames: ScoreFrames | None
-    ) -> None:
-        super().__init__(session, prepared)
-        self._settings = settings
-        self._score_frames = score_frames
+    settings: VcaSettings
+    _encoder: VideoTextEncoder | None
+    """Scores segments with reward=image."""
+
+    def __init__(self, session: Session, prepared: Prepared) -> None:
+        super().__init__(session)
+        self._encoder = prepared.content
         duration = session.video.duration
-        most, size = session.models[LLM].frames, settings.buffer_size(duration)
+        most, size = session.models[LLM].frames, self.settings.buffer_size(duration)
         if size is not None and size > most:
             session.note(f"the buffer holds {most} frames: the maximum of {LLM}")
         self._tree = Tree(duration, SHORTEST)
@@ -42,22 +147,21 @@ class VcaRun(AgentRun):
         self._explored: list[Node] = []
         self._similarity: dict[float, float] = {}
         """Of the frames at these times to the question, in percent."""
-        self._round = 0
 
-    def run(self) -> Conclusion:
-        return self._search_tree() if self._settings.tree_search else self._search_moments()
+    def run(self) -> Answer:
+        return self._search_tree() if self.settings.tree_search else self._search_moments()
 
-    def conclude(self) -> Conclusion:
+    def conclude(self) -> Answer:
         """The forced answer, from the frames in the buffer."""
         session, question = self.session, self.session.question
-        times = self._buffer.times or uniform_times(0.0, session.video.duration, self._settings.borders)
+        times = self._buffer.times
         frames, subtitles = self._look(times), session.said_at(times)
         if question.is_open:
             prompt = shared_prompts.with_context(subtitles, shared_prompts.open_ended(question.text))
-            text = session.tell("answer", LLM, prompt, frames=frames, round=self._round)
-            return Conclusion(Answer(raw=text))
+            text = session.tell("answer", LLM, prompt, frames=frames)
+            return Answer(raw=text)
         prompt = shared_prompts.with_context(subtitles, shared_prompts.multiple_choice(question))
-        return Conclusion(session.choose("answer", LLM, prompt, frames=frames, round=self._round))
+        return session.choose("answer", LLM, prompt, frames=frames)
 
     def _look(self, times: Sequence[float]) -> Stills:
         """The frames at `times` (s), each for itself: what is between two is what the search is about."""
@@ -69,11 +173,10 @@ class VcaRun(AgentRun):
 
     # ---- Algorithm 1 -------------------------------------------------------------------------------------
 
-    def _search_tree(self) -> Conclusion:
+    def _search_tree(self) -> Answer:
         chosen: Node | None = None
-        for round in range(self._settings.max_rounds):
-            self._round = round
-            borders = self._tree.even_borders(chosen, self._settings.borders)
+        for _ in self.session.rounds(self.settings.max_rounds):
+            borders = self._tree.even_borders(chosen, self.settings.borders)
             # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
             times = self.session.admit(borders, LLM)
             history = list(self._tree.nodes)
@@ -86,7 +189,7 @@ class VcaRun(AgentRun):
             action = self._act(candidates)
             if action is None or action.segment is None:
                 return self._answered(action)
-            chosen = self._tree.find(action.segment)
+            chosen = self._tree.nodes[action.segment]
             self._explored.append(chosen)
         self.session.note(f"no further segment or round: {FORCED}")
         return self.conclude()
@@ -95,27 +198,26 @@ class VcaRun(AgentRun):
         """The reward model scores the new segments, which frames at `times` separate, given the history of
         scores."""
         question = self.session.question
-        if self._settings.reward == "model":
+        if self.settings.reward == "model":
             self.session.ask(
                 "reward",
                 LLM,
-                prompts.reward(question, children, history, self.session.said_at(times)),
+                reward_prompt(question, children, history, self.session.said_at(times)),
                 schema=scores_of([child.number for child in children]),
                 frames=self._look(times),
-                round=self._round,
                 segments_of=lambda scores: _scored(children, scores),
             )
             return
         self.session.budget.check()
         frames = Stills()
         scores: list[float] | None = None
-        if self._settings.reward == "image":
-            assert self._score_frames is not None
+        if self.settings.reward == "image":
+            assert self._encoder is not None
             frames = self._look(times)
-            similar = self._score_frames(question.text, frames)
+            similar = frame_similarity(self._encoder, question.text, frames)
             self._similarity.update(zip(times, similar, strict=True))
             scores = [self._end_similarity(child) for child in children]
-        elif self._settings.reward == "evidence":
+        elif self.settings.reward == "evidence":
             spans = [(child.start, child.end) for child in children]
             scores = evidence_scores(spans, self.session.evidence)
         if scores is not None:
@@ -123,11 +225,10 @@ class VcaRun(AgentRun):
                 child.score = score
         self.session.tool(
             "reward",
-            args={"reward": self._settings.reward},
+            args={"reward": self.settings.reward},
             result=", ".join(f"{c.number}: {c.score:.0f}" for c in children if c.score is not None),
             frames=frames,
             segments=[child.record for child in children],
-            round=self._round,
         )
 
     def _end_similarity(self, child: Node) -> float:
@@ -151,60 +252,53 @@ class VcaRun(AgentRun):
                     "relevance": [rated(time) for time in discarded],
                 },
                 result=f"dropped the frames at {named}",
-                round=self._round,
             )
 
     def _act(self, candidates: Sequence[Node]) -> Action | None:
         """The agent answers, or chooses any open segment; None: its reply could not be parsed."""
         question = self.session.question
-        reply = self.session.ask(
+        return self.session.ask(
             "explore",
             LLM,
-            prompts.explore(question, candidates, self._explored, self._subtitles()),
+            explore_prompt(question, candidates, self._explored, self._subtitles()),
             schema=action_of(question, segments=[node.number for node in candidates]),
             frames=self._look(self._buffer.times),
-            round=self._round,
             segments_of=self._chosen,
         )
-        return reply.parsed
 
     def _chosen(self, action: Action | None) -> Sequence[Segment]:
         if action is None or action.segment is None:
             return ()
-        return (self._tree.find(action.segment).record,)
+        return (self._tree.nodes[action.segment].record,)
 
-    def _answered(self, action: Action | None) -> Conclusion:
+    def _answered(self, action: Action | None) -> Answer:
         raw = self.session.steps[-1].raw
         if action is None or action.answer is None:
-            return Conclusion(Answer(raw=raw))
-        if self.session.question.is_open:
-            return Conclusion(Answer(raw=action.answer))
-        return Conclusion(Answer(action.answer, raw=action.answer))
+            return Answer(raw=raw)
+        return Answer(None if self.session.question.is_open else action.answer, raw=action.answer)
 
     # ---- without tree search (Table 3) ---------------------------------------------------------------------
 
-    def _search_moments(self) -> Conclusion:
-        session, count = self.session, self._settings.borders
+    def _search_moments(self) -> Answer:
+        session, count = self.session, self.settings.borders
         duration = session.video.duration
         times = uniform_times(0.0, duration, count)
         seen: set[float] = set()
-        for round in range(self._settings.max_rounds):
-            self._round = round
+        for _ in self.session.rounds(self.settings.max_rounds):
             times = session.admit(times, LLM)
             self._remember(times)
             seen.update(times)
-            reply = session.ask(
+            action = session.ask(
                 "explore",
                 LLM,
-                prompts.look(session.question, duration, sorted(seen), count, self._subtitles()),
+                look_prompt(session.question, duration, sorted(seen), count, self._subtitles()),
                 schema=action_of(session.question, moments=count),
                 frames=self._look(self._buffer.times),
-                round=self._round,
             )
-            if reply.parsed is None or reply.parsed.times is None:
-                return self._answered(reply.parsed)
+            if action is None or action.times is None:
+                return self._answered(action)
             # A moment outside the video is the nearest one inside.
-            times = sorted({min(max(time, 0.0), duration) for time in reply.parsed.times})
+            times = sorted({min(max(time, 0.0), duration) for time in action.times})
         session.note(f"no further round: {FORCED}")
         return self.conclude()
 
@@ -216,3 +310,26 @@ def _scored(children: Sequence[Node], scores: Scores | None) -> Sequence[Segment
             child = next(child for child in children if child.number == number)
             child.score, child.text = score.score, score.why
     return [child.record for child in children]
+
+
+def frame_similarity(encoder: VideoTextEncoder, text: str, frames: Sequence[Frame]) -> list[float]:
+    """The cosine similarity of each frame to a text, in percent and at least 0. An encoder of clips is shown
+    a clip that stands still."""
+    clips = [[frame] * encoder.clip_frames for frame in frames]
+    (similarities,) = encoder.score_clips([text], clips)
+    return [100.0 * max(0.0, float(similarity)) for similarity in similarities]
+
+
+def evidence_scores(
+    spans: Sequence[tuple[float, float]], evidence: Sequence[tuple[float, float]]
+) -> list[float] | None:
+    """The share (in percent) of the annotated evidence that each span (s) holds; None without evidence. An
+    instant counts as a hundredth of a second."""
+    wide = [(start, max(end, start + 0.01)) for start, end in evidence]
+    total = sum(end - start for start, end in wide)
+    if not total:
+        return None
+    return [
+        100.0 * sum(max(0.0, min(end, last) - max(start, first)) for first, last in wide) / total
+        for start, end in spans
+    ]

@@ -1,17 +1,24 @@
-"""The prompts of VCA, in our words (the counterparts of its Figs. 6 to 8). Frames come before the text."""
+"""The prompts of VCA, in our words (the counterparts of its Figs. 6 to 8), and the schemas of the replies.
+Frames come before the text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Self
 
+from pydantic import BaseModel, Field, create_model, model_validator
+
+from videopro.methods.agents import answer_type, number_type, question_text
 from videopro.methods.vca.tree import Node
 from videopro.question import Question, prompts
 
 
-def reward(question: Question, children: Sequence[Node], history: Sequence[Node], subtitles: str = "") -> str:
-    """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7). `said`,
-    here and below: the subtitle lines at the frames."""
-    parts = ["Which parts of a video show the answer to a question?", _question(question)]
+def reward_prompt(
+    question: Question, children: Sequence[Node], history: Sequence[Node], subtitles: str = ""
+) -> str:
+    """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7).
+    `subtitles`, here and below: the lines at the frames."""
+    parts = ["Which parts of a video show the answer to a question?", f"Question: {question_text(question)}"]
     if history:
         parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
     parts += [prompts.said_at_frames(subtitles)] if subtitles else []
@@ -26,11 +33,14 @@ def reward(question: Question, children: Sequence[Node], history: Sequence[Node]
     return "\n".join(parts)
 
 
-def explore(
+def explore_prompt(
     question: Question, candidates: Sequence[Node], explored: Sequence[Node], subtitles: str = ""
 ) -> str:
     """Ask the agent for a segment to look into, or for its answer (Fig. 8)."""
-    parts = ["Find the answer to a question in a video, one part at a time.", _question(question)]
+    parts = [
+        "Find the answer to a question in a video, one part at a time.",
+        f"Question: {question_text(question)}",
+    ]
     if explored:
         parts.append("Looked into: " + ", ".join(str(node.number) for node in explored))
     parts += [prompts.said_at_frames(subtitles)] if subtitles else []
@@ -43,22 +53,20 @@ def explore(
     return "\n".join(parts)
 
 
-def look(question: Question, duration: float, seen: Sequence[float], count: int, subtitles: str = "") -> str:
+def look_prompt(
+    question: Question, duration: float, seen: Sequence[float], count: int, subtitles: str = ""
+) -> str:
     """Ask the agent for moments to look at, or for its answer (the ablation without tree search)."""
     times = ", ".join(f"{time:.1f}" for time in seen)
     spoken = f"{prompts.said_at_frames(subtitles)}\n" if subtitles else ""
     return (
         "Find the answer to a question in a video, a few frames at a time.\n"
-        f"{_question(question)}\n{spoken}"
+        f"Question: {question_text(question)}\n{spoken}"
         f"The video lasts {duration:.1f} seconds. Looked at, in seconds: {times}\n"
         "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
         f"{_answer_form(question)}, or with up to {count} other times in seconds to look at, as in "
         '{"times": [1.5, 20.0]}'
     )
-
-
-def _question(question: Question) -> str:
-    return "\n".join(part for part in (f"Question: {question.text}", question.lettered_choices()) if part)
 
 
 def _answer_form(question: Question) -> str:
@@ -76,3 +84,58 @@ def _scored(node: Node) -> str:
 
 def _candidate(node: Node) -> str:
     return _line(node) if node.score is None else f"{_line(node)}, {node.score:.0f}"
+
+
+class Score(BaseModel):
+    """The reward model's word on one segment."""
+
+    why: str = ""
+    """What the segment shows: the paper's explanation."""
+    score: float = Field(ge=0, le=100)
+
+
+class Scores(BaseModel):
+    """A score for each of the segments; made by `scores_of`."""
+
+    def by_number(self) -> dict[int, Score]:
+        """The scores by the segments' numbers."""
+        return {int(alias): getattr(self, name) for name, alias in self._aliases().items()}
+
+    @classmethod
+    def _aliases(cls) -> dict[str, str]:
+        return {name: str(field.alias) for name, field in cls.model_fields.items()}
+
+
+def scores_of(numbers: Sequence[int]) -> type[Scores]:
+    """The schema {"7": {"why": "...", "score": 40}, ...} with exactly these segments."""
+    named: dict[str, Any] = {f"segment_{n}": (Score, Field(alias=str(n))) for n in numbers}
+    return create_model("Scores", __base__=Scores, **named)
+
+
+class Action(BaseModel):
+    """Explore a segment, look at more moments, or answer: exactly one of them."""
+
+    segment: int | None = None
+    times: list[float] | None = None
+    answer: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        actions = [name for name, value in self if value is not None]
+        if len(actions) != 1:
+            offered = [
+                n for n, field in type(self).model_fields.items() if field.annotation is not type(None)
+            ]
+            raise ValueError(f"give exactly one of {', '.join(offered)}")
+        return self
+
+
+def action_of(question: Question, *, segments: Sequence[int] = (), moments: int = 0) -> type[Action]:
+    """The schema of an action: one of the open `segments`, or up to `moments` times in seconds (without tree
+    search), or an answer: one of the letters, or words if the question is open."""
+    named: dict[str, Any] = {"answer": (answer_type(question) | None, None)}
+    named["segment"] = (number_type(segments) | None, None) if segments else (None, None)
+    named["times"] = (
+        (list[float] | None, Field(None, min_length=1, max_length=moments)) if moments else (None, None)
+    )
+    return create_model("Action", __base__=Action, **named)

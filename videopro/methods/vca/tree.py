@@ -14,7 +14,7 @@ class Node:
     """A segment of the video."""
 
     number: int
-    """As prompts name it: in the order in which segments were made."""
+    """As prompts name it: its place in `Tree.nodes`, in the order in which segments were made."""
     name: str
     """Its place in the tree: "3" is the fourth part of the video, "3.0" the first part of that."""
     start: float
@@ -84,10 +84,6 @@ class Tree:
 
         beside = [node for node in self.nodes if node.is_open and node.start <= time <= node.end]
         return max(relevance(node) for node in beside)
-
-    def find(self, number: int) -> Node:
-        """The segment of this number."""
-        return self.nodes[number]
 
     def _span(self, node: Node | None) -> tuple[float, float]:
         return (0.0, self._duration) if node is None else (node.start, node.end)

@@ -1,25 +1,14 @@
 """VideoAgent: a language model that looks for frames until it knows enough to answer."""
 
-from videopro.methods.videoagent.method import VideoAgentMethod
-from videopro.methods.videoagent.prompts import State
-from videopro.methods.videoagent.prompts import predict as predict_prompt
-from videopro.methods.videoagent.prompts import reflect as reflect_prompt
-from videopro.methods.videoagent.prompts import search as search_prompt
-from videopro.methods.videoagent.replies import Prediction, descriptions_of, prediction_of
-from videopro.methods.videoagent.settings import VideoAgentSettings
-from videopro.methods.videoagent.timeline import Timeline, VideoSegment, without_neighbours
-
-__all__ = [
-    "Prediction",
-    "State",
-    "Timeline",
-    "VideoAgentMethod",
-    "VideoAgentSettings",
-    "VideoSegment",
-    "descriptions_of",
-    "predict_prompt",
-    "prediction_of",
-    "reflect_prompt",
-    "search_prompt",
-    "without_neighbours",
-]
+from videopro.methods.videoagent.agent import VideoAgentMethod as VideoAgentMethod
+from videopro.methods.videoagent.agent import VideoAgentSettings as VideoAgentSettings
+from videopro.methods.videoagent.prompts import Prediction as Prediction
+from videopro.methods.videoagent.prompts import State as State
+from videopro.methods.videoagent.prompts import descriptions_of as descriptions_of
+from videopro.methods.videoagent.prompts import predict_prompt as predict_prompt
+from videopro.methods.videoagent.prompts import prediction_of as prediction_of
+from videopro.methods.videoagent.prompts import reflect_prompt as reflect_prompt
+from videopro.methods.videoagent.prompts import search_prompt as search_prompt
+from videopro.methods.videoagent.timeline import Timeline as Timeline
+from videopro.methods.videoagent.timeline import VideoSegment as VideoSegment
+from videopro.methods.videoagent.timeline import without_neighbours as without_neighbours
