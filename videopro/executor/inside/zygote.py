@@ -24,8 +24,8 @@ import socket
 import sys
 from typing import Any
 
-from . import child, confinement, filter
-from .allowed import LATE, MODULES
+from . import child, confinement
+from .allowed import IMPORTABLE_MODULES, LATE
 from .wire import SETUP_FAILED, frame
 
 # Descriptors of its own; each program takes one more.
@@ -40,7 +40,7 @@ class Zygote:
 
     def __init__(self, control: socket.socket, host: int) -> None:
         self.control = control
-        self.filter = filter.program(platform.machine())
+        self.filter = confinement.filter_program(platform.machine())
         self.pid = os.getpid()
         self.reports: dict[int, socket.socket] = {}
         self.waiting: tuple[int, socket.socket] | None = None  # A child without a program, and a link to it.
@@ -69,7 +69,7 @@ class Zygote:
         # After a fork, threading and logging reset locks that other threads held. There are none here, and it
         # took a seventh of a program's time.
         register, os.register_at_fork = os.register_at_fork, lambda **_: None
-        for name in (*MODULES, *LATE, *_CODECS):
+        for name in (*IMPORTABLE_MODULES, *LATE, *_CODECS):
             importlib.import_module(name)
         os.register_at_fork = register
         _reset_signals()
