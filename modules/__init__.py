@@ -8,7 +8,6 @@ from videopro.modules.pocket_scope import is_pocket_video as is_pocket_video
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
-from videopro.modules.alternatives import other_results as other_results
 from videopro.modules.errors import ArgumentError as ArgumentError
 from videopro.modules.errors import CallError as CallError
 from videopro.modules.errors import ModelError as ModelError
@@ -26,6 +25,13 @@ from videopro.modules.loading import ModuleSettings as ModuleSettings
 from videopro.modules.loading import expects_pocket as expects_pocket
 from videopro.modules.loading import is_pocket as is_pocket
 from videopro.modules.loading import json_flag as json_flag
+from videopro.modules.models.transcription import SPEECH_HELP as SPEECH_HELP
+from videopro.modules.models.transcription import Spoken as Spoken
+from videopro.modules.models.transcription import Transcripts as Transcripts
+from videopro.modules.models.transcription import check_speech as check_speech
+from videopro.modules.models.transcription import resolve_speech as resolve_speech
+from videopro.modules.models.transcription import speech_identity as speech_identity
+from videopro.modules.models.transcription import stored_transcript_id as stored_transcript_id
 from videopro.modules.needs import cache_need as cache_need
 from videopro.modules.needs import module_needs as module_needs
 from videopro.modules.needs import part_needs as part_needs
@@ -41,10 +47,4 @@ from videopro.modules.reference import named_modules as named_modules
 from videopro.modules.reference import reference_text as reference_text
 from videopro.modules.replaying import NeverMade as NeverMade
 from videopro.modules.replaying import ReplayLibrary as ReplayLibrary
-from videopro.modules.transcripts import SPEECH_HELP as SPEECH_HELP
-from videopro.modules.transcripts import Spoken as Spoken
-from videopro.modules.transcripts import Transcripts as Transcripts
-from videopro.modules.transcripts import check_speech as check_speech
-from videopro.modules.transcripts import resolve_speech as resolve_speech
-from videopro.modules.transcripts import speech_identity as speech_identity
-from videopro.modules.transcripts import stored_transcript_id as stored_transcript_id
+from videopro.modules.replaying import other_results as other_results

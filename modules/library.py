@@ -19,8 +19,6 @@ from videopro.modules import (
     context,
     extraction,
     localization,
-    normalizing,
-    open_answering,
     retrieval,
 )
 from videopro.modules.calls import (
@@ -60,7 +58,7 @@ __all__ = [
 ]
 
 # Imported for the modules that they register.
-_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering, open_answering, normalizing)
+_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering)
 
 # What a program's calls may add to its trace.
 _RESULT_CHARS = 1000

@@ -21,8 +21,8 @@ from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
 from videopro.modules.models.encoders import AUTO_DTYPE, check_dtype, resolve_dtype
+from videopro.modules.models.transcription import SPEECH_HELP, Spoken, Transcripts
 from videopro.modules.presets import PAPER, PAPER_FRAMES
-from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts
 from videopro.pocket import model_dir
 from videopro.storage import parse_json
 from videopro.traces import Preparation

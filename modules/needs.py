@@ -8,7 +8,7 @@ from pathlib import Path
 from videopro.cli import Need, cache_root, folder_problem, is_hub_name, is_installed
 from videopro.modules.loading import OPTIONS_FLAG, ModuleSettings
 from videopro.modules.models.encoders import CHECKPOINTS
-from videopro.modules.transcripts import resolve_speech
+from videopro.modules.models.transcription import resolve_speech
 
 _PART_TITLES = {
     "encoder": "clip encoder",
@@ -76,8 +76,7 @@ def _part_need(part: str, name: str, flag: str) -> Need:
         problem = "" if folder or not is_installed("easyocr") else _easyocr_problem(source)
         return Need(subject, extra="easyocr", package="easyocr", problem=problem, otherwise=otherwise)
     elif part == "speech":
-        source = source.partition("@")[0]
-        extra = ("speech", "faster_whisper") if kind == "faster-whisper" else ("", "")
+        source, extra = source.partition("@")[0], ("", "")
     else:
         extra = ("", "")
     return Need(

@@ -20,7 +20,7 @@ from videopro.modules.calls.arguments import UnitInterval as UnitInterval
 from videopro.modules.calls.arguments import WordCount as WordCount
 from videopro.modules.calls.arguments import bind_arguments as bind_arguments
 from videopro.modules.calls.arguments import check_arguments as check_arguments
-from videopro.modules.calls.cache import CallCache as CallCache
+from videopro.modules.calls.context import CallCache as CallCache
 from videopro.modules.calls.context import CallContext as CallContext
 from videopro.modules.calls.context import ClipTimes as ClipTimes
 from videopro.modules.calls.context import VideoContext as VideoContext

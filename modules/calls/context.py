@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from cachetools import LRUCache
 
 from videopro.backbones import Backbone
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, result_of
 from videopro.modules.calls.arguments import MAX_CONTEXT, Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
 from videopro.modules.search import SubtitleSearch
@@ -201,3 +204,57 @@ def frame_refs(frames: Iterable[Frame]) -> tuple[FrameRef, ...]:
         ref = (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))
         refs += [(*ref, round(time, 3)) for time in frame.wanted] or [ref]
     return tuple(refs)
+
+
+T = TypeVar("T")
+
+
+class CallCache(Generic[T]):
+    """An LRU cache of at most `max_entries` results; thread-safe. Concurrent requests for the same key share
+    one computation. Failures are not cached.
+
+    Results are returned without copying and must not be modified.
+    """
+
+    def __init__(self, max_entries: int = 20_000) -> None:
+        self._results: LRUCache[Hashable, Future[T]] = LRUCache(max_entries)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def get(self, key: Hashable, compute: Callable[[], T]) -> tuple[T, bool]:
+        """The result for a key, and whether it was cached. An exception of `compute` is raised as it is."""
+        with self._lock:
+            future = self._results.get(key)
+            if future is None:
+                # Put there under the lock and filled without it: equal calls wait for this one, others go on.
+                new: Future[T] = Future()
+                self._results[key] = new
+        if future is not None:
+            try:
+                return result_of(future), True
+            except _ComputationFailed:
+                # The other caller failed, perhaps for a reason of its own, such as its budget: try here.
+                return compute(), False
+        try:
+            result = compute()
+        except BaseException:
+            with self._lock:
+                # It may have been evicted, and the key computed by another caller since.
+                if self._results.get(key) is new:
+                    del self._results[key]
+            # Not the error itself: it may hold frames, or be of this caller's budget.
+            new.set_exception(_ComputationFailed())
+            raise
+        new.set_result(result)
+        return result, False
+
+    def clear(self) -> None:
+        """Remove all results."""
+        with self._lock:
+            self._results.clear()
+
+
+class _ComputationFailed(Exception):
+    """The computation that this caller waited for has failed."""

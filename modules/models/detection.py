@@ -18,9 +18,8 @@ from PIL import Image
 
 from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling
 from videopro.errors import ConfigError, acquired
-from videopro.modules.errors import ModelError
+from videopro.modules.errors import ModelError, written_text
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.modules.written_reply import written_text
 from videopro.question import prompts
 from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame, pad_picture, without_margin

@@ -19,19 +19,19 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from videopro.backbones.wrappers import Meter
 from videopro.cli import cache_root
 from videopro.errors import ConfigError, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder
-from videopro.modules.search.clip_batches import decoded_ahead
 from videopro.modules.search.index_file import (
     DamagedIndex,
     StandIns,
@@ -39,8 +39,35 @@ from videopro.modules.search.index_file import (
     read_clips,
     write_vectors,
 )
-from videopro.storage import lock_file
-from videopro.video import Video
+from videopro.storage import InvalidJson, lock_file, parse_json, write_atomically
+from videopro.traces import Cost, Preparation
+from videopro.video import Frame, Video, made_ahead, stand_ins_in
+
+_READY = 2
+"""Batches that wait for the consumer; another is being prepared."""
+
+Batch = tuple[Sequence[Sequence[Frame]], StandIns]
+"""Clips, and the frames among theirs that stand in for damaged ones."""
+
+
+def decoded_ahead(
+    video: Video, encoder: VideoTextEncoder, clips: Sequence[tuple[float, float]], sizes: Sequence[int]
+) -> Generator[Batch, None, None]:
+    """The clips in batches of these sizes. A thread prepares them while the consumer works. Raises
+    VideoError."""
+
+    def batches() -> Generator[Batch, None, None]:
+        frames = video.stream(
+            (time for start, end in clips for time in encoder.clip_times(start, end)),
+            size=encoder.frame_size(video.height, video.width),
+        )
+        with closing(frames):
+            for size in sizes:
+                batch = [list(islice(frames, encoder.clip_frames)) for _ in range(size)]
+                yield encoder.stage_clips(batch), stand_ins_in(chain.from_iterable(batch))
+
+    return made_ahead(batches(), most=_READY, name="clips")
+
 
 CLIP_SECONDS = 10.0
 # Raised when what is stored for a clip changes: files of other formats are then not found.
@@ -281,4 +308,40 @@ def _read_existing(
         return read_clips(path, owner, shape, nearest_intact)
     except DamagedIndex as error:
         print(f"{path}: {error}; rebuilding it", file=sys.stderr)
+        return None
+
+
+def prepare_index(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> tuple[ClipIndex, Preparation]:
+    """The clip index of a video, built if it is missing, and its cost: seconds of building and decoded
+    frames. The cost is kept beside the index; that of an index without one is not known, nor that of a build
+    that was interrupted and resumed. Raises as `build_index`."""
+    root = root if root is not None else default_root()
+    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
+    record = path.with_suffix(".cost.json")
+    # The parts of an interrupted build would make it look cheap.
+    is_new = not path.exists() and not any(path.parent.glob(f"{path.stem}.part*"))
+    meter = Meter()
+    index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
+    if is_new:
+        cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
+        figures = {name: value for name, value in asdict(cost).items() if name in ("seconds", "frames")}
+        write_atomically(record, _json(figures), shared=True)
+    recorded = _read(record)
+    key = f"{video.id}/{path.stem}"
+    return index, Preparation(
+        "index", key, recorded or Cost(), is_known=recorded is not None, stand_ins=index.stand_ins
+    )
+
+
+def _json(figures: dict[str, float]) -> str:
+    return "{" + ", ".join(f'"{name}": {value!r}' for name, value in figures.items()) + "}\n"
+
+
+def _read(record: Path) -> Cost | None:
+    try:
+        figures = parse_json(record.read_bytes())
+        return Cost(seconds=float(figures["seconds"]), frames=float(figures["frames"]))
+    except (OSError, InvalidJson, KeyError, TypeError, ValueError):
         return None

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from videopro.backbones import Backbone, load_backbone, model_needs, read_spec
+from videopro.backbones import (
+    DEFAULT_FRAMES,
+    Backbone,
+    ChoiceRequest,
+    GenerateRequest,
+    Generation,
+    Sampling,
+    YesNoRequest,
+    load_backbone,
+    model_needs,
+    read_spec,
+)
 from videopro.backbones.wrappers import share_backbone
 from videopro.cli import build_settings, check_needs
-from videopro.errors import ConfigError
+from videopro.errors import BackboneError, ConfigError
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
@@ -20,8 +32,50 @@ from videopro.modules import (
     is_pocket,
     module_needs,
 )
-from videopro.modules.tools.no_model import NoModel
+from videopro.question import Answer
 from videopro.video import Subtitles, Video
+
+
+class NoModel(Backbone):
+    """A backbone that serves no request."""
+
+    name = "none"
+    frames = DEFAULT_FRAMES
+    is_concurrent = True
+
+    def identity(self) -> dict[str, object]:
+        return {"model": None}
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
+        return None
+
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        _refuse()
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        _refuse()
+
+    def generate_batch(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling | None = None
+    ) -> list[Generation]:
+        _refuse()
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling | None = None) -> Generation:
+        _refuse()
+
+    def prefix(self, frames: Sequence[Any], *, system: str = "") -> NoReturn:
+        _refuse()
+
+    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def close(self) -> None:
+        pass
+
+
+def _refuse() -> NoReturn:
+    raise BackboneError("these tools were opened without a model; give one: models={'model': NAME}")
+
 
 _FLAG = 'models={{"{part}": "none"}}'
 # Nothing to download for an agent that brings its own model; OCR comes with the package.

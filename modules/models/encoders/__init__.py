@@ -10,13 +10,13 @@ from pathlib import Path
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders.interfaces import AUTO_DTYPE as AUTO_DTYPE
 from videopro.modules.models.encoders.interfaces import BATCH_SIZE as BATCH_SIZE
+from videopro.modules.models.encoders.interfaces import DTYPES as DTYPES
 from videopro.modules.models.encoders.interfaces import TextEncoder as TextEncoder
 from videopro.modules.models.encoders.interfaces import VideoTextEncoder as VideoTextEncoder
-from videopro.modules.models.encoders.precision import AUTO_DTYPE as AUTO_DTYPE
-from videopro.modules.models.encoders.precision import DTYPES as DTYPES
-from videopro.modules.models.encoders.precision import check_dtype as check_dtype
-from videopro.modules.models.encoders.precision import resolve_dtype as resolve_dtype
+from videopro.modules.models.encoders.interfaces import check_dtype as check_dtype
+from videopro.modules.models.encoders.interfaces import resolve_dtype as resolve_dtype
 
 CHECKPOINTS = {
     "languagebind": "LanguageBind/LanguageBind_Video_FT",
@@ -74,7 +74,7 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = AUTO_DTYP
 
         return LanguageBindEncoder(source, name=spec, device=device, dtype=dtype)
     if kind == "pe_video":
-        from videopro.modules.models.encoders.pe_video import PeVideoTextEncoder
+        from videopro.modules.models.encoders.images import PeVideoTextEncoder
 
         return PeVideoTextEncoder(source, name=spec, device=device, dtype=dtype)
     from videopro.modules.models.encoders.images import ImageTextEncoder
@@ -93,8 +93,7 @@ def _shipped(folder: Path, weights: str, encoder: str, trainer: str) -> str:
 
 
 def _load_asp_clip(folder: Path, name: str, device: str | None, dtype: str) -> VideoTextEncoder:
-    from videopro.modules.models.encoders.asp_clip import AspClipEncoder
-    from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
+    from videopro.modules.models.encoders.asp_clip import AspClipConfig, AspClipEncoder
     from videopro.modules.models.encoders.images import ImageTextEncoder
     from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 

@@ -19,8 +19,12 @@ from torch import Tensor
 
 from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.checkpoint import checkpoint_folder
-from videopro.modules.models.encoders.interfaces import StagedClips, VideoTextEncoder, short_side
+from videopro.modules.models.encoders.interfaces import (
+    StagedClips,
+    VideoTextEncoder,
+    checkpoint_folder,
+    short_side,
+)
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.modules.models.hub import check_finite, device_of, stop_between_layers
 from videopro.storage import parse_json

@@ -12,8 +12,7 @@ from videopro.backbones import folder_fingerprint
 from videopro.cli import needs_extra
 from videopro.errors import acquired
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.checkpoint import checkpoint_folder
-from videopro.modules.models.encoders.interfaces import TextEncoder
+from videopro.modules.models.encoders.interfaces import TextEncoder, checkpoint_folder
 from videopro.modules.models.hub import check_finite, device_of, stop_between_layers
 
 

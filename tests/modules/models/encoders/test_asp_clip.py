@@ -18,7 +18,7 @@ from tests.support.tiny_encoders import clip
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder
-from videopro.modules.models.encoders.asp_clip_model import (
+from videopro.modules.models.encoders.asp_clip import (
     AspClipConfig,
     TemporalTransformer,
     pool_by_each,
