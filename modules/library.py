@@ -22,7 +22,6 @@ from videopro.modules import (
     retrieval,
 )
 from videopro.modules.calls import (
-    ALIASES,
     FAMILIES,
     NEEDS,
     PRELUDE,
@@ -179,8 +178,7 @@ class ModuleLibrary:
         text = ""
         try:
             self._check_available(spec)
-            bound = bind_arguments(spec.name, spec.parameters, ALIASES, args, keywords)
-            values = check_arguments(spec.name, spec.parameters, bound, self._scope)
+            values = check_arguments(spec, bind_arguments(spec, args, keywords), self._scope)
             result, frame_refs, count, cached = self._kept_result(spec, values)
             self.frames += count
             text = show(result)

@@ -15,11 +15,11 @@ from videopro.modules.calls import (
     FrameHandle,
     HostHandle,
     LineHandle,
+    ObjectKind,
     TrackHandle,
     VideoContext,
     show,
 )
-from videopro.modules.tools.parameters import ObjectKind
 from videopro.question import LETTERS
 from videopro.storage import encodable
 

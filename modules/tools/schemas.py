@@ -15,11 +15,11 @@ from videopro.modules.calls import (
     HostHandle,
     LineHandle,
     Module,
+    Parameter,
     TrackHandle,
     VideoHandle,
 )
 from videopro.modules.tools.objects import json_fields
-from videopro.modules.tools.parameters import is_required, parameter_schema
 
 _NOUNS: Mapping[type[HostHandle], tuple[str, str]] = {
     VideoHandle: ("a video", "videos"),
@@ -53,9 +53,18 @@ def module_parameters(module: Module) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {parameter.name: parameter_schema(parameter) for parameter in parameters},
-        "required": [parameter.name for parameter in parameters if is_required(parameter)],
+        # What is to be searched is the whole video unless a call says so.
+        "required": [each.name for each in parameters if each.is_required and each.kind.objects != "segment"],
         "additionalProperties": False,
     }
+
+
+def parameter_schema(parameter: Parameter) -> dict[str, Any]:
+    """The JSON Schema of one parameter, with its default."""
+    schema = dict(parameter.kind.schema or {"description": parameter.kind.accepts})
+    if not parameter.is_required and parameter.default not in (None, ()):
+        schema["default"] = parameter.default
+    return schema
 
 
 def module_description(module: Module) -> str:

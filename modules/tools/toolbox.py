@@ -25,7 +25,6 @@ from videopro.modules.calls import ALIASES, FAMILIES, Module, modules_for
 from videopro.modules.tools.evidence import LONGEST_NAME, ToolCall, evidence_of, read_arguments
 from videopro.modules.tools.models import ToolModels, as_models
 from videopro.modules.tools.objects import VIDEO, ObjectTable
-from videopro.modules.tools.parameters import object_kind
 from videopro.modules.tools.pictures import LOOK, Picture, reply_text, tool_messages
 from videopro.modules.tools.schemas import as_function, module_schema
 from videopro.pocket import find_video
@@ -303,13 +302,13 @@ class VideoTools:
             # Models write null for what they leave out.
             if value is None and parameter is not None and (name == VIDEO or not parameter.is_required):
                 continue
-            kind = None if parameter is None else object_kind(parameter)
+            kind = None if parameter is None else parameter.kind.objects
             try:
                 resolved[keyword] = value if kind is None else self._objects.resolve(kind, value)
             except ArgumentError as error:
                 raise ArgumentError(f"{module.name}(): {keyword}: {error}") from None
         for parameter in module.parameters:
-            if object_kind(parameter) == "segment" and parameter.is_required:
+            if parameter.kind.objects == "segment" and parameter.is_required:
                 names = {ALIASES.get(keyword, keyword) for keyword in resolved}
                 if parameter.name not in names:
                     resolved[parameter.name] = self.context.handle

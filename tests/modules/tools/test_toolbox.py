@@ -21,11 +21,10 @@ from PIL import Image
 from tests.support.making_videos import read_number
 from tests.support.modules_world import LINES, FixedIndex, ReadingBackbone, context, video
 from videopro.errors import Cancellation, Cancelled, ConfigError, VideoProError, cancellable
-from videopro.modules.calls import MODULES, OPEN_MODULES, ArgumentType, arguments
+from videopro.modules.calls import MODULES, OPEN_MODULES, ArgumentType, Parameter, arguments
 from videopro.modules.models.ocr import TextRegion
 from videopro.modules.tools import Budget, VideoTools, load_models, open_video, reply_parts
-from videopro.modules.tools.parameters import parameter_schema
-from videopro.modules.tools.schemas import module_parameters
+from videopro.modules.tools.schemas import module_parameters, parameter_schema
 
 SCORES = {"a lamp": (0.1, 0.9, 0.2, 0.8, 0.0, 0.3)}
 
@@ -138,7 +137,7 @@ def test_the_limits_in_schemas_are_those_of_the_checks() -> None:
     for name, most in limits.items():
         kind = typing.get_args(getattr(arguments, name))[1]
         assert isinstance(kind, ArgumentType)
-        assert parameter_schema(arguments.Parameter("x", kind))["maximum"] == most
+        assert parameter_schema(Parameter("x", kind))["maximum"] == most
 
 
 def test_functions_have_the_signature_of_their_tools() -> None:
