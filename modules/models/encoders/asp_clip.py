@@ -1,7 +1,15 @@
-"""ASP-CLIP as an encoder of clips: an encoder of pictures and texts, and a transformer over 16 frames.
+"""ASP-CLIP as an encoder of clips (LVAgent, Chen et al. 2025): an encoder of pictures and texts, and a
+transformer over 16 frames.
+
+From the paper: CLIP, a temporal transformer over 16 frames, the temporal feature most similar to the text
+added to every frame feature before the mean over frames, a symmetric contrastive loss, 95M trainable
+parameters. It gives no formula. From the authors' public code: four layers, as wide as CLIP's shared space,
+with a learned position for each frame; frame features enter the sum unnormalized, with weight one; each sum
+is normalized, averaged over the frames, and normalized again. The choice of the temporal feature passes no
+gradient.
 
 A clip is pooled by the text it is compared with, so it has no single vector: its embedding is the 32 rows of
-`asp_clip_model.pool_by_each`, 32 times as much as another encoder's (98 kB per clip for a width of 768).
+`pool_by_each`, 32 times as much as another encoder's (98 kB per clip for a width of 768).
 """
 
 from __future__ import annotations
@@ -10,10 +18,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
+from pydantic import PositiveInt, TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -24,7 +33,10 @@ from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.interfaces import VideoTextEncoder
 from videopro.modules.models.encoders.languagebind_model import Encoder, Layer, TowerConfig
 from videopro.modules.models.hub import check_finite, stop_between_layers
-from videopro.storage import parse_json
+
+if TYPE_CHECKING:
+    from videopro.modules.models.encoders.images import ImageTextEncoder
+    from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 
 CONFIG, WEIGHTS = "asp_clip.json", "asp_clip.safetensors"
 TEMPORAL = "temporal."
@@ -35,11 +47,11 @@ TEMPORAL = "temporal."
 class AspClipConfig:
     """Sizes of the temporal transformer, as in asp_clip.json."""
 
-    width: int
+    width: PositiveInt
     """d, of CLIP's shared space."""
-    heads: int
-    layers: int = 4
-    frames: int = 16
+    heads: PositiveInt
+    layers: PositiveInt = 4
+    frames: PositiveInt = 16
     base: str = "."
     """The encoder of frames and texts, as in `load_encoder`; ".": the CLIP checkpoint in the same folder."""
 
@@ -48,25 +60,14 @@ class AspClipConfig:
         """Read a folder's asp_clip.json. Raises ModelError if it is missing or invalid."""
         path = folder / CONFIG
         try:
-            sizes = parse_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            config = TypeAdapter(cls).validate_json(path.read_bytes(), strict=True)
+        except (OSError, ValidationError) as error:
+            # The first of pydantic's errors, without what it appends.
+            reason = " ".join(str(error).partition(" [type=")[0].split())
             raise ModelError(
-                f"{folder} is not an ASP-CLIP folder: {CONFIG} cannot be read ({error}); give a folder "
+                f"{folder} is not an ASP-CLIP folder: {CONFIG} cannot be read ({reason}); give a folder "
                 "written by train/retrieval/asp_clip.py"
             ) from error
-        names = cls.__dataclass_fields__
-        if not isinstance(sizes, dict) or set(sizes) != set(names):
-            raise ModelError(f"{path} must have exactly the keys {', '.join(names)}")
-        wrong = [
-            name
-            for name, value in sizes.items()
-            if (not isinstance(value, str) if name == "base" else type(value) is not int or value < 1)
-        ]
-        if wrong:
-            raise ModelError(
-                f"{path}: {wrong[0]} is {sizes[wrong[0]]!r}; sizes are positive whole numbers, base a text"
-            )
-        config = cls(**sizes)
         if config.width % config.heads:
             raise ModelError(f"{path}: width {config.width} is not a multiple of heads {config.heads}")
         return config
@@ -189,21 +190,12 @@ def _check_fit(path: Path, owner: str, expected: Mapping[str, Tensor], weights: 
         )
 
 
-class FrameTextEncoder(Protocol):
-    """What ASP-CLIP needs of the encoder that it is built on: `ImageTextEncoder`, `LanguageBindEncoder`."""
-
-    @property
-    def model(self) -> nn.Module: ...
-    def identity(self) -> dict[str, object]: ...
-    def frame_size(self, height: int, width: int) -> tuple[int, int]: ...
-    def frame_features(self, pictures: Sequence[np.ndarray]) -> Tensor: ...
-    def text_features(self, texts: Sequence[str]) -> Tensor: ...
-
-
 class AspClipEncoder(VideoTextEncoder):
     """A folder written by `train/retrieval/asp_clip.py`, on a base that is loaded already."""
 
-    def __init__(self, folder: Path, base: FrameTextEncoder, *, name: str, dtype: str = "float32") -> None:
+    def __init__(
+        self, folder: Path, base: ImageTextEncoder | LanguageBindEncoder, *, name: str, dtype: str = "float32"
+    ) -> None:
         """Weights of the folder replace the base's, where it has them. Raises ModelError if the folder's
         files are damaged or do not fit the base."""
         super().__init__(name)

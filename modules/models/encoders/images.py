@@ -1,5 +1,8 @@
-"""CLIP and SigLIP 2 (transformers) as clip encoders: a clip's embedding is the mean of its frames'
-embeddings, so the order of frames makes no difference.
+"""Models of transformers as clip encoders.
+
+CLIP and SigLIP 2 embed a clip as the mean of its frames' embeddings, so the order of frames makes no
+difference. Perception Encoder's video model (`pe_video`) has a transformer over the frames, which models
+time; `pe_audio_video` checkpoints contain the same video model and work as well.
 """
 
 from __future__ import annotations

@@ -50,9 +50,18 @@ class LanguageBindEncoder(VideoTextEncoder):
             check_finite(f"{self.name}: {folder}", weights.items())
             self.model.load_checkpoint(weights)
             self.tokenizer = _tokenizer(folder)
-        except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            RuntimeError,
+            SafetensorError,
+            pickle.UnpicklingError,
+        ) as error:
+            # PyTorch's own error has a line for every weight that does not fit.
+            reason = " ".join(str(error).split())[:300]
             raise ModelError(
-                f"{self.name}: {folder} is not a usable LanguageBind_Video checkpoint: {error}"
+                f"{self.name}: {folder} is not a usable LanguageBind_Video checkpoint: {reason}"
             ) from error
         self._device, self._dtype = device_of(device), dtype
         self.model.to(self._device, getattr(torch, dtype)).eval()
