@@ -21,7 +21,8 @@ import math
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -144,44 +145,43 @@ def index_path(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> Path:
     """The path of an index file, whether it exists or not."""
-    return _path(video, encoder.identity(), clip_seconds, root)
-
-
-def _path(video: Video, encoder: object, clip_seconds: float, root: Path | None) -> Path:
-    key = hashlib.sha256(_index_name(encoder, clip_seconds).encode()).hexdigest()[:16]
+    key = hashlib.sha256(_made_of(encoder, clip_seconds).encode()).hexdigest()[:16]
     return (root or default_root()) / video.id / f"{key}.safetensors"
 
 
-def _index_name(encoder: object, clip_seconds: float) -> str:
-    """Everything but the video that an index depends on; `encoder`: its identity."""
-    parts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder}
+def _made_of(encoder: VideoTextEncoder, clip_seconds: float) -> str:
+    """Everything but the video that an index depends on."""
+    parts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder.identity()}
     return json.dumps(parts, sort_keys=True)
+
+
+def _owner(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
+    """Stored in the file, so that a file that was copied to another index's path is not used."""
+    return f"{video.id} {_made_of(encoder, clip_seconds)}"
 
 
 def load_index(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> ClipIndex | None:
-    """Load an index from disk; None if it is missing or damaged (`build_index` rebuilds it)."""
+    """Load an index from disk; None if it is missing, or was damaged and is removed."""
     bounds = clip_bounds(video.duration, clip_seconds)
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
-    try:
-        stored = read_clips(
-            path,
-            _index_metadata(video, encoder, clip_seconds),
-            (len(bounds), *encoder.clip_shape),
-            video.nearest_intact,
-        )
-    except DamagedIndex:
-        return None
+    stored = _stored(path, _owner(video, encoder, clip_seconds), len(bounds), video, encoder)
     if stored is None:
         return None
     vectors, stand_ins = stored
     return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
-def _index_metadata(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
-    """Stored in the file, so that a file that was copied to another index's path is not used."""
-    return f"{video.id} {_index_name(encoder.identity(), clip_seconds)}"
+def _stored(
+    path: Path, owner: str, clips: int, video: Video, encoder: VideoTextEncoder
+) -> tuple[np.ndarray, StandIns] | None:
+    try:
+        return read_clips(path, owner, (clips, *encoder.clip_shape), video.nearest_intact)
+    except DamagedIndex as error:
+        print(f"{path}: {error}; rebuilding it", file=sys.stderr)
+        path.unlink(missing_ok=True)
+        return None
 
 
 def build_index(
@@ -190,7 +190,7 @@ def build_index(
     *,
     clip_seconds: float = CLIP_SECONDS,
     root: Path | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback = lambda done, total: None,
     wait: bool = True,
 ) -> ClipIndex:
     """Load the index of a video from disk, or build and store it. A damaged index is rebuilt, with a message
@@ -201,83 +201,70 @@ def build_index(
     written, ModelError for an encoder that returns invalid embeddings, and, unless it may `wait`, IndexBusy
     while another process builds this index.
     """
-    bounds = clip_bounds(video.duration, clip_seconds)
-    index = load_index(video, encoder, clip_seconds=clip_seconds, root=root)
-    if index is not None:
-        return index
+    load = partial(load_index, video, encoder, clip_seconds=clip_seconds, root=root)
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
+        if (index := load()) is not None:
+            return index
         with _exclusive_lock(path, wait):
             # The process that held the lock before may have built it.
-            owner = _index_metadata(video, encoder, clip_seconds)
-            stored = _read_existing(path, owner, (len(bounds), *encoder.clip_shape), video.nearest_intact)
-            vectors, stand_ins = stored or _build(video, encoder, bounds, path, owner, progress)
+            return load() or _build(video, encoder, clip_seconds, path, progress)
     except OSError as error:
         raise ConfigError(
             f"the index cannot be written to {error.filename or path.parent} ({error.strerror or error}); "
             "free some space there, or choose another directory (VIDEOPRO_CACHE, or --root)"
         ) from error
-    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
 def _build(
     video: Video,
     encoder: VideoTextEncoder,
-    bounds: tuple[tuple[float, float], ...],
+    clip_seconds: float,
     path: Path,
-    owner: str,
-    progress: ProgressCallback | None,
-) -> tuple[np.ndarray, StandIns]:
-    parts = [range(at, min(at + _PART, len(bounds))) for at in range(0, len(bounds), _PART)]
-    files = [path.with_suffix(f".part{number}") for number in range(len(parts))]
-    done = {
-        n: stored
-        for n, part in enumerate(parts)
-        if (
-            stored := _read_existing(
-                files[n], _part_owner(owner, part), (len(part), *encoder.clip_shape), video.nearest_intact
-            )
-        )
-        is not None
+    progress: ProgressCallback,
+) -> ClipIndex:
+    bounds, owner = clip_bounds(video.duration, clip_seconds), _owner(video, encoder, clip_seconds)
+    parts = {
+        path.with_suffix(f".part{number}"): range(first, min(first + _PART, len(bounds)))
+        for number, first in enumerate(range(0, len(bounds), _PART))
     }
+    done: dict[Path, tuple[np.ndarray, StandIns]] = {}
+    for file, part in parts.items():
+        if (stored := _stored(file, f"{owner} {part}", len(part), video, encoder)) is not None:
+            done[file] = stored
     count = sum(len(rows) for rows, _ in done.values())
-    report = progress or (lambda done, total: None)
-    report(count, len(bounds))
-    missing = [n for n in range(len(parts)) if n not in done]
+    progress(count, len(bounds))
+    missing = {file: part for file, part in parts.items() if file not in done}
+    # A batch ends with its part, which is written as soon as it is done.
     sizes = {
-        n: [len(parts[n][at : at + BATCH_SIZE]) for at in range(0, len(parts[n]), BATCH_SIZE)]
-        for n in missing
+        file: [len(part[first : first + BATCH_SIZE]) for first in range(0, len(part), BATCH_SIZE)]
+        for file, part in missing.items()
     }
-    clips = [bounds[i] for n in missing for i in parts[n]]
-    batches = decoded_ahead(video, encoder, clips, [size for n in missing for size in sizes[n]])
-    try:
-        for n in missing:
+    clips = [bounds[number] for part in missing.values() for number in part]
+    with closing(decoded_ahead(video, encoder, clips, [*chain.from_iterable(sizes.values())])) as batches:
+        for file, part in missing.items():
             rows: list[np.ndarray] = []
             stand_ins: StandIns = ()
-            for batch, standing in islice(batches, len(sizes[n])):
+            for batch, standing in islice(batches, len(sizes[file])):
                 # What was stored of the parts before is found by the next build.
                 check_cancelled()
                 rows.append(encoder.encode_clips(batch))
                 stand_ins += standing
                 count += len(batch)
-                report(count, len(bounds))
-            made = np.concatenate(rows)
-            defect = find_defect(made)
-            if defect is not None:
+                progress(count, len(bounds))
+            done[file] = np.concatenate(rows), stand_ins
+            if (defect := find_defect(done[file][0])) is not None:
                 raise ModelError(
                     f"encoder {encoder.name!r}: the embedding of a clip of {video.path} {defect}; check "
                     "the checkpoint's weights"
                 )
-            write_vectors(files[n], _part_owner(owner, parts[n]), made, stand_ins)
-            done[n] = made, stand_ins
-    finally:
-        batches.close()
-    vectors = np.concatenate([done[n][0] for n in range(len(parts))])
-    stand_ins = tuple(pair for n in range(len(parts)) for pair in done[n][1])
+            write_vectors(file, f"{owner} {part}", *done[file])
+    vectors = np.concatenate([done[file][0] for file in parts])
+    stand_ins = tuple(pair for file in parts for pair in done[file][1])
     write_vectors(path, owner, vectors, stand_ins)
-    for file in files:
+    for file in parts:
         file.unlink(missing_ok=True)
-    return vectors, stand_ins
+    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
 @contextmanager
@@ -296,21 +283,6 @@ def _exclusive_lock(path: Path, wait: bool) -> Iterator[None]:
         yield
 
 
-def _part_owner(owner: str, clips: range) -> str:
-    return f"{owner} {clips}"
-
-
-def _read_existing(
-    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
-) -> tuple[np.ndarray, StandIns] | None:
-    """As `read_clips`; None also if the file is damaged (with a message on stderr)."""
-    try:
-        return read_clips(path, owner, shape, nearest_intact)
-    except DamagedIndex as error:
-        print(f"{path}: {error}; rebuilding it", file=sys.stderr)
-        return None
-
-
 def prepare_index(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> tuple[ClipIndex, Preparation]:
@@ -326,20 +298,15 @@ def prepare_index(
     index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
     if is_new:
         cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
-        figures = {name: value for name, value in asdict(cost).items() if name in ("seconds", "frames")}
-        write_atomically(record, _json(figures), shared=True)
-    recorded = _read(record)
+        write_atomically(record, json.dumps({"seconds": cost.seconds, "frames": cost.frames}), shared=True)
+    recorded = _recorded_cost(record)
     key = f"{video.id}/{path.stem}"
     return index, Preparation(
         "index", key, recorded or Cost(), is_known=recorded is not None, stand_ins=index.stand_ins
     )
 
 
-def _json(figures: dict[str, float]) -> str:
-    return "{" + ", ".join(f'"{name}": {value!r}' for name, value in figures.items()) + "}\n"
-
-
-def _read(record: Path) -> Cost | None:
+def _recorded_cost(record: Path) -> Cost | None:
     try:
         figures = parse_json(record.read_bytes())
         return Cost(seconds=float(figures["seconds"]), frames=float(figures["frames"]))

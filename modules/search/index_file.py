@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from videopro.storage import write_atomically
 from videopro.video import may_stand_in
 
 _NAME, _METADATA, _HASH, _STAND_INS = "vectors", "whose", "sha256", "stand_ins"
@@ -24,14 +25,33 @@ class DamagedIndex(Exception):
     """An index file that is damaged or belongs to something else; the message says how."""
 
 
+StandIns = tuple[tuple[float, float], ...]
+"""(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
+
+
 def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray | None:
     """The float32 rows of n clips in a file, (n, d) or (n, rows, d); None if there is no file. Raises
     DamagedIndex if it is damaged, has another shape, or another owner."""
+    rows, _ = _read(path, owner, shape)
+    return rows
+
+
+def read_clips(
+    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
+) -> tuple[np.ndarray, StandIns] | None:
+    """As `read_vectors`, with the frames that stood in for damaged ones; None also if these may not
+    in a run with this setting."""
+    rows, metadata = _read(path, owner, shape)
+    stand_ins = tuple((wanted, given) for wanted, given in json.loads(metadata.get(_STAND_INS, "[]")))
+    return (rows, stand_ins) if rows is not None and may_stand_in(stand_ins, nearest_intact) else None
+
+
+def _read(path: Path, owner: str, shape: tuple[int, ...]) -> tuple[np.ndarray | None, Mapping[str, str]]:
     if not path.exists():
-        return None
+        return None, {}
     try:
         with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
+            metadata: Mapping[str, str] = file.metadata() or {}
             if metadata.get(_METADATA) != owner:
                 raise DamagedIndex("belongs to another video or encoder")
             part = file.get_slice(_NAME)
@@ -47,28 +67,9 @@ def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray |
     # safetensors checks its header, not its data.
     if hashlib.sha256(rows.tobytes()).hexdigest() != metadata.get(_HASH):
         raise DamagedIndex("is damaged (its contents do not match their hash)")
-    defect = find_defect(rows)
-    if defect is not None:
+    if (defect := find_defect(rows)) is not None:
         raise DamagedIndex(f"has a row that {defect}")
-    return rows
-
-
-StandIns = tuple[tuple[float, float], ...]
-"""(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
-
-
-def read_clips(
-    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
-) -> tuple[np.ndarray, StandIns] | None:
-    """As `read_vectors`, with the frames that stood in for damaged ones; None also if these may not
-    in a run with this setting."""
-    rows = read_vectors(path, owner, shape)
-    if rows is None:
-        return None
-    with safe_open(path, framework="np") as file:
-        pairs = json.loads(file.metadata().get(_STAND_INS, "[]"))
-    stand_ins = tuple((wanted, given) for wanted, given in pairs)
-    return (rows, stand_ins) if may_stand_in(stand_ins, nearest_intact) else None
+    return rows, metadata
 
 
 def find_defect(rows: np.ndarray) -> str | None:
@@ -86,9 +87,4 @@ def write_vectors(path: Path, owner: str, rows: np.ndarray, stand_ins: StandIns 
     metadata = {_METADATA: owner, _HASH: hashlib.sha256(rows.tobytes()).hexdigest()}
     if stand_ins:
         metadata[_STAND_INS] = json.dumps(stand_ins)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(save({_NAME: rows}, metadata=metadata))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_atomically(path, save({_NAME: rows}, metadata=metadata), shared=True)
