@@ -24,6 +24,9 @@ from videopro.modules.search import search_tokens
 from videopro.question import Question, prompts
 from videopro.video import SubtitleLine
 
+TRANSCRIPT_WORDS = 16_000
+"""The longest transcript in the model's prompt."""
+
 
 @module(family="context", needs=("subtitles",))
 def get_subtitle_hints(
@@ -80,8 +83,8 @@ def _hints(
     if not call.context.can_summarize:
         call.confidence = call.context.lines_confidence
         return _text(_relevant_lines(call, lines, question, word_number))
-    if _word_count(lines) > call.context.transcript_words:
-        lines = _relevant_lines(call, lines, question, call.context.transcript_words)
+    if _word_count(lines) > TRANSCRIPT_WORDS:
+        lines = _relevant_lines(call, lines, question, TRANSCRIPT_WORDS)
     reply = call.context.backbone.generate(
         # A token is about three quarters of a word; doubled, so that long names do not cut a summary off.
         None,

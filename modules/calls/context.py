@@ -11,13 +11,13 @@ import json
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from cachetools import LRUCache
 
 from videopro.backbones import Backbone
-from videopro.errors import ConfigError, result_of
+from videopro.errors import result_of
 from videopro.modules.calls.arguments import MAX_CONTEXT, Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
 from videopro.modules.search import SubtitleSearch
@@ -34,8 +34,10 @@ ClipTimes = Literal["video", "clip"]
 
 # Crops are cut from full-resolution frames; at most this many such frames are in memory at once.
 _CROP_BATCH = 8
+_CACHED_CALLS = 20_000
 
 
+@dataclass(eq=False)
 class VideoContext:
     """One video and the models that its modules use. Thread-safe.
 
@@ -44,50 +46,35 @@ class VideoContext:
     batches the calls of several programs.
     """
 
-    def __init__(
-        self,
-        video: Video,
-        backbone: Backbone,
-        *,
-        subtitles: Subtitles | None = None,
-        index: ClipIndex | None = None,
-        text_encoder: TextEncoder | None = None,
-        ocr: Ocr | None = None,
-        detector: Detector | None = None,
-        tracker: Tracker | None = None,
-        can_summarize: bool = True,
-        transcript_words: int = 16_000,
-        without: Collection[str] = (),
-        notes: Sequence[str] = (),
-        clip_times: ClipTimes = "video",
-    ) -> None:
-        """`text_encoder` finds subtitle lines by meaning; if None, BM25 finds them by their words. If
-        `can_summarize` is False, the backbone cannot write a summary and the lines themselves are returned.
-        `transcript_words`: maximum length of a transcript in the model's prompt. `without`: module families
-        to leave out. `notes`: what the results of its questions should note. `clip_times`: see `ClipTimes`.
-        Raises ConfigError if `transcript_words` is not positive."""
-        if transcript_words < 1:
-            raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
-        self.video = video
-        self.backbone = backbone
-        # A subtitle file without lines has nothing to search or to summarize.
-        self.subtitles = subtitles if subtitles is not None and subtitles.lines else None
-        self.index = index
-        self.ocr = ocr
-        self.detector = detector
-        self.tracker = tracker
-        self.can_summarize = can_summarize
-        self.transcript_words = transcript_words
-        self.without = frozenset(without)
-        self.notes = tuple(notes)
-        self.clip_times = clip_times
-        self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
-        self.handle = VideoHandle(video)
+    video: Video
+    backbone: Backbone
+    _: KW_ONLY
+    subtitles: Subtitles | None = None
+    index: ClipIndex | None = None
+    text_encoder: TextEncoder | None = None
+    """Finds subtitle lines by meaning; None: BM25 finds them by their words."""
+    ocr: Ocr | None = None
+    detector: Detector | None = None
+    tracker: Tracker | None = None
+    can_summarize: bool = True
+    """Whether the backbone can write a summary; if not, the lines themselves are returned."""
+    without: Collection[str] = ()
+    """Module families to leave out."""
+    notes: Sequence[str] = ()
+    """What the results of its questions should note."""
+    clip_times: ClipTimes = "video"
+
+    def __post_init__(self) -> None:
+        if self.subtitles is not None and not self.subtitles.lines:
+            # A subtitle file without lines has nothing to search or to summarize.
+            self.subtitles = None
+        self.without, self.notes = frozenset(self.without), tuple(self.notes)
+        self.search = None if self.subtitles is None else SubtitleSearch(self.subtitles, self.text_encoder)
+        self.handle = VideoHandle(self.video)
         """The program's `video`."""
         # A character is a token at most in most scripts, and a longer prompt takes a local model minutes.
-        self.scope = Scope(
-            self.handle, backbone.frames, min(MAX_CONTEXT, backbone.context_tokens or MAX_CONTEXT)
-        )
+        longest = min(MAX_CONTEXT, self.backbone.context_tokens or MAX_CONTEXT)
+        self.scope = Scope(self.handle, self.backbone.frames, longest)
         self._identities: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -120,7 +107,7 @@ class VideoContext:
             for name, model in (("ocr", self.ocr), ("detector", self.detector), ("tracker", self.tracker)):
                 parts[name] = model.identity() if model is not None else None
         if family == "context":
-            parts["settings"] = [self.can_summarize, self.transcript_words]
+            parts["can_summarize"] = self.can_summarize
         return parts
 
     @property
@@ -167,19 +154,15 @@ class CallContext:
         self.use_frames(len(distinct))
         self.frames_used += len(distinct)
         video = self.context.video
-        full_frames = [handle for handle in distinct if handle.box is None]
+        pictures: dict[Hashable, Frame] = {}
+        if full := [handle for handle in distinct if handle.box is None]:
+            decoded = video.frames([handle.time for handle in full], size=size)
+            pictures |= {handle.key: frame for handle, frame in zip(full, decoded, strict=True)}
         crops = [handle for handle in distinct if handle.box is not None]
-        pictures = dict(
-            zip(
-                [handle.key for handle in full_frames],
-                video.frames([handle.time for handle in full_frames], size=size) if full_frames else [],
-                strict=True,
-            )
-        )
         for start in range(0, len(crops), _CROP_BATCH):
             batch = crops[start : start + _CROP_BATCH]
-            full = video.frames([handle.time for handle in batch])
-            pictures.update({h.key: h.pixels(frame) for h, frame in zip(batch, full, strict=True)})
+            decoded = video.frames([handle.time for handle in batch])
+            pictures |= {h.key: h.pixels(frame) for h, frame in zip(batch, decoded, strict=True)}
         frames = distinct_frames(pictures[handle.key] for handle in distinct)
         self.frame_refs += frame_refs(frames)
         return frames
@@ -210,14 +193,14 @@ T = TypeVar("T")
 
 
 class CallCache(Generic[T]):
-    """An LRU cache of at most `max_entries` results; thread-safe. Concurrent requests for the same key share
+    """An LRU cache of results; thread-safe. Concurrent requests for the same key share
     one computation. Failures are not cached.
 
     Results are returned without copying and must not be modified.
     """
 
-    def __init__(self, max_entries: int = 20_000) -> None:
-        self._results: LRUCache[Hashable, Future[T]] = LRUCache(max_entries)
+    def __init__(self) -> None:
+        self._results: LRUCache[Hashable, Future[T]] = LRUCache(_CACHED_CALLS)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
