@@ -1,5 +1,25 @@
 """A program's calls made again from memory, one of them with another result: no model is asked, and no frame
-is decoded."""
+is decoded. It shows which of its calls decided a program's letter (`videopro.methods.program.deciding`).
+
+    what the call returned          what it could have returned
+    yes or no                       the other one
+    the letter of an option         each other letter
+    a count                         each other number that it chose among, the closest first
+    words, read text, hints         the text with its numbers raised by one, the text of each option, no text
+    boxes, tracks                   none, one fewer, one more, boxes mirrored; of none, one
+    clips                           clips at the beginning, and at the end, of what was searched
+    subtitle lines                  the first and the last lines there, the same times with each option's text
+    of a search that found nothing  clips or lines, as above
+    of modules of your own:
+    True or False, a number         the other one; one more, one less
+    text, a list                    as above; the list without its last value, and an empty one
+
+A reply of a model keeps its confidence and exchanges two of its probabilities: a program that looks at
+confidences alone must not be able to tell a replay from a run. The texts are those of the question's options
+for the same reason, and because a text that a program reads is mostly compared with them. A search never
+turns up empty here: it would raise NotFoundError, and a program that makes searches for show would seem to
+depend on them.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The models behind the tools, loaded once for any number of videos."""
+"""The models behind the tools, loaded once for any number of videos; and what stands in for one where an
+agent brings its own: no tool that asks a model is offered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +12,6 @@ from typing import Any, NoReturn
 from videopro.backbones import (
     DEFAULT_FRAMES,
     Backbone,
-    ChoiceRequest,
-    GenerateRequest,
-    Generation,
-    Sampling,
-    YesNoRequest,
     load_backbone,
     model_needs,
     read_spec,
@@ -32,7 +28,6 @@ from videopro.modules import (
     is_pocket,
     module_needs,
 )
-from videopro.question import Answer
 from videopro.video import Subtitles, Video
 
 
@@ -49,32 +44,16 @@ class NoModel(Backbone):
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         return None
 
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        _refuse()
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise BackboneError("these tools were opened without a model; give one: models={'model': NAME}")
 
-    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        _refuse()
-
-    def generate_batch(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling | None = None
-    ) -> list[Generation]:
-        _refuse()
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling | None = None) -> Generation:
-        _refuse()
-
-    def prefix(self, frames: Sequence[Any], *, system: str = "") -> NoReturn:
-        _refuse()
+    answer_batch = yes_no_batch = generate_batch = chat = prefix = _refuse
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         return nullcontext()
 
     def close(self) -> None:
         pass
-
-
-def _refuse() -> NoReturn:
-    raise BackboneError("these tools were opened without a model; give one: models={'model': NAME}")
 
 
 _FLAG = 'models={{"{part}": "none"}}'

@@ -1,4 +1,6 @@
-"""Frames as JPEG or PNG, for agents that look at them themselves."""
+"""Frames as JPEG or PNG, for agents that look at them themselves; and a tool's reply in the forms that chat
+models take: text, or text with pictures.
+"""
 
 from __future__ import annotations
 

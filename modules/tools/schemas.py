@@ -1,4 +1,6 @@
-"""What a language model is told of the tools: JSON Schema, from the modules' annotations and docstrings."""
+"""What a language model is told of the tools, from the modules' annotations and docstrings: JSON Schema, or
+Python functions for libraries that read names, annotations and docstrings.
+"""
 
 from __future__ import annotations
 

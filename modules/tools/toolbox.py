@@ -1,4 +1,6 @@
-"""The tools of one video: their schemas, their calls, what they may use, and what they result."""
+"""The tools of one video, and opening it for an agent: their schemas, their calls, how much these may use
+(calls, frames, seconds), and what they result.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,15 @@ from videopro.errors import (
 )
 from videopro.modules import ArgumentError, ModuleError, ModuleLibrary, VideoContext, available_modules
 from videopro.modules.calls import ALIASES, FAMILIES, Module, modules_for
-from videopro.modules.tools.evidence import LONGEST_NAME, ToolCall, evidence_of, read_arguments
 from videopro.modules.tools.models import ToolModels, as_models
-from videopro.modules.tools.objects import VIDEO, ObjectTable
+from videopro.modules.tools.objects import (
+    LONGEST_NAME,
+    VIDEO,
+    ObjectTable,
+    ToolCall,
+    evidence_of,
+    read_arguments,
+)
 from videopro.modules.tools.pictures import LOOK, Picture, reply_text, tool_messages
 from videopro.modules.tools.schemas import as_function, module_schema
 from videopro.pocket import find_video
@@ -223,12 +231,12 @@ class VideoTools:
         try:
             parsed = parse_json(arguments or "{}")
         except InvalidJson as error:
-            message = f"{name}(): the arguments are not JSON ({error}); write one JSON object"
-            return {"error": {"type": "ArgumentError", "message": message}}
-        if not isinstance(parsed, dict):
-            message = f"{name}(): the arguments must be a JSON object, such as {{}}"
-            return {"error": {"type": "ArgumentError", "message": message}}
-        return self.call(name, **parsed)
+            message = f"are not JSON ({error}); write one JSON object"
+        else:
+            if isinstance(parsed, dict):
+                return self.call(name, **parsed)
+            message = "must be a JSON object, such as {}"
+        return {"error": {"type": "ArgumentError", "message": f"{name}(): the arguments {message}"}}
 
     def answer(self, tool_calls: Iterable[Any]) -> list[dict[str, Any]]:
         """Make the calls of an assistant's message of the `openai` client (`message.tool_calls`). Returns the

@@ -273,9 +273,7 @@ def test_a_hole_in_the_filter_is_detected(altered: Any, hole: str) -> None:
 
 def test_a_kernel_without_seccomp_is_refused(altered: Any) -> None:
     altered("confinement.py", "_SECCOMP_MODE_FILTER = 2", "_SECCOMP_MODE_FILTER = 77")
-    with pytest.raises(
-        SandboxMissing, match=r"this kernel has no seccomp filters\. .*--method native\); the extra monty"
-    ):
+    with pytest.raises(SandboxMissing, match=r"this kernel has no seccomp filters\. .*--method native"):
         Executor()
 
 

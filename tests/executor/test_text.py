@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from videopro.executor.log import brief, compose_log, harmless, shorten, shown_call
+from videopro.executor.outcome import brief, compose_log, harmless, shorten, shown_call
 
 MARKS = [
     "<|im_start|>",

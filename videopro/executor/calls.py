@@ -13,8 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from videopro.executor.inside import wire
-from videopro.executor.log import brief, harmless, shorten, shown_call
-from videopro.executor.outcome import Limits
+from videopro.executor.outcome import Limits, brief, harmless, shorten, shown_call
 
 
 class ProtocolViolation(ValueError):
@@ -135,26 +134,6 @@ class ProgramException(Exception):
         self.payload = [name, base, message]
 
 
-class FrameBudget:
-    """The frame budget of one run."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._used = 0
-
-    def use(self, count: int) -> None:
-        """Count frames. Raises BudgetExceeded."""
-        self._used += count
-        self.check()
-
-    def check(self) -> None:
-        """Raise BudgetExceeded if there are too many, even if a function swallowed the first one."""
-        if self._used > self._most:
-            raise BudgetExceeded(
-                "FrameLimit", f"the program's calls looked at more than {self._most:,} frames"
-            )
-
-
 # The calls of the program that runs on this thread.
 _calls: ContextVar[HostCalls | None] = ContextVar("calls", default=None)
 
@@ -166,7 +145,7 @@ def use_frames(count: int) -> None:
     """
     calls = _calls.get()
     if calls is not None:
-        calls.frames.use(count)
+        calls.use_frames(count)
 
 
 def calling_line() -> int | None:
@@ -188,7 +167,7 @@ class HostCalls:
         self._functions = functions
         self._limits = limits
         self._fatal = fatal
-        self.frames = FrameBudget(limits.frames)
+        self._frames = 0
         self.handles = HandleTable(limits)
         self.lines: list[str] = []
         """The calls so far, as the log shows them."""
@@ -198,6 +177,14 @@ class HostCalls:
         """Whether a function was called, even if it did not finish."""
         self.seconds = 0.0
         """Time spent in the functions."""
+
+    def use_frames(self, count: int) -> None:
+        """Count frames. Raises BudgetExceeded."""
+        self._frames += count
+        if self._frames > self._limits.frames:
+            raise BudgetExceeded(
+                "FrameLimit", f"the program's calls looked at more than {self._limits.frames:,} frames"
+            )
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -280,7 +267,8 @@ class HostCalls:
 
     def _check_budgets(self) -> None:
         """Raise BudgetExceeded if the calls so far used too many frames, or too much time."""
-        self.frames.check()
+        # Checked here too, in case the function swallowed the first exception.
+        self.use_frames(0)
         if self.seconds > self._limits.module_seconds:
             raise BudgetExceeded(
                 "ModuleTimeLimit",

@@ -20,8 +20,16 @@ from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException,
 from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
 from videopro.executor.inside import wire
 from videopro.executor.inside.allowed import GRACE
-from videopro.executor.log import ErrorReport, shorten
-from videopro.executor.outcome import Ending, Limits, ResourceUse, SandboxError, ZygoteGone, failure
+from videopro.executor.outcome import (
+    Ending,
+    ErrorReport,
+    Limits,
+    ResourceUse,
+    SandboxError,
+    ZygoteGone,
+    failure,
+    shorten,
+)
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
 # Seconds that a process has to end by itself: after its last message, and after it was asked to stop.

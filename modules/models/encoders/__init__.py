@@ -113,6 +113,6 @@ def load_text_encoder(spec: str, device: str | None = None) -> TextEncoder:
     Raises `MissingExtra` if sentence-transformers is not installed, `ModelError` if the model cannot be
     loaded.
     """
-    from videopro.modules.models.encoders.sentences import SentenceEncoder
+    from videopro.modules.models.encoders.images import SentenceEncoder
 
     return SentenceEncoder(spec, device=device)

@@ -1,26 +1,35 @@
-"""Models of transformers as clip encoders.
+"""Models of transformers as clip encoders, and of sentence-transformers as encoders of texts.
 
 CLIP and SigLIP 2 embed a clip as the mean of its frames' embeddings, so the order of frames makes no
 difference. Perception Encoder's video model (`pe_video`) has a transformer over the frames, which models
-time; `pe_audio_video` checkpoints contain the same video model and work as well.
+time; `pe_audio_video` checkpoints contain the same video model and work as well. BGE-M3 and others embed
+subtitle lines.
 """
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoProcessor, AutoTokenizer, AutoVideoProcessor
 
 from videopro.backbones import folder_fingerprint
-from videopro.cli import check_extra
+from videopro.cli import check_extra, needs_extra
+from videopro.errors import acquired
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.interfaces import VideoTextEncoder, checkpoint_folder, short_side
-from videopro.modules.models.hub import device_of, load_pretrained
+from videopro.modules.models.encoders.interfaces import (
+    TextEncoder,
+    VideoTextEncoder,
+    checkpoint_folder,
+    short_side,
+)
+from videopro.modules.models.hub import check_finite, device_of, load_pretrained, stop_between_layers
 from videopro.video import size_to_decode
 
 # `model_type` of each kind's checkpoints; fixed-size SigLIP 2 checkpoints use the SigLIP class.
@@ -174,3 +183,42 @@ class PeVideoTextEncoder(VideoTextEncoder):
         )
         rows: torch.Tensor = self.model.text_video_head(output.hidden_states[-1][:, 0])
         return rows
+
+
+class SentenceEncoder(TextEncoder):
+    """A sentence-transformers model. Queries get the query prompt of the model's configuration; BGE-M3 has
+    none. Thread-safe: calls run one at a time."""
+
+    def __init__(self, source: str, *, device: str | None = None) -> None:
+        """`source`: a directory or a hub name. Raises MissingExtra without sentence-transformers,
+        ModelError if the model cannot be loaded."""
+        with needs_extra("encoders", "a text encoder"):
+            from sentence_transformers import SentenceTransformer
+        self.name = source
+        folder = checkpoint_folder(source)
+        try:
+            self.model = SentenceTransformer(str(folder), device=device_of(device))
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            raise ModelError(f"{source!r}: {folder} is not a sentence-transformers model: {error}") from error
+        check_finite(f"{source!r}: {folder}", self.model.named_parameters())
+        stop_between_layers(self.model)
+        self._fingerprint = folder_fingerprint(folder)
+        # Fast tokenizers cannot be used by two threads at once.
+        self._lock = threading.Lock()
+
+    def identity(self) -> dict[str, object]:
+        return {"encoder": "sentences", "weights": self._fingerprint}
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return self._rows(self.model.encode_document, texts)
+
+    def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
+        return self._rows(self.model.encode_query, queries)
+
+    def _rows(self, encode: object, texts: Sequence[str]) -> np.ndarray:
+        assert callable(encode)
+        with acquired(self._lock):
+            rows = encode(
+                list(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+            )
+        return np.asarray(rows, dtype=np.float32)

@@ -1,6 +1,5 @@
-"""The interfaces of embedding models: `VideoTextEncoder` for clips and texts, `TextEncoder` for texts only.
-
-Imports no model library.
+"""The interfaces of embedding models: `VideoTextEncoder` for clips and texts, `TextEncoder` for texts only;
+the precisions in which they compute, and where their checkpoints are. Imports no model library.
 """
 
 from __future__ import annotations

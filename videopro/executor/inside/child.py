@@ -11,6 +11,7 @@ import __future__
 import builtins
 import faulthandler
 import gc
+import io
 import linecache
 import marshal
 import mmap
@@ -49,12 +50,12 @@ from .wire import (
 )
 
 
-class Output:
-    """Replaces sys.stdout. When more than `size` characters have been written in total, raises the exception
-    that `breach` makes from a message; the host is sent one character too many, so that it notices too."""
+class Output(io.TextIOBase):
+    """Replaces sys.stdout: output is kept in memory and sent with the next message. When more than `size`
+    characters have been written in total, raises the exception that `breach` makes from a message; the host
+    is sent one character too many, so that it notices too."""
 
     encoding = "utf-8"
-    closed = False
 
     def __init__(self, size: int, breach: Callable[[str], BaseException]) -> None:
         self._size = self._left = size
@@ -73,13 +74,6 @@ class Output:
         self._left -= len(text)
         self._parts.append(text)
         return len(text)
-
-    def flush(self) -> None:
-        """Does nothing: output is sent with the next message."""
-
-    def isatty(self) -> bool:
-        """Never a terminal."""
-        return False
 
     def take(self) -> str:
         """Return what was written since the last call."""
