@@ -261,7 +261,7 @@ class ModuleModels:
             tracker=tracker,
             can_summarize=self._summarize,
             without=without,
-            notes=notes,
+            notes=tuple(notes),
             clip_times=self._clip_times,
         )
 

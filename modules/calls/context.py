@@ -34,7 +34,6 @@ ClipTimes = Literal["video", "clip"]
 
 # Crops are cut from full-resolution frames; at most this many such frames are in memory at once.
 _CROP_BATCH = 8
-_CACHED_CALLS = 20_000
 
 
 @dataclass(eq=False)
@@ -60,7 +59,7 @@ class VideoContext:
     """Whether the backbone can write a summary; if not, the lines themselves are returned."""
     without: Collection[str] = ()
     """Module families to leave out."""
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
     """What the results of its questions should note."""
     clip_times: ClipTimes = "video"
 
@@ -193,14 +192,14 @@ T = TypeVar("T")
 
 
 class CallCache(Generic[T]):
-    """An LRU cache of results; thread-safe. Concurrent requests for the same key share
+    """An LRU cache of at most `max_entries` results; thread-safe. Concurrent requests for the same key share
     one computation. Failures are not cached.
 
     Results are returned without copying and must not be modified.
     """
 
-    def __init__(self) -> None:
-        self._results: LRUCache[Hashable, Future[T]] = LRUCache(_CACHED_CALLS)
+    def __init__(self, max_entries: int = 20_000) -> None:
+        self._results: LRUCache[Hashable, Future[T]] = LRUCache(max_entries)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:

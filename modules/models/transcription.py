@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from videopro.cli import cache_root
 from videopro.errors import ConfigError, VideoError, acquired
@@ -161,15 +162,6 @@ class _Chunk:
     language: str | None
     seconds: float
 
-    def record(self) -> dict[str, Any]:
-        return {
-            "start": self.start,
-            "end": self.end,
-            "lines": _rows(self.lines),
-            "language": self.language,
-            "seconds": self.seconds,
-        }
-
 
 def _transcribe(
     video: Video,
@@ -183,7 +175,7 @@ def _transcribe(
     heard = done[-1].end if done else 0.0
     try:
         for chunk in _chunks(video, load, track, done):
-            log.append(chunk.record())
+            log.append(_CHUNKS.dump_python(chunk))
             done.append(chunk)
             heard = chunk.end
             progress(min(heard, video.duration), video.duration)
@@ -302,12 +294,13 @@ def _done_chunks(log: JsonLinesLog) -> list[_Chunk]:
 def _chunk(line: bytes) -> _Chunk | None:
     """The chunk in a line; None if the line is damaged."""
     try:
-        record = parse_json(line)
-        start, end, seconds = (float(record[name]) for name in ("start", "end", "seconds"))
-        chunk = _Chunk(start, end, _lines(record["lines"]), record["language"], seconds)
-    except (ValueError, TypeError, KeyError):
+        chunk = _CHUNKS.validate_json(line)
+    except ValidationError:
         return None
-    return chunk if end > start else None
+    return chunk if chunk.end > chunk.start else None
+
+
+_CHUNKS = TypeAdapter(_Chunk)
 
 
 def _document(transcript: Transcript, speech: SpeechSpec) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import math
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from videopro.modules import ArgumentError
@@ -27,7 +26,7 @@ from videopro.modules.calls import (
 )
 from videopro.modules.tools.pictures import frames_seen
 from videopro.question import LETTERS
-from videopro.storage import encodable, parse_json, stored_number, stored_text
+from videopro.storage import encodable, parse_json
 from videopro.traces import FrameRef
 
 VIDEO = "video"
@@ -193,7 +192,7 @@ def _without_intervals(value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[
 
 
 LONGEST_NAME = 100
-_MOST_ARGUMENTS, _ARGUMENT_CHARS = 32, 100_000
+_ARGUMENT_CHARS = 100_000
 
 
 @dataclass(frozen=True)
@@ -230,30 +229,15 @@ class ToolCall:
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The arguments of a call as JSON, and what is wrong with them: one that JSON cannot hold, or that is too
-    long, stands as words in its place."""
-    read: dict[str, Any] = {}
-    for name, value in islice(arguments.items(), _MOST_ARGUMENTS):
-        read[stored_text(name, LONGEST_NAME)] = _read(value)
-    wrong = [f"{name}: {value}" for name, value in read.items() if isinstance(value, _Wrong)]
-    if len(arguments) > _MOST_ARGUMENTS:
-        wrong.append(f"these are {len(arguments):,} arguments; give at most {_MOST_ARGUMENTS}")
-    return read, "; ".join(wrong)
-
-
-class _Wrong(str):
-    """What is wrong with an argument."""
-
-
-def _read(value: Any) -> Any:
+    """The arguments of a call as JSON; or none, and why they are too many, too long, or none that JSON can
+    hold."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
-        if len(text) > _ARGUMENT_CHARS:
-            return _Wrong(f"has {len(text):,} characters; give at most {_ARGUMENT_CHARS:,}")
-        return parse_json(text)
-    except (TypeError, ValueError, RecursionError):
-        what = stored_number(value) if isinstance(value, int | float) else type(value).__name__
-        return _Wrong(f"is or holds what JSON cannot ({what}); give texts, finite numbers and lists")
+        text = json.dumps(arguments, ensure_ascii=False)
+        if len(text) <= _ARGUMENT_CHARS:
+            return parse_json(text), ""
+        return {}, f"the arguments have {len(text):,} characters; give at most {_ARGUMENT_CHARS:,}"
+    except (TypeError, ValueError, RecursionError) as error:
+        return {}, f"the arguments hold what JSON cannot ({error}); give texts, finite numbers and lists"
 
 
 def evidence_of(call: ToolCall) -> list[dict[str, Any]]:

@@ -97,9 +97,8 @@ def test_failures_are_not_cached_and_concurrent_calls_compute_once() -> None:
     assert (sorted(results), made) == ([(7, False), (7, True)], [1])
 
 
-def test_the_cache_drops_the_least_recently_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videopro.modules.calls.context._CACHED_CALLS", 2)
-    memory = CallCache[str]()
+def test_the_cache_drops_the_least_recently_used() -> None:
+    memory = CallCache[str](max_entries=2)
     for key in ("a", "b", "a", "c"):
         memory.get(key, lambda: "made")
     assert [memory.get(key, lambda: "anew")[0] for key in ("a", "c", "b")] == ["made", "made", "anew"]

@@ -160,19 +160,19 @@ class Zygote:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             # Nothing of the zygote's stays open; the program's socket replaces the one to the zygote.
-            os.dup2(link, child.SOCKET_FD)
-            os.closerange(child.SOCKET_FD + 1, self.descriptors)
+            os.dup2(link, confinement.SOCKET_FD)
+            os.closerange(confinement.SOCKET_FD + 1, self.descriptors)
             confinement.die_with(self.pid)
             confine = confinement.Confinement(self.filter)
             child.rehearse()
-            with socket.socket(fileno=child.SOCKET_FD) as waiting:
+            with socket.socket(fileno=confinement.SOCKET_FD) as waiting:
                 _, (program,), _, _ = socket.recv_fds(waiting, 1, 1)
-                os.dup2(program, child.SOCKET_FD)
+                os.dup2(program, confinement.SOCKET_FD)
                 os.close(program)
                 waiting.detach()
             child.main(confine, self.base)
         except BaseException as error:  # A restriction could not be applied: report it, and run nothing.
-            os.write(child.SOCKET_FD, frame(SETUP_FAILED, f"{type(error).__name__}: {error}"[:500]))
+            os.write(confinement.SOCKET_FD, frame(SETUP_FAILED, f"{type(error).__name__}: {error}"[:500]))
         finally:
             os._exit(child.BROKEN)
 
