@@ -4,7 +4,6 @@
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
-from videopro.modules.alternatives import other_results as other_results
 from videopro.modules.calls import module as module
 from videopro.modules.errors import ArgumentError as ArgumentError
 from videopro.modules.errors import CallError as CallError
@@ -25,6 +24,13 @@ from videopro.modules.loading import json_flag as json_flag
 from videopro.modules.loading import module_needs as module_needs
 from videopro.modules.loading import part_needs as part_needs
 from videopro.modules.loading import speech_needs as speech_needs
+from videopro.modules.models.transcription import SPEECH_HELP as SPEECH_HELP
+from videopro.modules.models.transcription import Spoken as Spoken
+from videopro.modules.models.transcription import Transcripts as Transcripts
+from videopro.modules.models.transcription import check_speech as check_speech
+from videopro.modules.models.transcription import resolve_speech as resolve_speech
+from videopro.modules.models.transcription import speech_identity as speech_identity
+from videopro.modules.models.transcription import stored_transcript_id as stored_transcript_id
 from videopro.modules.presets import PAPER as PAPER
 from videopro.modules.presets import PAPER_FRAMES as PAPER_FRAMES
 from videopro.modules.presets import WHISPER as WHISPER
@@ -36,10 +42,4 @@ from videopro.modules.reference import named_modules as named_modules
 from videopro.modules.reference import reference_text as reference_text
 from videopro.modules.replaying import NeverMade as NeverMade
 from videopro.modules.replaying import ReplayLibrary as ReplayLibrary
-from videopro.modules.transcripts import SPEECH_HELP as SPEECH_HELP
-from videopro.modules.transcripts import Spoken as Spoken
-from videopro.modules.transcripts import Transcripts as Transcripts
-from videopro.modules.transcripts import check_speech as check_speech
-from videopro.modules.transcripts import resolve_speech as resolve_speech
-from videopro.modules.transcripts import speech_identity as speech_identity
-from videopro.modules.transcripts import stored_transcript_id as stored_transcript_id
+from videopro.modules.replaying import other_results as other_results

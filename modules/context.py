@@ -9,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videopro.backbones import Sampling
-from videopro.modules.calls import CallContext, Choices, PositiveSeconds, Segment, Text, WordCount, module
-from videopro.modules.errors import NotFoundError
+from videopro.modules.calls import (
+    CallContext,
+    Choices,
+    OptionalChoices,
+    PositiveSeconds,
+    Segment,
+    Text,
+    WordCount,
+    module,
+)
+from videopro.modules.errors import NotFoundError, written_text
 from videopro.modules.search import search_tokens
-from videopro.modules.written_reply import written_text
 from videopro.question import Question, prompts
 from videopro.video import SubtitleLine
+
+TRANSCRIPT_WORDS = 16_000
+"""The longest transcript in the model's prompt."""
 
 
 @module(family="context", needs=("subtitles",))
@@ -32,10 +43,29 @@ def get_subtitle_hints(
 
     Returns a text to pass on as context, as in `query_mc(frames, question, choices, context=hints)`.
     """
-    return hints(call, video, Question(question, choices), duration, word_number)
+    return _hints(call, video, Question(question, choices), duration, word_number)
 
 
-def hints(
+@module(family="context", needs=("subtitles",), open_form_of="get_subtitle_hints")
+def get_subtitle_hints_in_words(
+    call: CallContext,
+    video: Segment,
+    question: Text,
+    choices: OptionalChoices = (),
+    duration: PositiveSeconds | None = None,
+    word_number: WordCount = 300,
+) -> str:
+    """Tell what the subtitles of the whole video say that bears on a question, in about `word_number` words:
+    for the story as a whole, or facts that are only spoken. `duration` limits it to the first so many
+    seconds.
+
+    Returns a text to pass on as context, as in `query_frames(frames, question, context=hints)`.
+    """
+    full_question = Question(question, choices) if choices else Question.open(question)
+    return _hints(call, video, full_question, duration, word_number)
+
+
+def _hints(
     call: CallContext, video: Segment, question: Question, duration: float | None, word_number: int
 ) -> str:
     """What the subtitles say that bears on a question; see `get_subtitle_hints`."""
@@ -53,8 +83,8 @@ def hints(
     if not call.context.can_summarize:
         call.confidence = call.context.lines_confidence
         return _text(_relevant_lines(call, lines, question, word_number))
-    if _word_count(lines) > call.context.transcript_words:
-        lines = _relevant_lines(call, lines, question, call.context.transcript_words)
+    if _word_count(lines) > TRANSCRIPT_WORDS:
+        lines = _relevant_lines(call, lines, question, TRANSCRIPT_WORDS)
     reply = call.context.backbone.generate(
         # A token is about three quarters of a word; doubled, so that long names do not cut a summary off.
         None,

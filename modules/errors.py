@@ -3,7 +3,14 @@
 They are ordinary failures of a program: their messages go into the log that a refinement prompt shows.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from videopro.errors import VideoProError
+
+if TYPE_CHECKING:
+    from videopro.backbones import Generation
 
 
 class ModuleError(VideoProError):
@@ -30,3 +37,13 @@ class CallError(ModuleError):
 
 class ModelError(VideoProError):
     """A module's model that cannot be loaded; for the user to fix, not the program."""
+
+
+def written_text(reply: Generation) -> str:
+    """The text of a backbone's reply. Raises ModuleError for one that the limit of tokens ended before the
+    model said anything: nothing found and nothing said are not the same."""
+    text = reply.text.strip()
+    if not text and reply.finish == "length":
+        doing = "while the model was thinking" if reply.thoughts else "before the model said anything"
+        raise ModuleError(f"the reply was cut off after {reply.tokens_out} tokens, {doing}")
+    return text

@@ -21,12 +21,9 @@ from videopro.modules import (
     context,
     extraction,
     localization,
-    normalizing,
-    open_answering,
     retrieval,
 )
 from videopro.modules.calls import (
-    ALIASES,
     FAMILIES,
     MODULES,
     NEEDS,
@@ -53,7 +50,7 @@ from videopro.traces import ArgumentRecorder, FrameRef
 from videopro.traces import Call as Record
 
 # Imported for the modules that they register.
-_OURS = (retrieval, localization, extraction, context, answering, open_answering, normalizing)
+_OURS = (retrieval, localization, extraction, context, answering)
 
 PROGRAM_MODULES: Registry[Callable[..., Any]] = Registry(
     "module",
@@ -198,8 +195,7 @@ class ModuleLibrary:
         text = ""
         try:
             self._check_available(spec)
-            bound = bind_arguments(spec.name, spec.parameters, ALIASES, args, keywords)
-            values = check_arguments(spec.name, spec.parameters, bound, self._scope)
+            values = check_arguments(spec, bind_arguments(spec, args, keywords), self._scope)
             result, frame_refs, count, cached = self._kept_result(spec, values)
             self.frames += count
             text = show(result)

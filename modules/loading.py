@@ -21,8 +21,8 @@ from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext, extra_modules
 from videopro.modules.models.encoders import AUTO_DTYPE, ENCODERS, check_dtype, read_encoder, resolve_dtype
+from videopro.modules.models.transcription import SPEECH_HELP, Spoken, Transcripts, resolve_speech
 from videopro.modules.presets import PAPER, PAPER_FRAMES
-from videopro.modules.transcripts import SPEECH_HELP, Spoken, Transcripts, resolve_speech
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
 
@@ -237,7 +237,7 @@ class ModuleModels:
             tracker=tracker,
             can_summarize=self._summarize,
             without=without,
-            notes=notes,
+            notes=tuple(notes),
             clip_times=self._clip_times,
             extra=self._extra,
         )
@@ -375,8 +375,7 @@ def _part_need(part: str, name: str, flag: str) -> Need:
         # It downloads its own weights, and says so if it cannot.
         return Need(subject, extra="easyocr", package="easyocr", otherwise=otherwise)
     elif part == "speech":
-        source = source.partition("@")[0]
-        extra = ("speech", "faster_whisper") if kind == "faster-whisper" else ("", "")
+        source, extra = source.partition("@")[0], ("", "")
     else:
         extra = ("", "")
     return Need(

@@ -1,17 +1,49 @@
 """A program's calls made again from memory, one of them with another result: no model is asked, and no frame
-is decoded."""
+is decoded. It shows which of its calls decided a program's letter (`videopro.methods.program.deciding`).
+
+    what the call returned          what it could have returned
+    yes or no                       the other one
+    the letter of an option         each other letter
+    a count                         each other number that it chose among, the closest first
+    words, read text, hints         the text with its numbers raised by one, the text of each option, no text
+    boxes, tracks                   none, one fewer, one more, boxes mirrored; of none, one
+    clips                           clips at the beginning, and at the end, of what was searched
+    subtitle lines                  the first and the last lines there, the same times with each option's text
+    of a search that found nothing  clips or lines, as above
+    of modules of your own:
+    True or False, a number         the other one; one more, one less
+    text, a list                    as above; the list without its last value, and an empty one
+
+A reply of a model keeps its confidence and exchanges two of its probabilities: a program that looks at
+confidences alone must not be able to tell a replay from a run. The texts are those of the question's options
+for the same reason, and because a text that a program reads is mostly compared with them. A search never
+turns up empty here: it would raise NotFoundError, and a program that makes searches for show would seem to
+depend on them.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from videopro.modules.alternatives import as_sure_as_others, first_values
-from videopro.modules.calls import AnswerHandle, CallContext, Module
-from videopro.modules.errors import ModuleError
-from videopro.modules.library import CachedResult, ModuleLibrary, call_key
-from videopro.question import Question
+from videopro.modules.calls import (
+    AnswerHandle,
+    BoxHandle,
+    CallContext,
+    ClipHandle,
+    FrameHandle,
+    LineHandle,
+    Module,
+    TrackHandle,
+    VideoContext,
+)
+from videopro.modules.errors import ModuleError, NotFoundError
+from videopro.modules.library import CachedResult, MadeCall, ModuleLibrary, call_key
+from videopro.question import LETTERS, Answer, Question
 
 
 class NeverMade(Exception):
@@ -88,3 +120,219 @@ class ReplayLibrary(ModuleLibrary):
         if not possible:
             raise NeverMade(spec.name)
         return cast(Any, possible[self._guess % len(possible)])
+
+
+# Beyond this a number in a text is no count, time or price.
+_MOST_DIGITS = 6
+_UNSURE = 0.5
+_MOST_RESULTS = 32
+"""The most that a search finds which found nothing."""
+
+
+def other_results(call: MadeCall, texts: Sequence[str], context: VideoContext) -> list[Any]:
+    """What a call of a program's run could have returned instead, the likeliest first; empty if nothing else
+    is known of its kind. `texts`: those of the question's options."""
+    if call.error is None:
+        return alternatives(call.result, call.values, texts, context)
+    # A search that found nothing could have found something; other errors are the program's own.
+    is_search = isinstance(call.error, NotFoundError) and call.module.family == "retrieval"
+    return first_values(call.module, call.values, texts, context) if is_search else []
+
+
+def alternatives(
+    result: Any, values: Mapping[str, Any], texts: Sequence[str], context: VideoContext
+) -> list[Any]:
+    """What a call with these checked arguments could have returned in place of `result`, the likeliest first;
+    empty if nothing else is known of its kind. `texts`: those of the question's options."""
+    if isinstance(result, AnswerHandle):
+        return list(_other_answers(result, texts))
+    if isinstance(result, str):
+        return _other_texts(result, texts)
+    if isinstance(result, bool):
+        return [not result]
+    if isinstance(result, int | float):
+        return [result + 1, result - 1]
+    if _is_search(result):
+        return _other_clips(result, values, context)
+    if isinstance(result, list):
+        return _other_lists(result, values, texts, context)
+    return []
+
+
+def first_values(
+    module: Module, values: Mapping[str, Any], texts: Sequence[str], context: VideoContext
+) -> list[Any]:
+    """What a built-in module could return of which no result is known, as the program calls it in a replay
+    only, or it found nothing: at least two values. Empty for a module of the user's own, whose kind of result
+    is not known."""
+    reply = {
+        "query_yn": ("yes_no", ("Yes", "No")),
+        "query_native": ("native", LETTERS[: len(values.get("choices") or ())]),
+        "query_mc": ("mc", LETTERS[: len(values.get("choices") or ())]),
+        "query_count": ("count", tuple(str(number) for number in range(int(values.get("most", 9)) + 1))),
+    }
+    if module.name in reply:
+        mode, letters = reply[module.name]
+        choices, shares = tuple(values.get("choices") or ()), dict.fromkeys(letters, 0.0)
+        answers = [AnswerHandle(Answer(letter, 0, shares, letter), mode, choices) for letter in letters]
+        return [as_sure_as_others(answer, values) for answer in answers]
+    if module.name == "query_frames":
+        answers = [AnswerHandle(Answer(None, 0, {}, text), "frames") for text in texts]
+        return [as_sure_as_others(answer, values) for answer in answers]
+    if module.name in ("run_ocr", "get_subtitle_hints"):
+        return ["", *texts]
+    if module.name == "detect_object":
+        return [[], [_some_box(values)]]
+    if module.name == "track_object":
+        return [[], [_some_track(values)]]
+    if module.name == "get_informative_clips":
+        return _other_clips(([], [None] * min(int(values["top_k"]), _MOST_RESULTS)), values, context)
+    if module.name == "get_informative_subtitles":
+        lines = _moved_lines(min(int(values["top_k"]), _MOST_RESULTS), context)
+        return [*lines, *_saying(lines[0], texts)]
+    return []
+
+
+# ---- replies ---------------------------------------------------------------------------------------------
+
+
+def as_sure_as_others(answer: AnswerHandle, values: Mapping[str, Any]) -> AnswerHandle:
+    """The same answer for a call that was never made, with a confidence that no program can tell from a
+    model's: some number from a half to 1, another one for each question."""
+    asked = " ".join(value for value in values.values() if isinstance(value, str))
+    sure = 0.5 + zlib.crc32(asked.encode("utf-8", "surrogatepass")) / 2**33
+    letters = dict.fromkeys(answer.letters, (1 - sure) / max(1, len(answer.letters) - 1))
+    if answer.reply.letter is not None:
+        letters[answer.reply.letter] = sure
+    return replace(answer, reply=replace(answer.reply, confidence=sure, letters=letters))
+
+
+def _other_answers(answer: AnswerHandle, texts: Sequence[str]) -> Iterator[AnswerHandle]:
+    reply = answer.reply
+    if answer.mode in ("frames", "words"):
+        for text in _other_texts(reply.raw, texts):
+            yield replace(answer, reply=replace(reply, raw=text))
+        return
+    other_letters = [letter for letter in reply.letters if letter != reply.letter]
+    if answer.mode == "count" and reply.letter is not None:
+        number = int(reply.letter)
+        other_letters.sort(key=lambda letter: abs(int(letter) - number))
+    for other in other_letters:
+        letters = dict(reply.letters)
+        if reply.letter is not None:
+            letters[other], letters[reply.letter] = letters[reply.letter], letters[other]
+        raw = reply.raw.replace(reply.letter, other, 1) if reply.letter is not None else other
+        yield replace(answer, reply=replace(reply, letter=other, letters=letters, raw=raw))
+
+
+# ---- texts ------------------------------------------------------------------------------------------------
+
+
+def _other_texts(text: str, texts: Sequence[str]) -> list[str]:
+    raised = re.sub(rf"\d{{1,{_MOST_DIGITS}}}", lambda number: str(int(number[0]) + 1), text)
+    return [other for other in dict.fromkeys((raised, *texts, "")) if other != text]
+
+
+# ---- lists ------------------------------------------------------------------------------------------------
+
+
+def _other_lists(
+    result: list[Any], values: Mapping[str, Any], texts: Sequence[str], context: VideoContext
+) -> list[Any]:
+    if result and all(isinstance(one, LineHandle) for one in result):
+        moved = [lines for lines in _moved_lines(len(result), context) if _keys(lines) != _keys(result)]
+        texts_moved = _saying(result, texts)
+        return [
+            *moved,
+            *(
+                lines
+                for lines in texts_moved
+                if _keys(lines, with_text=True) != _keys(result, with_text=True)
+            ),
+        ]
+    if result and all(isinstance(one, BoxHandle) for one in result):
+        return [[], *_fewer_and_more(result), [_mirrored(box, values) for box in result]]
+    if result and all(isinstance(one, TrackHandle) for one in result):
+        return [[], *_fewer_and_more(result)]
+    if not result:
+        frames = values.get("frames")
+        if isinstance(values.get("frame"), FrameHandle):
+            return [[_some_box(values)]]
+        return [[_some_track(values)]] if frames and isinstance(frames[0], FrameHandle) else []
+    return [result[:-1], []] if len(result) > 1 else [[]]
+
+
+def _fewer_and_more(result: list[Any]) -> list[list[Any]]:
+    return [*([result[:-1]] if len(result) > 1 else []), [*result, result[-1]]]
+
+
+def _mirrored(box: BoxHandle, values: Mapping[str, Any]) -> BoxHandle:
+    frame = values.get("frame")
+    width = frame.width if isinstance(frame, FrameHandle) else box.x0 + box.x1
+    return replace(box, x0=width - box.x1, x1=width - box.x0)
+
+
+def _some_box(values: Mapping[str, Any]) -> BoxHandle:
+    """A box around the middle of the frame."""
+    frame = values["frame"]
+    x, y = frame.width / 4, frame.height / 4
+    return BoxHandle(x, y, 3 * x, 3 * y, str(values.get("text", "")), _UNSURE)
+
+
+def _some_track(values: Mapping[str, Any]) -> TrackHandle:
+    """Something that rests in the middle of the frames."""
+    frames = values["frames"]
+    x, y = frames[0].width / 4, frames[0].height / 4
+    times = tuple(round(frame.time, 3) for frame in frames)
+    boxes = ((x, y, 3 * x, 3 * y),) * len(times)
+    return TrackHandle(1, str(values.get("text", "")), _UNSURE, times, boxes)
+
+
+# ---- searches ---------------------------------------------------------------------------------------------
+
+
+def _is_search(result: Any) -> bool:
+    """Whether it is the result of `get_informative_clips`."""
+    return (
+        isinstance(result, tuple)
+        and len(result) == 2
+        and isinstance(result[1], list)
+        and bool(result[1])
+        and all(isinstance(clip, ClipHandle) for clip in result[1])
+    )
+
+
+def _other_clips(result: Any, values: Mapping[str, Any], context: VideoContext) -> list[Any]:
+    """As many clips, one after another from the beginning of what was searched, and up to its end."""
+    searched, limit = values["video"], values.get("total_duration")
+    first, last = searched.start, searched.end
+    if limit is not None:
+        last = min(last, first + limit)
+    clips = result[1]
+    length = clips[0].duration if clips[0] is not None else 10.0
+    length = min(length, (last - first) / len(clips))
+    moved = []
+    for start in (first, last - length * len(clips)):
+        spans = [(start + length * number, start + length * (number + 1)) for number in range(len(clips))]
+        candidates = [
+            context.clip(begin, end, None if old is None else old.score)
+            for (begin, end), old in zip(spans, clips, strict=True)
+        ]
+        if clips[0] is None or _keys(candidates) != _keys(clips):
+            moved.append(([(clip.start, clip.end) for clip in candidates], candidates))
+    return moved
+
+
+def _moved_lines(count: int, context: VideoContext) -> list[list[LineHandle]]:
+    """The first lines of the subtitles, and the last ones."""
+    lines = context.subtitles.lines if context.subtitles is not None else ()
+    handles = [LineHandle(context.video, line.start, line.end, 0.0, line.text) for line in lines]
+    return [handles[:count], handles[-count:]]
+
+
+def _saying(lines: Sequence[LineHandle], texts: Sequence[str]) -> list[list[LineHandle]]:
+    return [[replace(line, subtitles=text) for line in lines] for text in texts]
+
+
+def _keys(clips: Sequence[ClipHandle], *, with_text: bool = False) -> list[Any]:
+    return [(clip.key, clip.subtitles if with_text else "") for clip in clips]

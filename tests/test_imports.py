@@ -25,7 +25,6 @@ FOLDERS = ("modules", "train", "data_synthesis")
 EXTRAS = (
     *("trl", "datasets", "deepspeed", "bitsandbytes", "matplotlib", "jinja2", "tensorboard"),
     *(
-        "faster_whisper",
         "sentence_transformers",
         "timm",
         "easyocr",

@@ -8,9 +8,9 @@ from videopro.modules.calls.arguments import Count as Count
 from videopro.modules.calls.arguments import FrameCount as FrameCount
 from videopro.modules.calls.arguments import Frames as Frames
 from videopro.modules.calls.arguments import NoChoices as NoChoices
+from videopro.modules.calls.arguments import ObjectKind as ObjectKind
 from videopro.modules.calls.arguments import OptionalChoices as OptionalChoices
 from videopro.modules.calls.arguments import OptionalText as OptionalText
-from videopro.modules.calls.arguments import Parameter as Parameter
 from videopro.modules.calls.arguments import PositiveSeconds as PositiveSeconds
 from videopro.modules.calls.arguments import Seconds as Seconds
 from videopro.modules.calls.arguments import Segment as Segment
@@ -18,9 +18,7 @@ from videopro.modules.calls.arguments import SingleFrame as SingleFrame
 from videopro.modules.calls.arguments import Text as Text
 from videopro.modules.calls.arguments import UnitInterval as UnitInterval
 from videopro.modules.calls.arguments import WordCount as WordCount
-from videopro.modules.calls.arguments import bind_arguments as bind_arguments
-from videopro.modules.calls.arguments import check_arguments as check_arguments
-from videopro.modules.calls.cache import CallCache as CallCache
+from videopro.modules.calls.context import CallCache as CallCache
 from videopro.modules.calls.context import CallContext as CallContext
 from videopro.modules.calls.context import ClipTimes as ClipTimes
 from videopro.modules.calls.context import VideoContext as VideoContext
@@ -36,7 +34,6 @@ from videopro.modules.calls.handles import TrackHandle as TrackHandle
 from videopro.modules.calls.handles import VideoHandle as VideoHandle
 from videopro.modules.calls.handles import abbreviate as abbreviate
 from videopro.modules.calls.handles import show as show
-from videopro.modules.calls.open_results import read_open_answer as read_open_answer
 from videopro.modules.calls.prelude import PRELUDE as PRELUDE
 from videopro.modules.calls.registry import ALIASES as ALIASES
 from videopro.modules.calls.registry import FAMILIES as FAMILIES
@@ -46,7 +43,11 @@ from videopro.modules.calls.registry import OPEN_MODULES as OPEN_MODULES
 from videopro.modules.calls.registry import PLUGIN_MODULES as PLUGIN_MODULES
 from videopro.modules.calls.registry import REMOVABLE as REMOVABLE
 from videopro.modules.calls.registry import Module as Module
+from videopro.modules.calls.registry import Parameter as Parameter
+from videopro.modules.calls.registry import bind_arguments as bind_arguments
+from videopro.modules.calls.registry import check_arguments as check_arguments
 from videopro.modules.calls.registry import module as module
 from videopro.modules.calls.registry import module_of as module_of
 from videopro.modules.calls.registry import modules_for as modules_for
+from videopro.modules.calls.results import read_open_answer as read_open_answer
 from videopro.modules.calls.results import read_program_answer as read_program_answer

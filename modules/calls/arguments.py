@@ -2,21 +2,18 @@
 the call.
 
 A module annotates its parameters with these types (`query: Text`, `top_k: Count = 3`); the library checks and
-converts every argument before the module sees it.
+converts every argument before the module sees it. The messages are read by planners, which were trained on
+them: no library's own would do.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
-import types
-import typing
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, TypeAlias
 
 from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, FrameHandle, VideoHandle, show
-from videopro.modules.errors import ArgumentError
 from videopro.question import LETTERS
 from videopro.storage import encodable, is_storable, stored_number
 from videopro.video import fps_times
@@ -34,7 +31,6 @@ a model that was made for shorter prompts."""
 MAX_COUNT = 10_000
 MAX_WORDS = 3_000
 """Maximum number of words that a call may have written."""
-_TEXTS = ("text", "list of texts")
 _LETTERED = re.compile(r"^\(?([A-Z])[.):]\s+")
 
 
@@ -55,6 +51,10 @@ class Scope:
         return replace(self, characters=max(self.characters, characters), text=max(self.text, characters))
 
 
+ObjectKind = Literal["segment", "frame", "frames", "box"]
+"""The kinds of arguments that name objects of the video."""
+
+
 @dataclass(frozen=True)
 class ArgumentType:
     """An argument type: its name, `check`, which converts a value or raises ValueError with what is wrong,
@@ -63,6 +63,10 @@ class ArgumentType:
     name: str
     check: Callable[[Any, Scope], Any]
     accepts: str
+    schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    """JSON Schema, for tools; None: of a type of the user's own, only what it `accepts` is known."""
+    objects: ObjectKind | None = None
+    """What it names, if that are objects of the video: tools pass them by their ids."""
     is_documented: bool = True
     """Whether signatures show it. Hidden ones are accepted, because planners pass them out of habit."""
 
@@ -174,36 +178,25 @@ def _count(value: Any, scope: Scope) -> int:
     return int(number)
 
 
-def _frame_count(value: Any, scope: Scope) -> int:
-    number = _number(value, "a whole number of at least 1")
-    if number > MAX_FRAMES_PER_CALL:
-        raise ValueError(f"is {show(value, 40)}; one call gives at most {MAX_FRAMES_PER_CALL} frames")
-    return _count(value, scope)
+def _count_up_to(most: int, advice: str) -> Callable[[Any, Scope], int]:
+    def check(value: Any, scope: Scope) -> int:
+        if _number(value, "a whole number of at least 1") > most:
+            raise ValueError(f"is {show(value, 40)}; {advice}")
+        return _count(value, scope)
+
+    return check
 
 
-def _word_count(value: Any, scope: Scope) -> int:
-    number = _number(value, "a whole number of at least 1")
-    if number > MAX_WORDS:
-        raise ValueError(f"is {show(value, 40)}; give at most {MAX_WORDS:,} words")
-    return _count(value, scope)
+def _real(
+    requirement: str, fits: Callable[[float], bool] = lambda number: True
+) -> Callable[[Any, Scope], float]:
+    def check(value: Any, scope: Scope) -> float:
+        number = _number(value, requirement)
+        if not fits(number):
+            raise _wrong(value, requirement)
+        return number
 
-
-def _seconds(value: Any, scope: Scope) -> float:
-    return _number(value, "a time in seconds, as a number")
-
-
-def _positive_seconds(value: Any, scope: Scope) -> float:
-    number = _number(value, "a number of seconds above 0")
-    if number <= 0:
-        raise _wrong(value, "a number of seconds above 0")
-    return number
-
-
-def _unit_interval(value: Any, scope: Scope) -> float:
-    number = _number(value, "a number from 0 to 1")
-    if not 0 <= number <= 1:
-        raise _wrong(value, "a number from 0 to 1")
-    return number
+    return check
 
 
 def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
@@ -247,11 +240,35 @@ def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
     return x0, y0, x1, y1
 
 
+_NUMBERS = {"type": "array", "items": {"type": "number"}}
+_ONE_FRAME = [{"type": "string"}, {"type": "number"}]
+_TEXT_LIST = {"type": "array", "items": {"type": "string"}}
+_OPTIONS = "the options, without letters"
+
 Segment: TypeAlias = Annotated[
     VideoHandle | ClipHandle,
-    ArgumentType("video or clip", _segment, "the whole video, or a clip or line of it"),
+    ArgumentType(
+        "video or clip",
+        _segment,
+        "the whole video, or a clip or line of it",
+        {
+            "anyOf": [{"type": "string"}, {**_NUMBERS, "minItems": 2, "maxItems": 2}],
+            "description": 'the id of a clip or line, [start, end] in seconds, or "video" for all of it',
+            "default": "video",
+        },
+        "segment",
+    ),
 ]
-SingleFrame: TypeAlias = Annotated[FrameHandle, ArgumentType("frame", _frame, "one frame, not a list")]
+SingleFrame: TypeAlias = Annotated[
+    FrameHandle,
+    ArgumentType(
+        "frame",
+        _frame,
+        "one frame, not a list",
+        {"anyOf": _ONE_FRAME, "description": "the id of a frame, or a time in seconds"},
+        "frame",
+    ),
+]
 Frames: TypeAlias = Annotated[
     tuple[FrameHandle, ...],
     ArgumentType(
@@ -259,6 +276,12 @@ Frames: TypeAlias = Annotated[
         _frames,
         "a frame, a clip or the video, or a list of these that is not empty and may hold such lists; a clip "
         "is read as one frame a second",
+        {
+            "anyOf": [*_ONE_FRAME, {"type": "array", "items": {"anyOf": _ONE_FRAME}, "minItems": 1}],
+            "description": "ids of frames, or times in seconds; of a clip or line, it means one frame a "
+            "second",
+        },
+        "frames",
     ),
 ]
 Text: TypeAlias = Annotated[
@@ -267,6 +290,7 @@ Text: TypeAlias = Annotated[
         "text",
         _text,
         f"a text that is not empty, of at most {MAX_TEXT:,} characters; an answer is read as one",
+        {"type": "string", "minLength": 1},
     ),
 ]
 OptionalText: TypeAlias = Annotated[
@@ -276,6 +300,7 @@ OptionalText: TypeAlias = Annotated[
         _optional_text,
         f"a text that may be empty, of at most {MAX_CONTEXT:,} characters; an answer is read as one, and a "
         "list of texts is joined with newlines",
+        {"type": "string"},
     ),
 ]
 Count: TypeAlias = Annotated[
@@ -284,18 +309,53 @@ Count: TypeAlias = Annotated[
         "whole number",
         _count,
         f"a whole number from 1 to {MAX_COUNT:,}, as 3 or 3.0; a count of query_count is read as one",
+        {"type": "integer", "minimum": 1},
     ),
 ]
 WordCount: TypeAlias = Annotated[
-    int, ArgumentType("whole number", _word_count, f"as `Count`, but at most {MAX_WORDS:,}")
+    int,
+    ArgumentType(
+        "whole number",
+        _count_up_to(MAX_WORDS, f"give at most {MAX_WORDS:,} words"),
+        f"as `Count`, but at most {MAX_WORDS:,}",
+        {"type": "integer", "minimum": 1, "maximum": MAX_WORDS},
+    ),
 ]
 FrameCount: TypeAlias = Annotated[
-    int, ArgumentType("whole number", _frame_count, f"as `Count`, but at most {MAX_FRAMES_PER_CALL:,}")
+    int,
+    ArgumentType(
+        "whole number",
+        _count_up_to(MAX_FRAMES_PER_CALL, f"one call gives at most {MAX_FRAMES_PER_CALL} frames"),
+        f"as `Count`, but at most {MAX_FRAMES_PER_CALL:,}",
+        {"type": "integer", "minimum": 1, "maximum": MAX_FRAMES_PER_CALL},
+    ),
 ]
-Seconds: TypeAlias = Annotated[float, ArgumentType("seconds", _seconds, "a number")]
-PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _positive_seconds, "a number above 0")]
+Seconds: TypeAlias = Annotated[
+    float,
+    ArgumentType(
+        "seconds",
+        _real("a time in seconds, as a number"),
+        "a number",
+        {"type": "number", "description": "seconds"},
+    ),
+]
+PositiveSeconds: TypeAlias = Annotated[
+    float,
+    ArgumentType(
+        "seconds",
+        _real("a number of seconds above 0", lambda number: number > 0),
+        "a number above 0",
+        {"type": "number", "exclusiveMinimum": 0, "description": "seconds"},
+    ),
+]
 UnitInterval: TypeAlias = Annotated[
-    float, ArgumentType("number from 0 to 1", _unit_interval, "a number from 0 to 1")
+    float,
+    ArgumentType(
+        "number from 0 to 1",
+        _real("a number from 0 to 1", lambda number: 0 <= number <= 1),
+        "a number from 0 to 1",
+        {"type": "number", "minimum": 0, "maximum": 1},
+    ),
 ]
 Choices: TypeAlias = Annotated[
     tuple[str, ...],
@@ -303,10 +363,17 @@ Choices: TypeAlias = Annotated[
         "list of texts",
         _choices,
         f'a list of 2 to {len(LETTERS)} texts or numbers; letters before them, as in "A. red", are removed',
+        {**_TEXT_LIST, "minItems": 2, "description": _OPTIONS},
     ),
 ]
 OptionalChoices: TypeAlias = Annotated[
-    tuple[str, ...], ArgumentType("list of texts", _options_if_any, "as `Choices`, or None or an empty list")
+    tuple[str, ...],
+    ArgumentType(
+        "list of texts",
+        _options_if_any,
+        "as `Choices`, or None or an empty list",
+        {**_TEXT_LIST, "description": _OPTIONS},
+    ),
 ]
 NoChoices: TypeAlias = Annotated[
     tuple[str, ...],
@@ -320,149 +387,17 @@ NoChoices: TypeAlias = Annotated[
 ]
 Box: TypeAlias = Annotated[
     tuple[float, float, float, float],
-    ArgumentType("box", _box, "a box of detect_object, or four numbers [x0, y0, x1, y1]"),
+    ArgumentType(
+        "box",
+        _box,
+        "a box of detect_object, or four numbers [x0, y0, x1, y1]",
+        {
+            "anyOf": [{"type": "string"}, {**_NUMBERS, "minItems": 4, "maxItems": 4}],
+            "description": "the id of a box, or [x0, y0, x1, y1] in pixels of the frame or all from 0 to 1",
+        },
+        "box",
+    ),
 ]
 AnyValue: TypeAlias = Annotated[
     Any, ArgumentType("anything", lambda value, scope: value, "anything; it is not checked")
 ]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a module."""
-
-    name: str
-    kind: ArgumentType
-    default: Any = inspect.Parameter.empty
-    is_var_keyword: bool = False
-    """Whether it collects all other keywords (`**name`)."""
-
-    @property
-    def is_required(self) -> bool:
-        """Whether a call must pass it."""
-        return self.default is inspect.Parameter.empty and not self.is_var_keyword
-
-
-def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters of a module in order, without the first one (the call's context). Raises TypeError for a
-    parameter that is not annotated with an argument type, and for a context that a keyword of the program
-    could be taken for."""
-    hints = typing.get_type_hints(function, include_extras=True)
-    checked = []
-    first, *remaining = inspect.signature(function).parameters.values()
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in remaining)
-    if takes_any and first.kind is not inspect.Parameter.POSITIONAL_ONLY:
-        raise TypeError(
-            f"module {function.__name__}: takes any keyword, so its first parameter must be positional-only: "
-            f"({first.name}, /, ...)"
-        )
-    for parameter in remaining:
-        kind = _argument_type(hints.get(parameter.name))
-        if kind is None:
-            raise TypeError(
-                f"module {function.__name__}: parameter {parameter.name!r} must have an argument type"
-            )
-        checked.append(
-            Parameter(
-                parameter.name, kind, parameter.default, parameter.kind is inspect.Parameter.VAR_KEYWORD
-            )
-        )
-    return tuple(checked)
-
-
-def _argument_type(hint: Any) -> ArgumentType | None:
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        # `Text | None`: the annotation is on the part.
-        kinds = [_argument_type(part) for part in typing.get_args(hint)]
-        return next((kind for kind in kinds if kind is not None), None)
-    return next(
-        (extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, ArgumentType)), None
-    )
-
-
-def signature_text(name: str, params: Sequence[Parameter]) -> str:
-    """The call's signature as in the API reference: "trim_frames(video, start, end, num_frames=64)"."""
-    parts = []
-    for parameter in params:
-        if not parameter.kind.is_documented:
-            continue
-        if parameter.is_var_keyword:
-            parts.append(f"**{parameter.name}")
-        else:
-            parts.append(
-                parameter.name if parameter.is_required else f"{parameter.name}={parameter.default!r}"
-            )
-    return f"{name}({', '.join(parts)})"
-
-
-def bind_arguments(
-    name: str,
-    params: Sequence[Parameter],
-    aliases: Mapping[str, str],
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Arguments by parameter name, with defaults filled in and not yet checked. Raises ArgumentError for a
-    call that does not fit the signature."""
-    shape = signature_text(name, params)
-    plain = [parameter for parameter in params if not parameter.is_var_keyword]
-    var_keyword = next((parameter.name for parameter in params if parameter.is_var_keyword), None)
-    if len(args) > len(plain):
-        raise ArgumentError(f"{name}() got {len(args)} arguments; call {shape}")
-    values = {parameter.name: value for parameter, value in zip(plain, args, strict=False)}
-    names = {parameter.name for parameter in plain}
-    extra: dict[str, Any] = {}
-    for keyword, value in keywords.items():
-        real = aliases.get(keyword, keyword)
-        if real in names:
-            if real in values:
-                raise ArgumentError(f"{name}() got {real!r} twice; call {shape}")
-            values[real] = value
-        elif var_keyword is not None:
-            extra[keyword] = value
-        else:
-            raise ArgumentError(
-                f"{name}() got an unexpected keyword argument {show(keyword, 80)}; call {shape}"
-            )
-    missing = [
-        parameter.name for parameter in plain if parameter.is_required and parameter.name not in values
-    ]
-    if missing:
-        raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; call {shape}")
-    bound = {parameter.name: values.get(parameter.name, parameter.default) for parameter in plain}
-    return bound if var_keyword is None else {**bound, var_keyword: extra}
-
-
-def check_arguments(
-    name: str, params: Sequence[Parameter], bound: Mapping[str, Any], scope: Scope
-) -> dict[str, Any]:
-    """The arguments converted to the types of the parameters. Raises ArgumentError, which names the argument
-    and what it must be."""
-    values = {}
-    for parameter in params:
-        value = bound[parameter.name]
-        # Not checked: a default is ours, and may be what no program can pass.
-        if parameter.is_var_keyword or value is parameter.default:
-            values[parameter.name] = value
-            continue
-        if value is None and parameter.default is None:
-            values[parameter.name] = None
-            continue
-        try:
-            values[parameter.name] = parameter.kind.check(value, scope)
-        except ValueError as error:
-            raise ArgumentError(f"{name}(): {parameter.name} {error}") from None
-    size = sum(_characters(values[parameter.name], parameter.kind) for parameter in params)
-    if size > scope.characters:
-        raise ArgumentError(
-            f"{name}(): its texts have {size:,} characters together; give at most {scope.characters:,}: keep "
-            "what bears on the question"
-        )
-    return values
-
-
-def _characters(value: Any, kind: ArgumentType) -> int:
-    """The characters of an argument that a model reads."""
-    if kind.name not in _TEXTS or value is None:
-        return 0
-    return len(value) if isinstance(value, str) else sum(map(len, value))

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from cachetools import LRUCache
 
 from videopro.backbones import Backbone
-from videopro.errors import ConfigError
+from videopro.errors import result_of
 from videopro.modules.calls.arguments import MAX_CONTEXT, Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
 from videopro.modules.calls.registry import PLUGIN_MODULES, Module, modules_for
@@ -34,6 +37,7 @@ ClipTimes = Literal["video", "clip"]
 _CROP_BATCH = 8
 
 
+@dataclass(eq=False)
 class VideoContext:
     """One video and the models that its modules use. Thread-safe.
 
@@ -42,53 +46,37 @@ class VideoContext:
     batches the calls of several programs.
     """
 
-    def __init__(
-        self,
-        video: Video,
-        backbone: Backbone,
-        *,
-        subtitles: Subtitles | None = None,
-        index: ClipIndex | None = None,
-        text_encoder: TextEncoder | None = None,
-        ocr: Ocr | None = None,
-        detector: Detector | None = None,
-        tracker: Tracker | None = None,
-        can_summarize: bool = True,
-        transcript_words: int = 16_000,
-        without: Collection[str] = (),
-        notes: Sequence[str] = (),
-        clip_times: ClipTimes = "video",
-        extra: Collection[str] = (),
-    ) -> None:
-        """`text_encoder` finds subtitle lines by meaning; if None, BM25 finds them by their words. If
-        `can_summarize` is False, the backbone cannot write a summary and the lines themselves are returned.
-        `transcript_words`: maximum length of a transcript in the model's prompt. `without`: module families
-        to leave out. `notes`: what the results of its questions should note. `clip_times`: see `ClipTimes`.
-        `extra`: the names of plug-ins' modules that are offered too. Raises ConfigError if `transcript_words`
-        is not positive."""
-        if transcript_words < 1:
-            raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
-        self.video = video
-        self.backbone = backbone
-        # A subtitle file without lines has nothing to search or to summarize.
-        self.subtitles = subtitles if subtitles is not None and subtitles.lines else None
-        self.index = index
-        self.ocr = ocr
-        self.detector = detector
-        self.tracker = tracker
-        self.can_summarize = can_summarize
-        self.transcript_words = transcript_words
-        self.without = frozenset(without)
-        self.notes = tuple(notes)
-        self.clip_times = clip_times
-        self.extra = tuple(extra)
-        self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
-        self.handle = VideoHandle(video)
+    video: Video
+    backbone: Backbone
+    _: KW_ONLY
+    subtitles: Subtitles | None = None
+    index: ClipIndex | None = None
+    text_encoder: TextEncoder | None = None
+    """Finds subtitle lines by meaning; None: BM25 finds them by their words."""
+    ocr: Ocr | None = None
+    detector: Detector | None = None
+    tracker: Tracker | None = None
+    can_summarize: bool = True
+    """Whether the backbone can write a summary; if not, the lines themselves are returned."""
+    without: Collection[str] = ()
+    """Module families to leave out."""
+    notes: tuple[str, ...] = ()
+    """What the results of its questions should note."""
+    clip_times: ClipTimes = "video"
+    extra: Collection[str] = ()
+    """The names of plug-ins' modules that are offered too."""
+
+    def __post_init__(self) -> None:
+        if self.subtitles is not None and not self.subtitles.lines:
+            # A subtitle file without lines has nothing to search or to summarize.
+            self.subtitles = None
+        self.without, self.notes = frozenset(self.without), tuple(self.notes)
+        self.search = None if self.subtitles is None else SubtitleSearch(self.subtitles, self.text_encoder)
+        self.handle = VideoHandle(self.video)
         """The program's `video`."""
         # A character is a token at most in most scripts, and a longer prompt takes a local model minutes.
-        self.scope = Scope(
-            self.handle, backbone.frames, min(MAX_CONTEXT, backbone.context_tokens or MAX_CONTEXT)
-        )
+        longest = min(MAX_CONTEXT, self.backbone.context_tokens or MAX_CONTEXT)
+        self.scope = Scope(self.handle, self.backbone.frames, longest)
         self._identities: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -125,7 +113,7 @@ class VideoContext:
             for name, model in (("ocr", self.ocr), ("detector", self.detector), ("tracker", self.tracker)):
                 parts[name] = model.identity() if model is not None else None
         if family == "context":
-            parts["settings"] = [self.can_summarize, self.transcript_words]
+            parts["can_summarize"] = self.can_summarize
         return parts
 
     @property
@@ -172,19 +160,15 @@ class CallContext:
         self.use_frames(len(distinct))
         self.frames_used += len(distinct)
         video = self.context.video
-        full_frames = [handle for handle in distinct if handle.box is None]
+        pictures: dict[Hashable, Frame] = {}
+        if full := [handle for handle in distinct if handle.box is None]:
+            decoded = video.frames([handle.time for handle in full], size=size)
+            pictures |= {handle.key: frame for handle, frame in zip(full, decoded, strict=True)}
         crops = [handle for handle in distinct if handle.box is not None]
-        pictures = dict(
-            zip(
-                [handle.key for handle in full_frames],
-                video.frames([handle.time for handle in full_frames], size=size) if full_frames else [],
-                strict=True,
-            )
-        )
         for start in range(0, len(crops), _CROP_BATCH):
             batch = crops[start : start + _CROP_BATCH]
-            full = video.frames([handle.time for handle in batch])
-            pictures.update({h.key: h.pixels(frame) for h, frame in zip(batch, full, strict=True)})
+            decoded = video.frames([handle.time for handle in batch])
+            pictures |= {h.key: h.pixels(frame) for h, frame in zip(batch, decoded, strict=True)}
         frames = distinct_frames(pictures[handle.key] for handle in distinct)
         self.frame_refs += frame_refs(frames)
         return frames
@@ -209,3 +193,57 @@ def frame_refs(frames: Iterable[Frame]) -> tuple[FrameRef, ...]:
         ref = (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))
         refs += [(*ref, round(time, 3)) for time in frame.wanted] or [ref]
     return tuple(refs)
+
+
+T = TypeVar("T")
+
+
+class CallCache(Generic[T]):
+    """An LRU cache of at most `max_entries` results; thread-safe. Concurrent requests for the same key share
+    one computation. Failures are not cached.
+
+    Results are returned without copying and must not be modified.
+    """
+
+    def __init__(self, max_entries: int = 20_000) -> None:
+        self._results: LRUCache[Hashable, Future[T]] = LRUCache(max_entries)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def get(self, key: Hashable, compute: Callable[[], T]) -> tuple[T, bool]:
+        """The result for a key, and whether it was cached. An exception of `compute` is raised as it is."""
+        with self._lock:
+            future = self._results.get(key)
+            if future is None:
+                # Put there under the lock and filled without it: equal calls wait for this one, others go on.
+                new: Future[T] = Future()
+                self._results[key] = new
+        if future is not None:
+            try:
+                return result_of(future), True
+            except _ComputationFailed:
+                # The other caller failed, perhaps for a reason of its own, such as its budget: try here.
+                return compute(), False
+        try:
+            result = compute()
+        except BaseException:
+            with self._lock:
+                # It may have been evicted, and the key computed by another caller since.
+                if self._results.get(key) is new:
+                    del self._results[key]
+            # Not the error itself: it may hold frames, or be of this caller's budget.
+            new.set_exception(_ComputationFailed())
+            raise
+        new.set_result(result)
+        return result, False
+
+    def clear(self) -> None:
+        """Remove all results."""
+        with self._lock:
+            self._results.clear()
+
+
+class _ComputationFailed(Exception):
+    """The computation that this caller waited for has failed."""

@@ -5,17 +5,22 @@
         \"\"\"What planners must know. It becomes the API reference.\"\"\"
 
 The function's first parameter is the call's context; the others are annotated with types of
-`videopro.modules.calls.arguments`. Planners read its name, signature and docstring.
+`videopro.modules.calls.arguments`. Planners read its name, signature and docstring. A call's arguments are
+bound to the parameters, and checked, before the function runs.
 """
 
 from __future__ import annotations
 
 import inspect
+import types
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from videopro.modules.calls.arguments import Parameter, parameters, signature_text
+from videopro.modules.calls.arguments import ArgumentType, Scope
+from videopro.modules.calls.handles import show
+from videopro.modules.errors import ArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,6 +51,56 @@ them."""
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """One parameter of a module."""
+
+    name: str
+    kind: ArgumentType
+    default: Any = inspect.Parameter.empty
+    is_var_keyword: bool = False
+    """Whether it collects all other keywords (`**name`)."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a call must pass it."""
+        return self.default is inspect.Parameter.empty and not self.is_var_keyword
+
+
+def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters of a module in order, without the first one (the call's context). Raises TypeError for a
+    parameter that is not annotated with an argument type, and for a context that a keyword of the program
+    could be taken for."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    checked = []
+    first, *remaining = inspect.signature(function).parameters.values()
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in remaining)
+    if takes_any and first.kind is not inspect.Parameter.POSITIONAL_ONLY:
+        raise TypeError(
+            f"module {function.__name__}: takes any keyword, so its first parameter must be positional-only: "
+            f"({first.name}, /, ...)"
+        )
+    for parameter in remaining:
+        kind = _argument_type(hints.get(parameter.name))
+        if kind is None:
+            raise TypeError(
+                f"module {function.__name__}: parameter {parameter.name!r} must have an argument type"
+            )
+        is_var_keyword = parameter.kind is inspect.Parameter.VAR_KEYWORD
+        checked.append(Parameter(parameter.name, kind, parameter.default, is_var_keyword))
+    return tuple(checked)
+
+
+def _argument_type(hint: Any) -> ArgumentType | None:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        # `Text | None`: the annotation is on the part.
+        kinds = [_argument_type(part) for part in typing.get_args(hint)]
+        return next((kind for kind in kinds if kind is not None), None)
+    return next(
+        (extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, ArgumentType)), None
+    )
+
+
+@dataclass(frozen=True)
 class Module:
     """A function that programs may call."""
 
@@ -64,8 +119,15 @@ class Module:
 
     @property
     def signature(self) -> str:
-        """The call's signature as in the API reference."""
-        return signature_text(self.name, self.parameters)
+        """The call's signature as in the API reference: "trim_frames(video, start, end, num_frames=64)"."""
+        shown = []
+        for parameter in self.parameters:
+            if parameter.is_var_keyword:
+                shown.append(f"**{parameter.name}")
+            elif parameter.kind.is_documented:
+                default = "" if parameter.is_required else f"={parameter.default!r}"
+                shown.append(f"{parameter.name}{default}")
+        return f"{self.name}({', '.join(shown)})"
 
     def run(self, context: Any, values: Mapping[str, Any]) -> Any:
         """Run the function with `values`: arguments by parameter name, already checked by
@@ -76,6 +138,9 @@ class Module:
                 keywords |= keywords.pop(parameter.name)
         return self.function(context, **keywords)
 
+
+_READ_BY_A_MODEL = ("text", "list of texts")
+"""The argument types whose characters count together."""
 
 MODULES: dict[str, Module] = {}
 """Our modules by name; for an open question, those of OPEN_MODULES take the place of theirs."""
@@ -157,3 +222,53 @@ def module_of(
         summary.strip(),
         documented,
     )
+
+
+def bind_arguments(module: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by parameter name, with defaults filled in and not yet checked. Raises
+    ArgumentError for a call that does not fit the signature."""
+    name, usage = module.name, f"call {module.signature}"
+    plain = {parameter.name: parameter for parameter in module.parameters if not parameter.is_var_keyword}
+    collects = [parameter.name for parameter in module.parameters if parameter.is_var_keyword]
+    if len(args) > len(plain):
+        raise ArgumentError(f"{name}() got {len(args)} arguments; {usage}")
+    values = dict(zip(plain, args, strict=False))
+    extra: dict[str, Any] = {}
+    for keyword, value in keywords.items():
+        real = ALIASES.get(keyword, keyword)
+        if real in values:
+            raise ArgumentError(f"{name}() got {real!r} twice; {usage}")
+        if real in plain:
+            values[real] = value
+        elif collects:
+            extra[keyword] = value
+        else:
+            raise ArgumentError(f"{name}() got an unexpected keyword argument {show(keyword, 80)}; {usage}")
+    missing = [each for each, parameter in plain.items() if parameter.is_required and each not in values]
+    if missing:
+        raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; {usage}")
+    bound = {each: values.get(each, parameter.default) for each, parameter in plain.items()}
+    return {**bound, **dict.fromkeys(collects, extra)}
+
+
+def check_arguments(module: Module, bound: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """The arguments converted to the types of the parameters. Raises ArgumentError, which names the argument
+    and what it must be."""
+    values = dict(bound)
+    size = 0
+    for parameter in module.parameters:
+        value = bound[parameter.name]
+        # A default is not checked: it is ours, and may be what no program can pass.
+        if not parameter.is_var_keyword and value is not parameter.default:
+            try:
+                values[parameter.name] = value = parameter.kind.check(value, scope)
+            except ValueError as error:
+                raise ArgumentError(f"{module.name}(): {parameter.name} {error}") from None
+        if parameter.kind.name in _READ_BY_A_MODEL and value is not None:
+            size += len(value) if isinstance(value, str) else sum(map(len, value))
+    if size > scope.characters:
+        raise ArgumentError(
+            f"{module.name}(): its texts have {size:,} characters together; give at most "
+            f"{scope.characters:,}: keep what bears on the question"
+        )
+    return values

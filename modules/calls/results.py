@@ -1,4 +1,5 @@
-"""Reading a program's return value: a letter, with the confidence of the answering call it came from.
+"""Reading a program's return value: a letter or, for an open question, words, with the confidence of the
+answering call that it came from.
 
 The confidence never comes from the program, which could report any number; what it claims is returned
 separately.
@@ -27,19 +28,11 @@ def read_program_answer(
     """
     claim: float | None = None
     if isinstance(value, Mapping):
-        claim = _claim(value.get("confidence"))
-        value = value.get("answer")
+        value, claim = value.get("answer"), _number(value.get("confidence"))
     elif isinstance(value, list | tuple) and value:
-        claim = _claim(value[1]) if len(value) > 1 else None
-        value = value[0]
-    source: AnswerHandle | None = None
-    if isinstance(value, AnswerHandle):
-        source = value
-        if value.is_claim:
-            claim, source = value.confidence, value.source
-        # make_result(query_mc(...)): the answer inside, which may itself come from make_result.
-        while source is not None and source.is_claim:
-            source = source.source
+        value, claim = value[0], _number(value[1]) if len(value) > 1 else None
+    claim = None if claim is None else min(max(claim, 0.0), 1.0)
+    source, claim = _source(value, claim)
     text = value.answer if isinstance(value, AnswerHandle) else value
     text = text.strip() if isinstance(text, str) else ("" if text is None else str(text))
     if not text:
@@ -96,7 +89,68 @@ def _letter_at(question: Question, handle: AnswerHandle, call_letter: str, choic
     return question.letters[question.choices.index(choice)]
 
 
-def _claim(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        return None
-    return float(min(max(value, 0), 1))
+def read_open_answer(value: Any, answers: Sequence[AnswerHandle] = ()) -> tuple[Answer, float | None]:
+    """Read what a program returned for an open question: an answer, (answer, confidence), a mapping with
+    "answer", a text or a number. Several texts are joined by commas. Returns the answer, whose words are its
+    `raw`, with the confidence of the answering call that the words came from (0.0 if from none), and the
+    confidence that the program claimed, or None.
+
+    `answers` are the answers of the program's answering calls, in order. A text is matched to the last call
+    with that answer, whatever their case and outer punctuation. A letter that a call chose stands for the
+    text of its option.
+    """
+    claim: float | None = None
+    if isinstance(value, Mapping):
+        value, claim = value.get("answer"), _share(value.get("confidence"))
+    # Only with a second part from 0 to 1: other pairs are two texts.
+    elif isinstance(value, list | tuple) and len(value) == 2 and _share(value[1]) is not None:
+        value, claim = value[0], _share(value[1])
+    source, claim = _source(value, claim)
+    text = _answer_text(value)
+    if source is None and text:
+        source = next((call for call in reversed(answers) if _same(text, call)), None)
+    if source is not None:
+        return replace(source.reply, letter=None, letters={}, raw=_answer_text(source)), claim
+    return Answer(raw=abbreviate(text, 4000)), claim
+
+
+def _answer_text(value: Any) -> str:
+    """The words of a returned value; of a chosen letter, the option's text."""
+    if isinstance(value, AnswerHandle):
+        return dict(zip(value.letters, value.choices, strict=False)).get(value.answer, value.answer)
+    if isinstance(value, list | tuple):
+        return ", ".join(text for part in value if (text := _answer_text(part)))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    # "3", not "3.0", is what the reference says.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None else str(value).strip()
+
+
+def _same(text: str, call: AnswerHandle) -> bool:
+    return text.casefold().strip(" .") in {
+        answer.casefold().strip(" .") for answer in (call.answer, _answer_text(call)) if answer
+    }
+
+
+def _source(value: Any, claim: float | None) -> tuple[AnswerHandle | None, float | None]:
+    """The answering call's answer in a returned value, and what the program claimed."""
+    source = value if isinstance(value, AnswerHandle) else None
+    if source is not None and source.is_claim:
+        claim = source.confidence
+    # make_result(query_mc(...)): the answer inside, which may itself come from make_result.
+    while source is not None and source.is_claim:
+        source = source.source
+    return source, claim
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    # Cut before an integer of any size becomes a float.
+    return float(min(max(value, -1), 2)) if is_number else None
+
+
+def _share(value: Any) -> float | None:
+    number = _number(value)
+    return number if number is not None and 0 <= number <= 1 else None

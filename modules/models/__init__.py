@@ -5,10 +5,10 @@ from videopro.modules.models.detection import Detector as Detector
 from videopro.modules.models.detection import load_detector as load_detector
 from videopro.modules.models.ocr import Ocr as Ocr
 from videopro.modules.models.ocr import load_ocr as load_ocr
-from videopro.modules.models.sound import BrokenSound as BrokenSound
-from videopro.modules.models.sound import NoSound as NoSound
 from videopro.modules.models.speech import TRANSCRIBERS as TRANSCRIBERS
+from videopro.modules.models.speech import BrokenSound as BrokenSound
 from videopro.modules.models.speech import Heard as Heard
+from videopro.modules.models.speech import NoSound as NoSound
 from videopro.modules.models.speech import SpeechRecognizer as SpeechRecognizer
 from videopro.modules.models.speech import SpeechSpec as SpeechSpec
 from videopro.modules.models.speech import read_speech as read_speech

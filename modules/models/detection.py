@@ -9,20 +9,18 @@ import math
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling
 from videopro.errors import ConfigError, acquired
-from videopro.modules.errors import ModelError
+from videopro.modules.errors import ModelError, written_text
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.modules.written_reply import written_text
 from videopro.question import prompts
-from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame, pad_picture, without_margin
 
 _PICTURES = 8
@@ -66,7 +64,7 @@ class Detector(ABC):
     def detect_batch(
         self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
     ) -> list[list[Detection]]:
-        """The detections in each of several pictures; see `detect`."""
+        """The detections in each of several pictures of one size; see `detect`."""
         padded = [pad_picture(picture.image) for picture in pictures]
         by_picture = self._detect(
             # Without their boxes, so that a crop is treated as a whole picture.
@@ -117,20 +115,16 @@ class GroundingDino(Detector):
     def _detect(
         self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
     ) -> list[list[Detection]]:
-        by_picture: list[list[Detection]] = [[] for _ in pictures]
-        by_size: dict[tuple[int, ...], list[int]] = {}
-        for number, picture in enumerate(pictures):
-            # Pictures of several sizes would be padded, and see their padding.
-            by_size.setdefault(picture.image.shape, []).append(number)
-        for numbers in by_size.values():
-            for start in range(0, len(numbers), _PICTURES):
-                batch = numbers[start : start + _PICTURES]
-                images = [pictures[number].image for number in batch]
-                for number, detections in zip(
-                    batch, self._look(images, text, box_threshold, text_threshold), strict=True
-                ):
-                    by_picture[number] = detections
-        return by_picture
+        return [
+            detections
+            for start in range(0, len(pictures), _PICTURES)
+            for detections in self._look(
+                [picture.image for picture in pictures[start : start + _PICTURES]],
+                text,
+                box_threshold,
+                text_threshold,
+            )
+        ]
 
     def _look(
         self, images: Sequence[np.ndarray], text: str, box_threshold: float, text_threshold: float
@@ -171,16 +165,10 @@ class BackboneDetector(Detector):
     The score of every box is the confidence of the whole reply (Eq. 2).
     """
 
-    def __init__(
-        self, backbone: Backbone, *, coordinates: Literal["auto", "relative", "pixels"] = "auto"
-    ) -> None:
-        """`coordinates`: "relative" from 0 to 1000 (Qwen3-VL and later), "pixels" of the picture that the
-        model sees (Qwen2.5-VL), or "auto": by the backbone's name and class. Raises ConfigError for another
-        value, ModelError for Qwen2-VL with "auto"."""
-        if coordinates not in ("auto", "relative", "pixels"):
-            raise ConfigError(f"detector: coordinates {coordinates!r}; choose auto, relative or pixels")
+    def __init__(self, backbone: Backbone) -> None:
+        """Raises ModelError for Qwen2-VL, whose boxes are in another format."""
         self._backbone = backbone
-        self._coordinates = _coordinates_of(backbone) if coordinates == "auto" else coordinates
+        self._coordinates = _coordinates_of(backbone)
 
     def identity(self) -> object:
         return ["backbone", self._coordinates, self._backbone.identity()]
@@ -202,8 +190,7 @@ class BackboneDetector(Detector):
     def _resized(self, picture: Frame) -> Frame:
         image = picture.image
         if self._coordinates == "pixels":
-            # Coordinates are pixels of what the model sees, so pass a size that its processor does not
-            # change.
+            # They are pixels of what the model sees: pass a size that its processor does not change.
             height, width = image.shape[:2]
             height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
@@ -265,50 +252,18 @@ def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -
     )
 
 
-_OPENING = re.compile(r"[\[{]")
-# Stop looking for JSON after this many brackets that do not open any.
-_MAX_INVALID = 100
-_ARRAY = re.compile(r"\[\s*(-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){3})\s*\]")
+_FOUR_NUMBERS = re.compile(r"\[\s*(-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){3})\s*\]")
 
 
 def parse_boxes(reply: str) -> list[Corners]:
-    """The boxes in a reply, in its own units and order. Reads Qwen-VL's JSON ({"bbox_2d": [x0, y0, x1, y1],
-    "label": ...}, one or a list, in a code fence or in prose); if that is broken or cut off, every four
-    numbers in brackets."""
-    text = re.sub(r"```(?:json)?", " ", reply)
-    boxes = list(_json_boxes(text))
-    if not boxes:
-        boxes = [_ordered_corners(match.split(",")) for match in _ARRAY.findall(text)]
+    """The boxes in a reply, in its own units and order: every four numbers in brackets. That is Qwen-VL's
+    JSON ({"bbox_2d": [x0, y0, x1, y1], "label": ...}, one or a list), also where it is broken, cut off, or in
+    prose."""
+    boxes = [_ordered_corners(match.split(",")) for match in _FOUR_NUMBERS.findall(reply)]
     return [box for box in boxes if all(map(math.isfinite, box))]
 
 
-def _json_boxes(text: str) -> Iterator[Corners]:
-    at = invalid = 0
-    while invalid < _MAX_INVALID and (match := _OPENING.search(text, at)):
-        try:
-            value, at = parse_json_at(text, match.start())
-        except InvalidJson:
-            invalid += 1
-            at = match.start() + 1
-            continue
-        yield from _boxes_in(value)
-
-
-def _boxes_in(value: Any) -> Iterator[Corners]:
-    if isinstance(value, dict):
-        for key in ("bbox_2d", "bbox", "box"):
-            if key in value:
-                yield from _boxes_in(value[key])
-                return
-    elif isinstance(value, list):
-        if len(value) == 4 and all(isinstance(part, int | float) for part in value):
-            yield _ordered_corners(value)
-        else:
-            for part in value:
-                yield from _boxes_in(part)
-
-
-def _ordered_corners(values: Any) -> Corners:
+def _ordered_corners(values: Sequence[str]) -> Corners:
     x0, y0, x1, y1 = (float(value) for value in values)
     return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 
@@ -330,6 +285,8 @@ def has_area(box: Corners) -> bool:
 
 
 def _coordinates_of(backbone: Backbone) -> str:
+    """In what a VideoLLM writes boxes: "relative", from 0 to 1000 (Qwen3-VL and later), or "pixels" of the
+    picture that it sees (Qwen2.5-VL)."""
     identity = backbone.identity()
     names = f"{backbone.name} {identity.get('class', '')}".lower()
     if re.search(r"qwen2[._]?5[-_]?vl", names):

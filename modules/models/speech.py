@@ -1,28 +1,148 @@
-"""Speech recognition for videos without subtitles: Whisper, by transformers or by faster-whisper.
+"""Speech recognition for videos without subtitles: Whisper, and the sound that it hears, piece by piece.
 
 Off unless a setting or a preset asks for it, because a transcript is a model's guess.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import av
+import av.error
 import numpy as np
 
 from videopro.backbones import folder_fingerprint
-from videopro.cli import did_you_mean, needs_extra
-from videopro.errors import ConfigError, acquired, check_cancelled
-from videopro.modules.errors import ModelError
+from videopro.cli import did_you_mean
+from videopro.errors import ConfigError, SubtitleError, acquired, check_cancelled
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.modules.models.sound import SAMPLE_RATE
 from videopro.plugins import Registry
 from videopro.video import SubtitleLine
+from videopro.video.decoding import Deadline, open_container, probe_video
+
+SAMPLE_RATE = 16_000
+"""Whisper's samples per second."""
+# In samples. A shorter gap in the sound is a rounding error of the container.
+_SLACK = SAMPLE_RATE // 20
+# Samples of silence in one block, so that a sound that starts after an hour takes no memory before it.
+_SILENT_BLOCK = 10 * SAMPLE_RATE
+
+
+class NoSound(SubtitleError):
+    """A video has no sound to transcribe."""
+
+
+class BrokenSound(SubtitleError):
+    """A video has a sound track that cannot be read."""
+
+
+class SoundTrack:
+    """The first audio track of a video file."""
+
+    def __init__(self, path: Path, *, timeout: float = 600.0) -> None:
+        """`timeout`: seconds that reading may take without a new block."""
+        self._path = path
+        self._timeout = timeout
+        self._packets = 0
+        self.damaged = 0
+        """Packets that could not be decoded so far; their time is silent."""
+
+    def blocks(self, until: float = math.inf) -> Iterator[np.ndarray]:
+        """Blocks of float32 samples that follow one another without gaps, from the start of the video to
+        `until` (s) or the end of the sound; gaps and a late start are silence. Raises NoSound if there is no
+        sound, BrokenSound if more than half of it is damaged, VideoError for an unreadable file."""
+        length, last = 0, math.inf if math.isinf(until) else round(until * SAMPLE_RATE)
+        for block in self._all_blocks():
+            part = block if length + len(block) <= last else block[: int(last) - length]
+            length += len(part)
+            if len(part):
+                yield part.astype(np.float32, copy=False)
+            if length >= last:
+                break
+        if self.damaged * 2 > self._packets:
+            raise BrokenSound(
+                f"{self._path}: its audio track is damaged ({self.damaged} of {self._packets} packets cannot "
+                "be decoded); download it again, or give a subtitle file"
+            )
+        if not length:
+            raise NoSound(f"{self._path}: its audio track is empty; give a subtitle file")
+
+    def _all_blocks(self) -> Iterator[np.ndarray]:
+        probe = probe_video(self._path, self._timeout)
+        deadline, length = Deadline(self._timeout), 0
+        with open_container(self._path, deadline) as container:
+            if not container.streams.audio:
+                raise NoSound(
+                    f"{self._path} has no audio track; give a subtitle file, or run without subtitles"
+                )
+            track = container.streams.audio[0]
+            if track.codec_context is None:
+                raise BrokenSound(
+                    f"{self._path}: this build of FFmpeg has no decoder for its sound; convert it to AAC"
+                )
+            for stream in container.streams:
+                if stream.index != track.index:
+                    stream.discard = av.stream.Discard.all
+            resampler = _Resampler()
+            for frame in self._frames(container, track, deadline):
+                if frame.pts is not None and frame.time_base is not None:
+                    at = round(float(frame.pts * frame.time_base - probe.origin) * SAMPLE_RATE)
+                    if at - length > _SLACK:
+                        for block in resampler.add(None):
+                            length += len(block)
+                            yield block
+                        while length < at:
+                            silence = np.zeros(min(at - length, _SILENT_BLOCK), dtype=np.float32)
+                            length += len(silence)
+                            yield silence
+                            # Not the time that the receiver took.
+                            deadline.renew()
+                for block in resampler.add(frame):
+                    length += len(block)
+                    yield block
+                    deadline.renew()
+            yield from resampler.add(None)
+
+    def _frames(
+        self, container: av.container.InputContainer, track: Any, deadline: Deadline
+    ) -> Iterator[av.AudioFrame]:
+        for packet in container.demux(track):
+            deadline.check(self._path)
+            self._packets += 1
+            try:
+                frames = packet.decode()
+            except av.error.FFmpegError:
+                # One bad packet is no reason to lose an hour of speech: it is counted.
+                self.damaged += 1
+                continue
+            yield from frames
+
+
+class _Resampler:
+    """Mono float samples at SAMPLE_RATE from frames of any format."""
+
+    def __init__(self) -> None:
+        self._inner: av.AudioResampler | None = None
+
+    def add(self, frame: av.AudioFrame | None) -> list[np.ndarray]:
+        """The samples of a frame. None: what is still held, after which it starts afresh."""
+        if self._inner is None:
+            self._inner = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
+        try:
+            frames = self._inner.resample(frame)
+        except ValueError:
+            # The format changes within the track, as in a recording of a broadcast.
+            return [*self.add(None), *self.add(frame)]
+        if frame is None:
+            self._inner = None
+        return [part.to_ndarray().reshape(-1) for part in frames]
+
 
 _WINDOW = 30 * SAMPLE_RATE
 # OpenAI's own (whisper/transcribe.py): nothing is said in a window if the token for that is more likely than
@@ -64,7 +184,13 @@ class Whisper(SpeechRecognizer):
         options = self._model.generation_config
         self._is_multilingual = bool(getattr(options, "is_multilingual", False))
         codes = [token.strip("<|>") for token in getattr(options, "lang_to_id", None) or {}]
-        self._language = checked_language(language, codes if self._is_multilingual else ["en"], name)
+        languages = sorted(codes) if self._is_multilingual else ["en"]
+        if language is not None and language not in languages:
+            raise ConfigError(
+                f"language {language!r}: speech model {name!r} does not know this code; "
+                f"{did_you_mean(language, languages)}"
+            )
+        self._language = language
         self._lock = threading.Lock()
 
     def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
@@ -96,16 +222,16 @@ class Whisper(SpeechRecognizer):
                 stopping_criteria=[_goes_on],
                 **options,
             )
-            decode = self._processor.decode
-            lines = (
-                SubtitleLine(
-                    float(part["start"]),
-                    float(part["end"]),
-                    decode(part["tokens"], skip_special_tokens=True).strip(),
-                )
+            texts = [
+                self._processor.decode(part["tokens"], skip_special_tokens=True).strip()
                 for part in output["segments"][0]
-            )
-            return Heard(_with_text(lines), spoken)
+            ]
+            lines = [
+                SubtitleLine(float(part["start"]), float(part["end"]), text)
+                for part, text in zip(output["segments"][0], texts, strict=True)
+                if text
+            ]
+            return Heard(tuple(lines), spoken)
 
     def _detected(self, features: Any) -> str:
         """The code of the language of the first window."""
@@ -115,63 +241,10 @@ class Whisper(SpeechRecognizer):
         return str(names[token]).strip("<|>")
 
 
-class FasterWhisper(SpeechRecognizer):
-    """Whisper in faster-whisper (CTranslate2): fast on a CPU."""
-
-    def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
-        """`name`: a size ("small"), or a hub name or directory of a CTranslate2 model. Raises
-        MissingExtra without the package, ModelError if the model cannot be loaded, ConfigError for a language
-        that it does not know."""
-        with needs_extra("speech", "speech=faster-whisper"):
-            from faster_whisper import WhisperModel
-        # CTranslate2 wants "cuda:1" in two parts.
-        kind, _, number = (device or "auto").partition(":")
-        try:
-            self._model: Any = WhisperModel(name, device=kind, device_index=int(number or 0))
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(
-                f"speech model {name!r} cannot be loaded: {str(error).splitlines()[0]}. Give a size such as "
-                "small, or the directory of a CTranslate2 model"
-            ) from error
-        self._language = checked_language(language, self._model.supported_languages, name)
-        self._lock = threading.Lock()
-
-    def transcribe(self, sound: np.ndarray, language: str | None = None) -> Heard:
-        with acquired(self._lock):
-            # `parts` is lazy: the model runs while it is iterated, so keep the lock.
-            # Without its filter for voices, it tries again and again to read words out of silence.
-            parts, about = self._model.transcribe(sound, language=self._language or language, vad_filter=True)
-            lines = _with_text(
-                SubtitleLine(part.start, part.end, part.text.strip()) for part in _until_cancelled(parts)
-            )
-            return Heard(lines, about.language)
-
-
-def _until_cancelled(parts: Iterable[Any]) -> Iterator[Any]:
-    for part in parts:
-        check_cancelled()
-        yield part
-
-
 def _goes_on(tokens: Any, scores: Any, **options: Any) -> Any:
     """A criterion for stopping that stops no reply. Raises Cancelled."""
     check_cancelled()
     return tokens.new_zeros(len(tokens), dtype=bool)
-
-
-def _with_text(lines: Iterable[SubtitleLine]) -> tuple[SubtitleLine, ...]:
-    return tuple(line for line in lines if line.text)
-
-
-def checked_language(language: str | None, codes: Iterable[str], model: str) -> str | None:
-    """The code of a language. Raises ConfigError if it is none of the model's `codes`."""
-    languages = sorted(codes)
-    if language is None or language in languages:
-        return language
-    raise ConfigError(
-        f"language {language!r}: speech model {model!r} does not know this code; "
-        f"{did_you_mean(language, languages)}"
-    )
 
 
 @dataclass(frozen=True)
@@ -204,20 +277,17 @@ class SpeechSpec:
 TRANSCRIBERS: Registry[Callable[..., SpeechRecognizer]] = Registry(
     "transcriber",
     lambda value: isinstance(value, type) and issubclass(value, SpeechRecognizer),
-    {"whisper": Whisper, "faster-whisper": FasterWhisper},
+    {"whisper": Whisper},
     what="a class that derives from SpeechRecognizer (videopro.modules.models) and takes a model's name",
 )
 
 
 def read_speech(spec: str) -> SpeechSpec:
-    """The parts of "whisper:NAME" or "faster-whisper:NAME", optionally followed by "@LANGUAGE" ("@en").
-    Raises ConfigError for another `spec`."""
+    """The parts of "whisper:NAME", optionally followed by "@LANGUAGE" ("@en"). Raises ConfigError for another
+    `spec`."""
     kind, _, source = spec.partition(":")
     name, _, language = source.partition("@")
     if kind in TRANSCRIBERS and name:
         version = TRANSCRIBERS.find(kind).version
         return SpeechSpec(kind, name, language or None, version)
-    raise ConfigError(
-        f"speech {spec!r}: write whisper:NAME or faster-whisper:NAME, as in "
-        "whisper:openai/whisper-large-v3-turbo@en"
-    )
+    raise ConfigError(f"speech {spec!r}: write whisper:NAME, as in whisper:openai/whisper-large-v3-turbo@en")

@@ -3,6 +3,7 @@
 A video is heard in chunks of a few minutes, so that a long film is never in memory as a whole. A chunk ends
 where the next one can begin without cutting a sentence, and is written as soon as it is done: a killed
 command loses at most the chunk in hand. One process transcribes a video, others wait or do something else.
+`Transcripts` are those of a run's setting `speech`, for videos that list no subtitles.
 """
 
 from __future__ import annotations
@@ -10,18 +11,30 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
-from videopro.errors import ConfigError, VideoError
-from videopro.modules.models.sound import SAMPLE_RATE, BrokenSound, NoSound, SoundTrack
-from videopro.modules.models.speech import SpeechRecognizer, SpeechSpec
+from videopro.cli import cache_root
+from videopro.errors import ConfigError, VideoError, acquired
+from videopro.modules.models.speech import (
+    SAMPLE_RATE,
+    BrokenSound,
+    NoSound,
+    SoundTrack,
+    SpeechRecognizer,
+    SpeechSpec,
+    read_speech,
+)
+from videopro.modules.presets import NO_WHISPER, find_whisper
 from videopro.storage import JsonLinesLog, encodable, parse_json, write_atomically
 from videopro.traces import Cost, Preparation
 from videopro.video import SubtitleLine, Subtitles, Video
@@ -33,6 +46,11 @@ _CUT = 1.0
 _SILENT = 1e-3
 _FORMAT = 2
 
+SPEECH_HELP = (
+    "transcribes videos without subtitles: whisper:NAME, whisper (the one on this machine, if any) or none"
+)
+NO_TRANSCRIPT = "no transcript: the video has no sound"
+BROKEN_SOUND = "no transcript: the sound of the video cannot be read"
 SpeechProgress = Callable[[float, float], None]
 """Called with the seconds of sound that are done and those of the video."""
 
@@ -144,15 +162,6 @@ class _Chunk:
     language: str | None
     seconds: float
 
-    def record(self) -> dict[str, Any]:
-        return {
-            "start": self.start,
-            "end": self.end,
-            "lines": _rows(self.lines),
-            "language": self.language,
-            "seconds": self.seconds,
-        }
-
 
 def _transcribe(
     video: Video,
@@ -166,7 +175,7 @@ def _transcribe(
     heard = done[-1].end if done else 0.0
     try:
         for chunk in _chunks(video, load, track, done):
-            log.append(chunk.record())
+            log.append(_CHUNKS.dump_python(chunk))
             done.append(chunk)
             heard = chunk.end
             progress(min(heard, video.duration), video.duration)
@@ -285,12 +294,13 @@ def _done_chunks(log: JsonLinesLog) -> list[_Chunk]:
 def _chunk(line: bytes) -> _Chunk | None:
     """The chunk in a line; None if the line is damaged."""
     try:
-        record = parse_json(line)
-        start, end, seconds = (float(record[name]) for name in ("start", "end", "seconds"))
-        chunk = _Chunk(start, end, _lines(record["lines"]), record["language"], seconds)
-    except (ValueError, TypeError, KeyError):
+        chunk = _CHUNKS.validate_json(line)
+    except ValidationError:
         return None
-    return chunk if end > start else None
+    return chunk if chunk.end > chunk.start else None
+
+
+_CHUNKS = TypeAdapter(_Chunk)
 
 
 def _document(transcript: Transcript, speech: SpeechSpec) -> dict[str, Any]:
@@ -336,3 +346,89 @@ def _rows(lines: tuple[SubtitleLine, ...]) -> list[list[float | str]]:
 
 def _lines(rows: Any) -> tuple[SubtitleLine, ...]:
     return tuple(SubtitleLine(float(start), float(end), str(text)) for start, end, text in rows)
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What is said in a video, as far as it is known."""
+
+    subtitles: Subtitles | None = None
+    prepared: tuple[Preparation, ...] = ()
+    """The transcript, if there is one, with its cost."""
+    notes: tuple[str, ...] = ()
+    """Why there is none, where one was asked for."""
+
+
+class Transcripts:
+    """The transcripts under a setting of `speech`. The recognizer is loaded once, when something has to be
+    heard. Thread-safe."""
+
+    def __init__(self, speech: str, root: Path | None = None) -> None:
+        """`root`: the cache; None: `cache_root()`."""
+        self.speech = resolve_speech(speech)
+        """The setting with "whisper" replaced."""
+        self._lacks_whisper = speech != self.speech == "none"
+        self._root = root
+        self._recognizer: SpeechRecognizer | None = None
+        self._loading = threading.Lock()
+        # One video at a time is transcribed: many that are decoded from end to end at once would fill the
+        # memory.
+        self._making = threading.Lock()
+
+    def of(
+        self, video: Video, turn: Callable[[Path], AbstractContextManager[object]] | None = None
+    ) -> Spoken:
+        """What is said in a video. `turn`: waits for the turn to make a file that is not there. Raises
+        ConfigError for an unknown `speech`, ModelError for one that cannot be loaded, RunError for a full
+        disk."""
+        if self._lacks_whisper:
+            return Spoken(notes=(NO_WHISPER,))
+        if self.speech == "none":
+            return Spoken()
+        speech = self._spec
+        root = (cache_root() if self._root is None else self._root) / "speech"
+        try:
+            with (turn or self._turn)(transcript_path(video, speech, root)):
+                transcript = transcribe_video(video, speech, self._load, root)
+        except BrokenSound:
+            return Spoken(notes=(BROKEN_SOUND,))
+        subtitles = transcript.subtitles(f"{video.path}, transcribed by {self.speech}")
+        return Spoken(subtitles, (transcript.preparation,), () if transcript.has_sound else (NO_TRANSCRIPT,))
+
+    def _turn(self, file: Path) -> AbstractContextManager[object]:
+        return nullcontext() if file.exists() else acquired(self._making)
+
+    @cached_property
+    def _spec(self) -> SpeechSpec:
+        return read_speech(self.speech)
+
+    def _load(self) -> SpeechRecognizer:
+        with acquired(self._loading):
+            if self._recognizer is None:
+                self._recognizer = self._spec.load()
+            return self._recognizer
+
+
+def stored_transcript_id(key: str) -> str | None:
+    """Hash of the lines of the transcript that `Preparation.key` names; None if it is not on this machine."""
+    transcript = read_transcript(cache_root() / "speech" / f"{key}.json")
+    return None if transcript is None else transcript.id
+
+
+def check_speech(name: str) -> None:
+    """Raise ConfigError unless this is a setting of `speech`."""
+    if name not in ("none", "whisper"):
+        read_speech(name)
+
+
+def speech_identity(name: str) -> dict[str, object]:
+    """What a run's key hashes of a setting of `speech`."""
+    resolved = resolve_speech(name)
+    if resolved == "none":
+        return {"speech": "none"}
+    return {"speech": resolved, "speech_model": read_speech(resolved).identity()}
+
+
+def resolve_speech(name: str) -> str:
+    """A setting of `speech` with "whisper" replaced by the checkpoint that is on this machine, or "none"."""
+    return (find_whisper() or "none") if name == "whisper" else name

@@ -19,28 +19,125 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
+from videopro.backbones.wrappers import Meter
 from videopro.cli import cache_root
 from videopro.errors import ConfigError, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder
-from videopro.modules.search.clip_batches import decoded_ahead
-from videopro.modules.search.index_file import (
-    DamagedIndex,
-    StandIns,
-    find_defect,
-    read_clips,
-    write_vectors,
-)
-from videopro.storage import lock_file
-from videopro.video import Video
+from videopro.storage import InvalidJson, lock_file, parse_json, write_atomically
+from videopro.traces import Cost, Preparation
+from videopro.video import Frame, Video, made_ahead, may_stand_in, stand_ins_in
+
+_NAME, _METADATA, _HASH, _STAND_INS = "vectors", "whose", "sha256", "stand_ins"
+# Tolerance of the length of float32 unit rows, whatever precision they were computed in.
+_TOLERANCE = 1e-3
+
+
+class DamagedIndex(Exception):
+    """An index file that is damaged or belongs to something else; the message says how."""
+
+
+StandIns = tuple[tuple[float, float], ...]
+"""(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
+
+
+def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The float32 rows of n clips in a file, (n, d) or (n, rows, d); None if there is no file. Raises
+    DamagedIndex if it is damaged, has another shape, or another owner."""
+    rows, _ = _read(path, owner, shape)
+    return rows
+
+
+def read_clips(
+    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
+) -> tuple[np.ndarray, StandIns] | None:
+    """As `read_vectors`, with the frames that stood in for damaged ones; None also if these may not
+    in a run with this setting."""
+    rows, metadata = _read(path, owner, shape)
+    stand_ins = tuple((wanted, given) for wanted, given in json.loads(metadata.get(_STAND_INS, "[]")))
+    return (rows, stand_ins) if rows is not None and may_stand_in(stand_ins, nearest_intact) else None
+
+
+def _read(path: Path, owner: str, shape: tuple[int, ...]) -> tuple[np.ndarray | None, Mapping[str, str]]:
+    if not path.exists():
+        return None, {}
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata: Mapping[str, str] = file.metadata() or {}
+            if metadata.get(_METADATA) != owner:
+                raise DamagedIndex("belongs to another video or encoder")
+            part = file.get_slice(_NAME)
+            stored_shape = tuple(part.get_shape())
+            # Checked before reading: a header may claim any size.
+            if stored_shape != shape or part.get_dtype() != "F32":
+                raise DamagedIndex(
+                    f"has shape {stored_shape} and type {part.get_dtype()}, not {shape} and F32"
+                )
+            rows: np.ndarray = file.get_tensor(_NAME)
+    except (OSError, SafetensorError) as error:
+        raise DamagedIndex(f"is damaged ({str(error).strip().splitlines()[0]})") from error
+    # safetensors checks its header, not its data.
+    if hashlib.sha256(rows.tobytes()).hexdigest() != metadata.get(_HASH):
+        raise DamagedIndex("is damaged (its contents do not match their hash)")
+    if (defect := find_defect(rows)) is not None:
+        raise DamagedIndex(f"has a row that {defect}")
+    return rows, metadata
+
+
+def find_defect(rows: np.ndarray) -> str | None:
+    """What is wrong with rows that should be unit vectors; None if nothing is."""
+    if not np.isfinite(rows).all():
+        return "is not finite"
+    lengths = np.linalg.norm(rows, axis=-1).ravel()
+    worst = lengths[np.argmax(np.abs(lengths - 1))]
+    return None if abs(worst - 1) <= _TOLERANCE else f"has length {worst:.3g}, not 1"
+
+
+def write_vectors(path: Path, owner: str, rows: np.ndarray, stand_ins: StandIns = ()) -> None:
+    """Write a file atomically. `stand_ins`: of the frames that the rows were made of. Raises OSError."""
+    rows = np.ascontiguousarray(rows, dtype=np.float32)
+    metadata = {_METADATA: owner, _HASH: hashlib.sha256(rows.tobytes()).hexdigest()}
+    if stand_ins:
+        metadata[_STAND_INS] = json.dumps(stand_ins)
+    write_atomically(path, save({_NAME: rows}, metadata=metadata), shared=True)
+
+
+_READY = 2
+"""Batches that wait for the consumer; another is being prepared."""
+
+Batch = tuple[Sequence[Sequence[Frame]], StandIns]
+"""Clips, and the frames among theirs that stand in for damaged ones."""
+
+
+def decoded_ahead(
+    video: Video, encoder: VideoTextEncoder, clips: Sequence[tuple[float, float]], sizes: Sequence[int]
+) -> Generator[Batch, None, None]:
+    """The clips in batches of these sizes. A thread prepares them while the consumer works. Raises
+    VideoError."""
+
+    def batches() -> Generator[Batch, None, None]:
+        frames = video.stream(
+            (time for start, end in clips for time in encoder.clip_times(start, end)),
+            size=encoder.frame_size(video.height, video.width),
+        )
+        with closing(frames):
+            for size in sizes:
+                batch = [list(islice(frames, encoder.clip_frames)) for _ in range(size)]
+                yield encoder.stage_clips(batch), stand_ins_in(chain.from_iterable(batch))
+
+    return made_ahead(batches(), most=_READY, name="clips")
+
 
 CLIP_SECONDS = 10.0
 # Raised when what is stored for a clip changes: files of other formats are then not found.
@@ -117,44 +214,43 @@ def index_path(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> Path:
     """The path of an index file, whether it exists or not."""
-    return _path(video, encoder.identity(), clip_seconds, root)
-
-
-def _path(video: Video, encoder: object, clip_seconds: float, root: Path | None) -> Path:
-    key = hashlib.sha256(_index_name(encoder, clip_seconds).encode()).hexdigest()[:16]
+    key = hashlib.sha256(_made_of(encoder, clip_seconds).encode()).hexdigest()[:16]
     return (root or default_root()) / video.id / f"{key}.safetensors"
 
 
-def _index_name(encoder: object, clip_seconds: float) -> str:
-    """Everything but the video that an index depends on; `encoder`: its identity."""
-    parts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder}
+def _made_of(encoder: VideoTextEncoder, clip_seconds: float) -> str:
+    """Everything but the video that an index depends on."""
+    parts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder.identity()}
     return json.dumps(parts, sort_keys=True)
+
+
+def _owner(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
+    """Stored in the file, so that a file that was copied to another index's path is not used."""
+    return f"{video.id} {_made_of(encoder, clip_seconds)}"
 
 
 def load_index(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> ClipIndex | None:
-    """Load an index from disk; None if it is missing or damaged (`build_index` rebuilds it)."""
+    """Load an index from disk; None if it is missing, or was damaged and is removed."""
     bounds = clip_bounds(video.duration, clip_seconds)
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
-    try:
-        stored = read_clips(
-            path,
-            _index_metadata(video, encoder, clip_seconds),
-            (len(bounds), *encoder.clip_shape),
-            video.nearest_intact,
-        )
-    except DamagedIndex:
-        return None
+    stored = _stored(path, _owner(video, encoder, clip_seconds), len(bounds), video, encoder)
     if stored is None:
         return None
     vectors, stand_ins = stored
     return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
-def _index_metadata(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
-    """Stored in the file, so that a file that was copied to another index's path is not used."""
-    return f"{video.id} {_index_name(encoder.identity(), clip_seconds)}"
+def _stored(
+    path: Path, owner: str, clips: int, video: Video, encoder: VideoTextEncoder
+) -> tuple[np.ndarray, StandIns] | None:
+    try:
+        return read_clips(path, owner, (clips, *encoder.clip_shape), video.nearest_intact)
+    except DamagedIndex as error:
+        print(f"{path}: {error}; rebuilding it", file=sys.stderr)
+        path.unlink(missing_ok=True)
+        return None
 
 
 def build_index(
@@ -163,7 +259,7 @@ def build_index(
     *,
     clip_seconds: float = CLIP_SECONDS,
     root: Path | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback = lambda done, total: None,
     wait: bool = True,
 ) -> ClipIndex:
     """Load the index of a video from disk, or build and store it. A damaged index is rebuilt, with a message
@@ -174,83 +270,70 @@ def build_index(
     written, ModelError for an encoder that returns invalid embeddings, and, unless it may `wait`, IndexBusy
     while another process builds this index.
     """
-    bounds = clip_bounds(video.duration, clip_seconds)
-    index = load_index(video, encoder, clip_seconds=clip_seconds, root=root)
-    if index is not None:
-        return index
+    load = partial(load_index, video, encoder, clip_seconds=clip_seconds, root=root)
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
+        if (index := load()) is not None:
+            return index
         with _exclusive_lock(path, wait):
             # The process that held the lock before may have built it.
-            owner = _index_metadata(video, encoder, clip_seconds)
-            stored = _read_existing(path, owner, (len(bounds), *encoder.clip_shape), video.nearest_intact)
-            vectors, stand_ins = stored or _build(video, encoder, bounds, path, owner, progress)
+            return load() or _build(video, encoder, clip_seconds, path, progress)
     except OSError as error:
         raise ConfigError(
             f"the index cannot be written to {error.filename or path.parent} ({error.strerror or error}); "
             "free some space there, or choose another directory (VIDEOPRO_CACHE, or --root)"
         ) from error
-    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
 def _build(
     video: Video,
     encoder: VideoTextEncoder,
-    bounds: tuple[tuple[float, float], ...],
+    clip_seconds: float,
     path: Path,
-    owner: str,
-    progress: ProgressCallback | None,
-) -> tuple[np.ndarray, StandIns]:
-    parts = [range(at, min(at + _PART, len(bounds))) for at in range(0, len(bounds), _PART)]
-    files = [path.with_suffix(f".part{number}") for number in range(len(parts))]
-    done = {
-        n: stored
-        for n, part in enumerate(parts)
-        if (
-            stored := _read_existing(
-                files[n], _part_owner(owner, part), (len(part), *encoder.clip_shape), video.nearest_intact
-            )
-        )
-        is not None
+    progress: ProgressCallback,
+) -> ClipIndex:
+    bounds, owner = clip_bounds(video.duration, clip_seconds), _owner(video, encoder, clip_seconds)
+    parts = {
+        path.with_suffix(f".part{number}"): range(first, min(first + _PART, len(bounds)))
+        for number, first in enumerate(range(0, len(bounds), _PART))
     }
+    done: dict[Path, tuple[np.ndarray, StandIns]] = {}
+    for file, part in parts.items():
+        if (stored := _stored(file, f"{owner} {part}", len(part), video, encoder)) is not None:
+            done[file] = stored
     count = sum(len(rows) for rows, _ in done.values())
-    report = progress or (lambda done, total: None)
-    report(count, len(bounds))
-    missing = [n for n in range(len(parts)) if n not in done]
+    progress(count, len(bounds))
+    missing = {file: part for file, part in parts.items() if file not in done}
+    # A batch ends with its part, which is written as soon as it is done.
     sizes = {
-        n: [len(parts[n][at : at + BATCH_SIZE]) for at in range(0, len(parts[n]), BATCH_SIZE)]
-        for n in missing
+        file: [len(part[first : first + BATCH_SIZE]) for first in range(0, len(part), BATCH_SIZE)]
+        for file, part in missing.items()
     }
-    clips = [bounds[i] for n in missing for i in parts[n]]
-    batches = decoded_ahead(video, encoder, clips, [size for n in missing for size in sizes[n]])
-    try:
-        for n in missing:
+    clips = [bounds[number] for part in missing.values() for number in part]
+    with closing(decoded_ahead(video, encoder, clips, [*chain.from_iterable(sizes.values())])) as batches:
+        for file, part in missing.items():
             rows: list[np.ndarray] = []
             stand_ins: StandIns = ()
-            for batch, standing in islice(batches, len(sizes[n])):
+            for batch, standing in islice(batches, len(sizes[file])):
                 # What was stored of the parts before is found by the next build.
                 check_cancelled()
                 rows.append(encoder.encode_clips(batch))
                 stand_ins += standing
                 count += len(batch)
-                report(count, len(bounds))
-            made = np.concatenate(rows)
-            defect = find_defect(made)
-            if defect is not None:
+                progress(count, len(bounds))
+            done[file] = np.concatenate(rows), stand_ins
+            if (defect := find_defect(done[file][0])) is not None:
                 raise ModelError(
                     f"encoder {encoder.name!r}: the embedding of a clip of {video.path} {defect}; check "
                     "the checkpoint's weights"
                 )
-            write_vectors(files[n], _part_owner(owner, parts[n]), made, stand_ins)
-            done[n] = made, stand_ins
-    finally:
-        batches.close()
-    vectors = np.concatenate([done[n][0] for n in range(len(parts))])
-    stand_ins = tuple(pair for n in range(len(parts)) for pair in done[n][1])
+            write_vectors(file, f"{owner} {part}", *done[file])
+    vectors = np.concatenate([done[file][0] for file in parts])
+    stand_ins = tuple(pair for file in parts for pair in done[file][1])
     write_vectors(path, owner, vectors, stand_ins)
-    for file in files:
+    for file in parts:
         file.unlink(missing_ok=True)
-    return vectors, stand_ins
+    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
 
 
 @contextmanager
@@ -269,16 +352,32 @@ def _exclusive_lock(path: Path, wait: bool) -> Iterator[None]:
         yield
 
 
-def _part_owner(owner: str, clips: range) -> str:
-    return f"{owner} {clips}"
+def prepare_index(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> tuple[ClipIndex, Preparation]:
+    """The clip index of a video, built if it is missing, and its cost: seconds of building and decoded
+    frames. The cost is kept beside the index; that of an index without one is not known, nor that of a build
+    that was interrupted and resumed. Raises as `build_index`."""
+    root = root if root is not None else default_root()
+    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
+    record = path.with_suffix(".cost.json")
+    # The parts of an interrupted build would make it look cheap.
+    is_new = not path.exists() and not any(path.parent.glob(f"{path.stem}.part*"))
+    meter = Meter()
+    index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
+    if is_new:
+        cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
+        write_atomically(record, json.dumps({"seconds": cost.seconds, "frames": cost.frames}), shared=True)
+    recorded = _recorded_cost(record)
+    key = f"{video.id}/{path.stem}"
+    return index, Preparation(
+        "index", key, recorded or Cost(), is_known=recorded is not None, stand_ins=index.stand_ins
+    )
 
 
-def _read_existing(
-    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
-) -> tuple[np.ndarray, StandIns] | None:
-    """As `read_clips`; None also if the file is damaged (with a message on stderr)."""
+def _recorded_cost(record: Path) -> Cost | None:
     try:
-        return read_clips(path, owner, shape, nearest_intact)
-    except DamagedIndex as error:
-        print(f"{path}: {error}; rebuilding it", file=sys.stderr)
+        figures = parse_json(record.read_bytes())
+        return Cost(seconds=float(figures["seconds"]), frames=float(figures["frames"]))
+    except (OSError, InvalidJson, KeyError, TypeError, ValueError):
         return None

@@ -1,13 +1,16 @@
-"""The models behind the tools, loaded once for any number of videos."""
+"""The models behind the tools, loaded once for any number of videos; and what stands in for one where an
+agent brings its own: no tool that asks a model is offered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from videopro.backbones import (
+    DEFAULT_FRAMES,
     Backbone,
     check_scope,
     expected_model,
@@ -18,15 +21,40 @@ from videopro.backbones import (
 )
 from videopro.backbones.wrappers import share_backbone
 from videopro.cli import build_settings, check_needs
-from videopro.errors import ConfigError
+from videopro.errors import BackboneError, ConfigError
 from videopro.modules import (
     ModuleModels,
     ModuleSettings,
     VideoContext,
     module_needs,
 )
-from videopro.modules.tools.no_model import NoModel
 from videopro.video import Subtitles, Video
+
+
+class NoModel(Backbone):
+    """A backbone that serves no request."""
+
+    name = "none"
+    frames = DEFAULT_FRAMES
+    is_concurrent = True
+
+    def identity(self) -> dict[str, object]:
+        return {"model": None}
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
+        return None
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise BackboneError("these tools were opened without a model; give one: models={'model': NAME}")
+
+    answer_batch = yes_no_batch = generate_batch = chat = prefix = _refuse
+
+    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def close(self) -> None:
+        pass
+
 
 _FLAG = 'models={{"{part}": "none"}}'
 # Nothing to download for an agent that brings its own model; OCR comes with the package.

@@ -1,13 +1,19 @@
-"""The tools of one video: their schemas, their calls, what they may use, and what they result."""
+"""The tools of one video, and opening it for an agent: their schemas, their calls, how much these may use
+(calls, frames, seconds), and what they result.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from videopro.backbones import find_video
 from videopro.cli import did_you_mean
 from videopro.errors import (
     ConfigError,
@@ -19,15 +25,96 @@ from videopro.errors import (
 )
 from videopro.modules import ArgumentError, ModuleError, ModuleLibrary, VideoContext, available_modules
 from videopro.modules.calls import ALIASES, FAMILIES, Module
-from videopro.modules.tools.budget import Budget, Spending
-from videopro.modules.tools.evidence import LONGEST_NAME, ToolCall, evidence_of, read_arguments
-from videopro.modules.tools.functions import as_function
-from videopro.modules.tools.objects import VIDEO, ObjectTable
-from videopro.modules.tools.parameters import object_kind
-from videopro.modules.tools.pictures import LOOK, Picture
-from videopro.modules.tools.replies import reply_text, tool_messages
-from videopro.modules.tools.schemas import module_schema
+from videopro.modules.tools.models import ToolModels, as_models
+from videopro.modules.tools.objects import (
+    LONGEST_NAME,
+    VIDEO,
+    ObjectTable,
+    ToolCall,
+    evidence_of,
+    read_arguments,
+)
+from videopro.modules.tools.pictures import LOOK, Picture, reply_text, tool_messages
+from videopro.modules.tools.schemas import as_function, module_schema
 from videopro.storage import InvalidJson, parse_json, stored_text
+from videopro.video import Subtitles, Video, load_subtitles, subtitles_of
+
+
+class BudgetError(ModuleError):
+    """A call that the budget does not allow; the message says what is left."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of all calls together; None: no limit."""
+
+    calls: int | None = None
+    frames: int | None = None
+    """Frames that calls look at; one that is looked at twice counts twice."""
+    seconds: float | None = None
+    """Time within calls. The one that exceeds it ends; the next is refused."""
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if value is not None and (isinstance(value, bool) or not value > 0):
+                raise ConfigError(f"budget: {limit.name} is {value!r}; it must be above 0, or None")
+
+
+class Spending:
+    """What calls have used of a budget. Thread-safe."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._frames = 0
+        self._seconds = 0.0
+
+    def begin_call(self) -> None:
+        """Count a call. Raises BudgetError if there is none left, or no time."""
+        with self._lock:
+            calls, seconds = self.budget.calls, self.budget.seconds
+            if calls is not None and self._calls >= calls:
+                raise BudgetError(f"the budget of {calls} calls is used up; answer from what was seen so far")
+            if seconds is not None and self._seconds >= seconds:
+                raise BudgetError(
+                    f"the budget of {seconds:g} seconds is used up; answer from what was seen so far"
+                )
+            self._calls += 1
+
+    def use_frames(self, count: int) -> None:
+        """Count frames, before they are decoded. Raises BudgetError if so many are not left; then none are
+        counted, and a smaller call may follow."""
+        with self._lock:
+            most = self.budget.frames
+            if most is not None and self._frames + count > most:
+                left = most - self._frames
+                advice = "look at fewer" if left else "answer from what was seen so far"
+                raise BudgetError(
+                    f"this call looks at {count} frames, and {left} of the {most} of the budget are left; "
+                    f"{advice}"
+                )
+            self._frames += count
+
+    def end_call(self, seconds: float) -> None:
+        """Count the time of a call."""
+        with self._lock:
+            self._seconds += seconds
+
+    def used(self) -> dict[str, float]:
+        """Calls, frames and seconds so far."""
+        with self._lock:
+            return {"calls": self._calls, "frames": self._frames, "seconds": round(self._seconds, 3)}
+
+    def left(self) -> dict[str, float]:
+        """What is left of each limit that the budget has."""
+        used = self.used()
+        limits = {limit.name: getattr(self.budget, limit.name) for limit in fields(self.budget)}
+        return {
+            name: round(max(0, limit - used[name]), 3) for name, limit in limits.items() if limit is not None
+        }
+
 
 logger = logging.getLogger(__name__)
 
@@ -144,12 +231,12 @@ class VideoTools:
         try:
             parsed = parse_json(arguments or "{}")
         except InvalidJson as error:
-            message = f"{name}(): the arguments are not JSON ({error}); write one JSON object"
-            return {"error": {"type": "ArgumentError", "message": message}}
-        if not isinstance(parsed, dict):
-            message = f"{name}(): the arguments must be a JSON object, such as {{}}"
-            return {"error": {"type": "ArgumentError", "message": message}}
-        return self.call(name, **parsed)
+            message = f"are not JSON ({error}); write one JSON object"
+        else:
+            if isinstance(parsed, dict):
+                return self.call(name, **parsed)
+            message = "must be a JSON object, such as {}"
+        return {"error": {"type": "ArgumentError", "message": f"{name}(): the arguments {message}"}}
 
     def answer(self, tool_calls: Iterable[Any]) -> list[dict[str, Any]]:
         """Make the calls of an assistant's message of the `openai` client (`message.tool_calls`). Returns the
@@ -223,13 +310,13 @@ class VideoTools:
             # Models write null for what they leave out.
             if value is None and parameter is not None and (name == VIDEO or not parameter.is_required):
                 continue
-            kind = None if parameter is None else object_kind(parameter)
+            kind = None if parameter is None else parameter.kind.objects
             try:
                 resolved[keyword] = value if kind is None else self._objects.resolve(kind, value)
             except ArgumentError as error:
                 raise ArgumentError(f"{module.name}(): {keyword}: {error}") from None
         for parameter in module.parameters:
-            if object_kind(parameter) == "segment" and parameter.is_required:
+            if parameter.kind.objects == "segment" and parameter.is_required:
                 names = {ALIASES.get(keyword, keyword) for keyword in resolved}
                 if parameter.name not in names:
                     resolved[parameter.name] = self.context.handle
@@ -260,3 +347,36 @@ def _described(name: str, error: Exception) -> dict[str, str]:
     unexpected = error if isinstance(error, UnexpectedError) else as_unexpected(error)
     message = f"{name}() failed unexpectedly ({unexpected}); try other arguments, or do without it"
     return {"type": "UnexpectedError", "message": message}
+
+
+def open_video(
+    path: str | os.PathLike[str],
+    subtitles: str | os.PathLike[str] | bool = True,
+    models: ToolModels | Mapping[str, Any] | str | None = None,
+    *,
+    budget: Budget | None = None,
+    options: bool = False,
+    only: Sequence[str] | None = None,
+) -> VideoTools:
+    """The tools of a video file. Its clips are indexed first, once, if there is a clip encoder.
+
+    `subtitles`: a subtitle file, or a video file with embedded subtitles; True: those in the video, else
+    those beside it (film.srt, film.en.srt), if there are any; False: none. `models`: a VideoLLM by name, as
+    `--model` takes it; or a mapping with "model", its "backbone" settings, and the modules' models
+    ("encoder", "text_encoder", "ocr", "detector", "tracker", "speech"); or `load_models(...)` for many
+    videos. Without a model, nothing is downloaded: an agent searches subtitles, reads text and looks at
+    frames itself. `budget`: what all calls may use together. `options`: offer the modules in their forms for
+    questions with options. `only`: the names of the tools to offer; None: all that the video and the models
+    allow. Raises VideoProError for what the caller can fix.
+    """
+    file = find_video(Path(path))
+    loaded = as_models(models)
+    loaded.check_video(file)
+    video = Video.open(file)
+    context = loaded.context(video, _subtitles(file, video, subtitles))
+    return VideoTools(context, budget or Budget(), is_open=not options, only=only)
+
+
+def _subtitles(file: Path, video: Video, named: str | os.PathLike[str] | bool) -> Subtitles | None:
+    source = subtitles_of(file) if named is True else None if named is False else Path(named)
+    return None if source is None else load_subtitles(source, duration=video.duration)

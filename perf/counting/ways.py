@@ -39,12 +39,12 @@ PLUMBING = (
     "videopro/plugins.py",
     # Whose error an exception is.
     "videopro/errors/",
-    *("videopro/python_syntax.py", "videopro/executor/python_syntax.py"),
+    *("videopro/python_syntax.py", "videopro/executor/parsing.py"),
     # What a worker reports to.
     *("videopro/runner/supervisor.py", "videopro/runs/making/supervisor.py"),
 )
 # Parsing a program is on the way, wherever it lies.
-FOLLOWED = ("videopro/executor/parsing.py", "videopro/executor/names.py")
+FOLLOWED = ("videopro/executor/parsing.py", "videopro/executor/parsing.py")
 BY_FILE = (
     *("videopro.runner", "videopro.runs.making"),
     *("videopro.methods", "videopro.reasoning", "videopro.methods.program"),

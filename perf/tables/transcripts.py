@@ -8,7 +8,7 @@ from perf.tables.shared import Record, Table, Tables
 def _transcripts(record: Record) -> Table:
     rows = []
     for name, found in record.items():
-        if not name.startswith(("whisper", "faster-whisper")):
+        if not name.startswith("whisper"):
             continue
         off = found["start_off_s"]
         cells = [str(found["wrong"]), f"{100 * found['word_error_rate']:.1f} %", str(found["lines"])]

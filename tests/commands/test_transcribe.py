@@ -13,8 +13,7 @@ from tests.support.loudness import Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.commands.transcribe import main
-from videopro.modules import transcripts
-from videopro.modules.models import Heard, SpeechSpec
+from videopro.modules.models import Heard, SpeechSpec, transcription
 from videopro.video import load_subtitles
 
 SPEECH = ["--speech", "whisper:loudness"]
@@ -118,7 +117,7 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
 def test_what_contradicts_itself_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(transcripts, "find_whisper", lambda: None)
+    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
     film = str(tmp_path / "a.mp4")
     for words, expected in (
         ([], "give a video file, a folder of videos, or --benchmark"),

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, odd_value
 from videopro.executor.conversation import Conversation
-from videopro.executor.ending import Ending, outcome
 from videopro.executor.inside import wire
-from videopro.executor.outcome import Limits
+from videopro.executor.outcome import Ending, Limits, outcome
 
 LIMITS = Limits(wall_seconds=0.25, calls=5, frames=50, output_bytes=200, argument_bytes=5000, items=50)
 READY = wire.frame(wire.READY, None)

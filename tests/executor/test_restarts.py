@@ -347,9 +347,9 @@ def test_a_restriction_that_cannot_be_set_is_not_the_programs_failure() -> None:
 def test_a_restriction_that_fails_in_a_later_run_is_not_the_programs_failure(altered: Any) -> None:
     altered(
         "confinement.py",
-        "        resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD",
+        "        resource.setrlimit(resource.RLIMIT_NOFILE, (SOCKET_FD",
         '        if cpu_seconds == 8: raise OSError(1, "the seccomp filter")\n'
-        "        resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD",
+        "        resource.setrlimit(resource.RLIMIT_NOFILE, (SOCKET_FD",
     )
     with Executor() as executor:
         assert executor.run(ONE, {}, {}).value == 1

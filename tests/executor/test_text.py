@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from videopro.executor.log import compose_log, shown_call
-from videopro.executor.text import brief, harmless, shorten
+from videopro.executor.outcome import brief, compose_log, harmless, shorten, shown_call
 
 MARKS = [
     "<|im_start|>",

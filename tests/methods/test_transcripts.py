@@ -133,7 +133,7 @@ def test_listed_subtitles_come_first_and_a_film_without_sound_is_answered(
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_model_that_is_not_here_hears_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videopro.modules.transcripts.find_whisper", lambda: None)
+    monkeypatch.setattr("videopro.modules.models.transcription.find_whisper", lambda: None)
     options = {**OPTIONS[name], **reads(name)}
     plain = create(name, options).identity()
     assert plain["speech"] == "none"
@@ -161,5 +161,5 @@ def test_native_shows_the_lines_at_its_frames_unless_it_is_told_otherwise() -> N
 
 @pytest.mark.parametrize("name", ["native", "dvd", "vca"])
 def test_an_unknown_recognizer_is_refused_at_once(name: str) -> None:
-    with pytest.raises(ConfigError, match="write whisper:NAME or faster-whisper:NAME"):
+    with pytest.raises(ConfigError, match="write whisper:NAME, as in"):
         create(name, {**OPTIONS[name], "speech": "ears"})

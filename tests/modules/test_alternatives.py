@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.reason_world import context
 from videopro.modules import VideoContext
-from videopro.modules.alternatives import alternatives, first_values
 from videopro.modules.calls import MODULES, AnswerHandle, BoxHandle, FrameHandle, LineHandle, TrackHandle
+from videopro.modules.replaying import alternatives, first_values
 from videopro.question import Answer
 
 TEXTS = ("cat", "3 dogs")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.support.modules_world import LINES, ReadingBackbone, library, subtitles
-from videopro.errors import ConfigError
 from videopro.modules.errors import NotFoundError
 from videopro.modules.search import SubtitleSearch, search_tokens
 from videopro.video import SubtitleLine, Subtitles
@@ -39,8 +38,9 @@ def test_a_longer_transcript_is_summarized_in_full() -> None:
     assert backbone.seen == [[]]
 
 
-def test_a_transcript_beyond_the_context_is_filtered_by_retrieval() -> None:
-    _, backbone = hints(8, transcript_words=11)
+def test_a_transcript_beyond_the_context_is_filtered_by_retrieval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videopro.modules.context.TRANSCRIPT_WORDS", 11)
+    _, backbone = hints(8)
     (prompt,) = backbone.prompts
     # The best line has 5 words, the next 4 (it has "a", which no other has); no other fits in the 2 left.
     assert "Anna buys a lantern.\nThe storm breaks the bridge.\n\n" in prompt
@@ -67,11 +67,6 @@ def test_hints_of_the_beginning_and_of_silence() -> None:
         fns["get_subtitle_hints"](lib.video, *ASKED, 1.5)
     with pytest.raises(NotFoundError, match="has to do with 'Xyz"):
         hints(3, ("Xyz?", ["qq", "rr"]), can_summarize=False)
-
-
-def test_a_transcript_limit_of_no_words_is_refused() -> None:
-    with pytest.raises(ConfigError, match="transcript_words"):
-        library(transcript_words=0)
 
 
 # ---- search ----------------------------------------------------------------------------------------------

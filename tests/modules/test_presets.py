@@ -33,8 +33,8 @@ from videopro.modules import (
     paper_notes,
     part_needs,
     presets,
-    transcripts,
 )
+from videopro.modules.models import transcription
 from videopro.video import Video
 
 # By hand, from section 4, the appendix's Fig. 7 and the release.
@@ -190,10 +190,10 @@ def test_all_packages_are_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("videopro.cli.needs.find_spec", lambda name: None)
     given = {"encoder": "pe_video:FOLDER", "text_encoder": "FOLDER", "ocr": "easyocr:en@FOLDER"}
     with pytest.raises(ConfigError) as raised:
-        check_needs(part_needs({**given, "speech": "faster-whisper:small"}))
-    for package in ("timm", "sentence_transformers", "easyocr", "faster_whisper"):
+        check_needs(part_needs(given))
+    for package in ("timm", "sentence_transformers", "easyocr"):
         assert f"needs the package {package}" in str(raised.value)
-    assert "to install: pip install 'videopro[encoders,easyocr,speech]'" in str(raised.value)
+    assert "to install: pip install 'videopro[encoders,easyocr]'" in str(raised.value)
 
 
 def test_a_method_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
 ) -> None:
     loud = with_tone(tmp_path / "loud.mkv", starts=(0.0,), seconds=4.0)
     make(tmp_path / "mute.mp4", 8, rate=4)
-    monkeypatch.setattr(transcripts, "find_whisper", lambda: f"whisper:{tiny_models.whisper()}@en")
+    monkeypatch.setattr(transcription, "find_whisper", lambda: f"whisper:{tiny_models.whisper()}@en")
     heard, silent = contexts(tmp_path, loud, tmp_path / "mute.mp4")
     assert heard.subtitles is not None
     assert heard.notes == ()
@@ -282,7 +282,7 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
     # A video without sound is no failure.
     assert silent.subtitles is None
     assert silent.notes == ("no transcript: the video has no sound",)
-    monkeypatch.setattr(transcripts, "find_whisper", lambda: None)
+    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
     (without,) = contexts(tmp_path, loud)
     assert without.subtitles is None
     assert without.notes == ("no transcript: Whisper is not on this machine",)
@@ -291,7 +291,7 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
 
 
 def test_its_absence_is_recorded_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "find_whisper", lambda: None)
+    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
     method = create("program", {**method_world.OPTIONS, "speech": "whisper", "planner": "self"})
     backbone = SceneBackbone(writes=lambda request: world.NATIVE)
     result = method.run(method_world.item(), method_world.context(backbone))
@@ -313,7 +313,7 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
             ("native with lines", "native", {"subtitles": "all"}),
             ("agent", "dvd", {}),
             ("vca", "vca", {}),
-            ("named", "videopro", {"speech": "faster-whisper:small"}),
+            ("named", "videopro", {"speech": "whisper:openai/whisper-small"}),
             ("silent", "videopro", {"subtitles": "none"}),
         )
     }
@@ -325,7 +325,7 @@ def test_the_preset_of_benchmarks_transcribes(tmp_path: Path) -> None:
         "native with lines": ["whisper"] * 4,
         "agent": ["whisper"] * 4,
         "vca": ["whisper"] * 4,
-        "named": ["faster-whisper:small"] * 4,
+        "named": ["whisper:openai/whisper-small"] * 4,
         "silent": [None] * 4,
     }
     # And reads what is listed, where its own settings leave that out.

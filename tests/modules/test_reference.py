@@ -10,10 +10,10 @@ import pytest
 from tests.support import ROOT
 from videopro.errors import ConfigError
 from videopro.modules import calls
+from videopro.modules.__main__ import argument_table, handle_table
 from videopro.modules.calls import FAMILIES, HANDLES, MODULES
 from videopro.modules.library import ModuleLibrary
 from videopro.modules.reference import api_reference, named_modules, reference_text
-from videopro.modules.type_tables import argument_table, handle_table
 
 
 def test_the_docs_are_current() -> None:
@@ -79,7 +79,7 @@ def test_the_table_of_handles_says_where_a_program_gets_each_and_what_it_can_do(
 
 def test_the_table_of_arguments_has_every_type_that_a_module_can_be_annotated_with() -> None:
     rows = cells(argument_table())
-    exported = {name for name in calls.__all__ if hasattr(getattr(calls, name), "__metadata__")}
+    exported = {name for name in dir(calls) if hasattr(getattr(calls, name), "__metadata__")}
     assert set(rows) == {f"`{name}`" for name in exported}
     assert rows["`Segment`"][1:] == [r"`VideoHandle \| ClipHandle`", "`video`"]
     assert rows["`Frames`"][1:] == ["`tuple[FrameHandle, ...]`", "`frames`"]

@@ -20,7 +20,7 @@ from videopro.backbones.qwen import find_checkpoint
 from videopro.benchmarks import load
 from videopro.cli import COMMANDS, MissingExtra, check_extra, check_needs, needs_extra, tracker_needs
 from videopro.errors import ConfigError
-from videopro.modules.models import load_ocr, read_speech
+from videopro.modules.models import load_ocr
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
 from videopro.pocket import model_dir
 from videopro.train.finetune import VideoSFTConfig
@@ -31,7 +31,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What only an extra brings, by the names that are imported.
 OPTIONAL = [
     *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "jinja2"),
-    *("tensorboard", "wandb", "trackio", "faster_whisper", "sentence_transformers", "timm", "easyocr"),
+    *("tensorboard", "wandb", "trackio", "sentence_transformers", "timm", "easyocr"),
     *("fastapi", "uvicorn", "starlette", "python_multipart", "prometheus_client", "mcp"),
 ]
 # What each command that cannot be imported without an extra says.
@@ -97,11 +97,6 @@ def annotations(folder: Path, name: str) -> Path:
     ("package", "asked", "expected"),
     [
         ("easyocr", lambda _: load_ocr("easyocr:en"), "ocr=easyocr needs easyocr: EXTRA[easyocr]"),
-        (
-            "faster_whisper",
-            lambda _: read_speech("faster-whisper:small").load(),
-            "speech=faster-whisper needs faster_whisper: EXTRA[speech]",
-        ),
         (
             "sentence_transformers",
             lambda _: load_text_encoder("BAAI/bge-m3"),

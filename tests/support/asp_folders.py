@@ -9,7 +9,7 @@ import torch
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor
 
 from tests.support.tiny_encoders import tokenizer
-from videopro.modules.models.encoders.asp_clip_model import AspClipConfig, TemporalTransformer, write_folder
+from videopro.modules.models.encoders.asp_clip import AspClipConfig, TemporalTransformer, write_folder
 
 _TOWER = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2}
 _TEXT = {"vocab_size": 50, "bos_token_id": 48, "eos_token_id": 49, "pad_token_id": 49}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from videopro.modules.models import Heard, SpeechRecognizer, SpeechSpec, Transcript, transcribe_video
-from videopro.modules.models.sound import SAMPLE_RATE
+from videopro.modules.models.speech import SAMPLE_RATE
 from videopro.video import SubtitleLine, Video
 
 SPEC = SpeechSpec("whisper", "loudness")

@@ -385,8 +385,9 @@ def request_texts() -> Texts:
         assert backbone.prompts
         asked += [f"=== {call}\n{prompt}\n" for prompt in backbone.prompts]
     long = ReadingBackbone()
-    lib = ModuleLibrary(numbered_context(long, transcript_words=6), cache=CallCache())
-    eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
+    lib = ModuleLibrary(numbered_context(long), cache=CallCache())
+    with patch("videopro.modules.context.TRANSCRIPT_WORDS", 6):
+        eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
     asked += [f"=== a transcript that is too long for the prompt\n{prompt}\n" for prompt in long.prompts]
     lib = ModuleLibrary(numbered_context(can_summarize=False), cache=CallCache())
     hints = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))

@@ -28,7 +28,7 @@ from torch.nn.functional import normalize
 
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.errors import ConfigError
-from videopro.modules.models.encoders.asp_clip_model import (
+from videopro.modules.models.encoders.asp_clip import (
     AspClipConfig,
     TemporalTransformer,
     pool_by_each,

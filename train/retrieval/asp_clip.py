@@ -28,7 +28,7 @@ from transformers import CLIPModel
 
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError, VideoError
-from videopro.modules.models.encoders.asp_clip_model import (
+from videopro.modules.models.encoders.asp_clip import (
     AspClipConfig,
     TemporalTransformer,
     pool_by_each,

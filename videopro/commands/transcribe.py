@@ -88,7 +88,7 @@ class TranscribeConfig:
     speech: str = field(
         default="whisper",
         metadata=setting(
-            "whisper:NAME, faster-whisper:NAME, or whisper: the best one on this machine; runs read the "
+            "whisper:NAME, or whisper: the best one on this machine; runs read the "
             "transcripts with the same --options speech=...",
             group=_MODEL,
         ),

@@ -13,46 +13,26 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from videopro.executor.calls import BudgetExceeded, calling_line, use_frames
-from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS
-from videopro.executor.inside.allowed import MODULES as IMPORTABLE_MODULES
-from videopro.executor.outcome import (
-    DEFAULT_LIMITS,
-    Limits,
-    Outcome,
-    SandboxError,
-    SandboxMissing,
-    SandboxUnsafe,
-    ZygoteGone,
-)
-from videopro.executor.parsing import ENTRY, MAX_CHARS, Program, parse_program, planning_text
-from videopro.executor.pool import Executor
-from videopro.executor.python_syntax import REPLY, parse_python
-
-__all__ = [
-    "BudgetExceeded",
-    "DEFAULT_LIMITS",
-    "ENTRY",
-    "Executor",
-    "FORBIDDEN_BUILTINS",
-    "IMPORTABLE_MODULES",
-    "Limits",
-    "MAX_CHARS",
-    "Outcome",
-    "Program",
-    "REPLY",
-    "SandboxError",
-    "SandboxMissing",
-    "SandboxUnsafe",
-    "ZygoteGone",
-    "calling_line",
-    "parse_program",
-    "parse_python",
-    "planning_text",
-    "run",
-    "sandbox_problem",
-    "use_frames",
-]
+from videopro.executor.calls import BudgetExceeded as BudgetExceeded
+from videopro.executor.calls import calling_line as calling_line
+from videopro.executor.calls import use_frames as use_frames
+from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS as FORBIDDEN_BUILTINS
+from videopro.executor.inside.allowed import IMPORTABLE_MODULES as IMPORTABLE_MODULES
+from videopro.executor.outcome import DEFAULT_LIMITS as DEFAULT_LIMITS
+from videopro.executor.outcome import Limits as Limits
+from videopro.executor.outcome import Outcome as Outcome
+from videopro.executor.outcome import SandboxError as SandboxError
+from videopro.executor.outcome import SandboxMissing as SandboxMissing
+from videopro.executor.outcome import SandboxUnsafe as SandboxUnsafe
+from videopro.executor.outcome import ZygoteGone as ZygoteGone
+from videopro.executor.parsing import ENTRY as ENTRY
+from videopro.executor.parsing import MAX_CHARS as MAX_CHARS
+from videopro.executor.parsing import REPLY as REPLY
+from videopro.executor.parsing import Program as Program
+from videopro.executor.parsing import parse_program as parse_program
+from videopro.executor.parsing import parse_python as parse_python
+from videopro.executor.parsing import planning_text as planning_text
+from videopro.executor.pool import Executor as Executor
 
 _lock = threading.Lock()
 _shared: tuple[int, Executor] | None = None

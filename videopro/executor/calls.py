@@ -12,11 +12,96 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from videopro.executor.handle_table import HandleTable, ProtocolViolation, handle_repr
 from videopro.executor.inside import wire
-from videopro.executor.log import shown_call
-from videopro.executor.outcome import Limits
-from videopro.executor.text import brief, harmless, shorten
+from videopro.executor.outcome import Limits, brief, harmless, shorten, shown_call
+
+
+class ProtocolViolation(ValueError):
+    """The program's process sent something that violates the protocol."""
+
+
+class HandleTable:
+    """The host objects that one program was given."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._numbers: dict[int, int] = {}
+        self._objects: list[Any] = []
+
+    def pack(self, value: Any, size: int) -> Any:
+        """Pack a value for the program: plain data as it is, anything else as a handle.
+
+        An object's declared fields are read the first time it crosses. Raises TooLarge; the program then
+        holds none of its handles.
+        """
+        before = len(self._objects)
+        try:
+            return wire.pack(
+                value,
+                self._pack_handle,
+                items=size // 2,
+                size=size,
+                depth=self._limits.depth,
+                digits=self._limits.digits,
+            )
+        except BaseException:
+            # Otherwise it could name objects of a result that it never got.
+            for added in self._objects[before:]:
+                del self._numbers[id(added)]
+            del self._objects[before:]
+            raise
+
+    def _pack_handle(self, value: Any, part: Callable[[Any], Any]) -> Any:
+        # By identity, not equality: two frames with equal fields are two objects. The table keeps them alive,
+        # so that no id is used again.
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return {"h": [number]}
+        number = self._numbers[id(value)] = len(self._objects)
+        self._objects.append(value)
+        kind, names = declared_fields(value)
+        return {"h": [number, kind, {name: part(getattr(value, name)) for name in names}]}
+
+    def unpack(self, packed: Any) -> Any:
+        """Unpack a value from the program. Raises ProtocolViolation for an invalid one."""
+        try:
+            return wire.unpack(
+                packed,
+                self._object,
+                items=self._limits.items + 2,
+                depth=self._limits.depth + 2,
+                keys=wire.KEYS,
+            )
+        except (ValueError, TypeError) as error:
+            raise ProtocolViolation(str(error)) from error
+
+    def _object(self, number: Any) -> Any:
+        # type(), because isinstance would let True through as 1.
+        if type(number) is not int or not 0 <= number < len(self._objects):
+            raise ProtocolViolation("a handle that was never given")
+        return self._objects[number]
+
+
+def declared_fields(value: Any) -> tuple[str, tuple[str, ...]]:
+    """The kind and the field names of a host object, as its class declares them."""
+    cls = type(value)
+    return getattr(cls, "__program_kind__", cls.__name__), getattr(cls, "__program_fields__", ())
+
+
+def handle_repr(value: Any) -> str:
+    """A host object in a log: its class's own repr, else `Clip(start=10, end=20)`."""
+    class_repr: object = type(value).__repr__
+    if class_repr is not object.__repr__:
+        return shorten(repr(value), 120)
+    kind, names = declared_fields(value)
+    parts = []
+    for name in names:
+        field = getattr(value, name)
+        if field is None or isinstance(field, (bool, int, float, str)):
+            text = f"{field:.6g}" if isinstance(field, float) else repr(field)
+            parts.append(f"{name}={shorten(text, 60)}")
+    return f"{kind}({', '.join(parts)})"
+
 
 # Builtin exceptions that can be constructed from a message alone.
 _BASES = {
@@ -49,26 +134,6 @@ class ProgramException(Exception):
         self.payload = [name, base, message]
 
 
-class FrameBudget:
-    """The frame budget of one run."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._used = 0
-
-    def use(self, count: int) -> None:
-        """Count frames. Raises BudgetExceeded."""
-        self._used += count
-        self.check()
-
-    def check(self) -> None:
-        """Raise BudgetExceeded if there are too many, even if a function swallowed the first one."""
-        if self._used > self._most:
-            raise BudgetExceeded(
-                "FrameLimit", f"the program's calls looked at more than {self._most:,} frames"
-            )
-
-
 # The calls of the program that runs on this thread.
 _calls: ContextVar[HostCalls | None] = ContextVar("calls", default=None)
 
@@ -80,7 +145,7 @@ def use_frames(count: int) -> None:
     """
     calls = _calls.get()
     if calls is not None:
-        calls.frames.use(count)
+        calls.use_frames(count)
 
 
 def calling_line() -> int | None:
@@ -102,7 +167,7 @@ class HostCalls:
         self._functions = functions
         self._limits = limits
         self._fatal = fatal
-        self.frames = FrameBudget(limits.frames)
+        self._frames = 0
         self.handles = HandleTable(limits)
         self.lines: list[str] = []
         """The calls so far, as the log shows them."""
@@ -112,6 +177,14 @@ class HostCalls:
         """Whether a function was called, even if it did not finish."""
         self.seconds = 0.0
         """Time spent in the functions."""
+
+    def use_frames(self, count: int) -> None:
+        """Count frames. Raises BudgetExceeded."""
+        self._frames += count
+        if self._frames > self._limits.frames:
+            raise BudgetExceeded(
+                "FrameLimit", f"the program's calls looked at more than {self._limits.frames:,} frames"
+            )
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -194,7 +267,8 @@ class HostCalls:
 
     def _check_budgets(self) -> None:
         """Raise BudgetExceeded if the calls so far used too many frames, or too much time."""
-        self.frames.check()
+        # Checked here too, in case the function swallowed the first exception.
+        self.use_frames(0)
         if self.seconds > self._limits.module_seconds:
             raise BudgetExceeded(
                 "ModuleTimeLimit",

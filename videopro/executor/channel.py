@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 
 from videopro.errors import check_cancelled
-from videopro.executor.handle_table import ProtocolViolation
+from videopro.executor.calls import ProtocolViolation
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits
 

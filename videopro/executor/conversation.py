@@ -16,15 +16,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from videopro.errors import signal_name, when_cancelled
-from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
+from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException, ProtocolViolation
 from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
-from videopro.executor.ending import Ending, ResourceUse, failure
-from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
-from videopro.executor.inside.constants import GRACE
-from videopro.executor.log import ErrorReport
-from videopro.executor.outcome import Limits, SandboxError, ZygoteGone
-from videopro.executor.text import shorten
+from videopro.executor.inside.allowed import GRACE
+from videopro.executor.outcome import (
+    Ending,
+    ErrorReport,
+    Limits,
+    ResourceUse,
+    SandboxError,
+    ZygoteGone,
+    failure,
+    shorten,
+)
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
 # Seconds that a process has to end by itself: after its last message, and after it was asked to stop.

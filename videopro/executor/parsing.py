@@ -14,16 +14,87 @@ import builtins
 import hashlib
 import re
 import textwrap
-from collections.abc import Iterator
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS
-from videopro.executor.inside.allowed import MODULES as IMPORTABLE_MODULES
-from videopro.executor.names import calls, required
-from videopro.executor.python_syntax import REPLY, parse_python
+from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS, IMPORTABLE_MODULES
 from videopro.question import spoken
+
+REPLY = "<reply>"
+"""The file name of code that a model wrote. The parser warns of stray backslashes in it, which do not concern
+the user, and are hidden by this name: a filter for the time of a parse would be one for all threads."""
+warnings.filterwarnings("ignore", module=re.escape(REPLY))
+
+_TRIES = 5
+# Not a plain lock: the garbage collector can run Python code, and that a parse, in the thread that holds it.
+_PARSING = threading.RLock()
+
+
+def parse_python(code: str, file: str = "<unknown>") -> ast.Module:
+    """`ast.parse`, for code that is parsed in several threads at once.
+
+    CPython 3.11 and 3.12 count the depth of a tree in one place for all threads. If another thread gets the
+    interpreter while a tree is made, sound code raises SystemError ("AST constructor recursion depth
+    mismatch"; CPython issue 106905 has such reports). Here one thread parses at a time, and tries again when
+    a parse outside this function came between. Raises what `ast.parse` raises, SystemError only if it stays.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            with _PARSING:
+                return ast.parse(code, file)
+        except SystemError:
+            continue
+    with _PARSING:
+        return ast.parse(code, file)
+
+
+def required(function: ast.FunctionDef) -> tuple[str, ...]:
+    """The parameters that have no default."""
+    arguments = function.args
+    plain = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    # Defaults belong to the last parameters.
+    plain = plain[: len(plain) - len(arguments.defaults)]
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return (*plain, *(argument.arg for argument, default in named if default is None))
+
+
+def calls(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
+    """Names that are called and that neither the tree of these nodes nor Python defines, each once, in source
+    order."""
+    bound = set(dir(builtins))
+    called = []
+    for node in nodes:
+        bound.update(_bound(node))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called.append(node.func)
+    # The nodes come level by level.
+    called.sort(key=lambda name: (name.lineno, name.col_offset))
+    return tuple(dict.fromkeys(name.id for name in called if name.id not in bound))
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a node binds, in whatever scope."""
+    name: str | None = None
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        name = node.id
+    elif isinstance(node, ast.arg):
+        name = node.arg
+    elif isinstance(node, ast.alias):
+        name = node.asname or node.name.partition(".")[0]
+    elif isinstance(node, ast.MatchMapping):
+        name = node.rest
+    elif isinstance(
+        node,
+        (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
+    ):
+        name = node.name
+    if name is not None:
+        yield name
+
 
 ENTRY = "execute_command"
 NATIVE_CALL = "query_native"

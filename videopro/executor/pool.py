@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from videopro.executor.conversation import Conversation, ProgramNotStarted
-from videopro.executor.ending import outcome, too_long
-from videopro.executor.inside.filter import MACHINES
+from videopro.executor.inside.confinement import MACHINES
 from videopro.executor.outcome import (
     DEFAULT_LIMITS,
     WITHOUT_PROGRAMS,
@@ -24,6 +23,8 @@ from videopro.executor.outcome import (
     SandboxError,
     SandboxMissing,
     ZygoteGone,
+    outcome,
+    too_long,
 )
 from videopro.executor.process import ZygoteProcess, compiled
 
@@ -75,7 +76,7 @@ class Executor:
         of functions that the program must not see: they end it and are raised here, as is anything that is
         not an Exception.
 
-        What the program passes or returns crosses as plain data (`inside.plain`): a dataclass as a dict, a
+        What the program passes or returns crosses as plain data (`inside.handle`): a dataclass as a dict, a
         datetime as text, and so on.
 
         A program's failure is an Outcome. Raises SandboxError if the sandbox fails: ZygoteGone if the

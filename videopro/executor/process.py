@@ -24,9 +24,9 @@ from pathlib import Path
 
 from videopro.errors import acquired, signal_name
 from videopro.executor.conversation import Conversation, ProgramNotStarted
-from videopro.executor.ending import Ending
 from videopro.executor.outcome import (
     WITHOUT_PROGRAMS,
+    Ending,
     Limits,
     SandboxError,
     SandboxMissing,

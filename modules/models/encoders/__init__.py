@@ -13,13 +13,13 @@ from typing import Any
 
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders.interfaces import AUTO_DTYPE as AUTO_DTYPE
 from videopro.modules.models.encoders.interfaces import BATCH_SIZE as BATCH_SIZE
+from videopro.modules.models.encoders.interfaces import DTYPES as DTYPES
 from videopro.modules.models.encoders.interfaces import TextEncoder as TextEncoder
 from videopro.modules.models.encoders.interfaces import VideoTextEncoder as VideoTextEncoder
-from videopro.modules.models.encoders.precision import AUTO_DTYPE as AUTO_DTYPE
-from videopro.modules.models.encoders.precision import DTYPES as DTYPES
-from videopro.modules.models.encoders.precision import check_dtype as check_dtype
-from videopro.modules.models.encoders.precision import resolve_dtype as resolve_dtype
+from videopro.modules.models.encoders.interfaces import check_dtype as check_dtype
+from videopro.modules.models.encoders.interfaces import resolve_dtype as resolve_dtype
 from videopro.plugins import Registry
 
 
@@ -47,7 +47,7 @@ class EncoderKind:
 
 
 def _pe_video(source: str, **options: Any) -> VideoTextEncoder:
-    from videopro.modules.models.encoders.pe_video import PeVideoTextEncoder
+    from videopro.modules.models.encoders.images import PeVideoTextEncoder
 
     return PeVideoTextEncoder(source, **options)
 
@@ -60,8 +60,7 @@ def _images(source: str, **options: Any) -> VideoTextEncoder:
 
 def load_asp_clip(source: str, *, name: str, device: str | None, dtype: str) -> VideoTextEncoder:
     """ASP-CLIP from the directory that `train/retrieval/asp_clip.py` wrote, on its base."""
-    from videopro.modules.models.encoders.asp_clip import AspClipEncoder
-    from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
+    from videopro.modules.models.encoders.asp_clip import AspClipConfig, AspClipEncoder
     from videopro.modules.models.encoders.images import ImageTextEncoder
     from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 
@@ -130,6 +129,6 @@ def load_text_encoder(spec: str, device: str | None = None) -> TextEncoder:
     Raises `MissingExtra` if sentence-transformers is not installed, `ModelError` if the model cannot be
     loaded.
     """
-    from videopro.modules.models.encoders.sentences import SentenceEncoder
+    from videopro.modules.models.encoders.images import SentenceEncoder
 
     return SentenceEncoder(spec, device=device)

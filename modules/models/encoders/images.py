@@ -1,23 +1,35 @@
-"""CLIP and SigLIP 2 (transformers) as clip encoders: a clip's embedding is the mean of its frames'
-embeddings, so the order of frames makes no difference.
+"""Models of transformers as clip encoders, and of sentence-transformers as encoders of texts.
+
+CLIP and SigLIP 2 embed a clip as the mean of its frames' embeddings, so the order of frames makes no
+difference. Perception Encoder's video model (`pe_video`) has a transformer over the frames, which models
+time; `pe_audio_video` checkpoints contain the same video model and work as well. BGE-M3 and others embed
+subtitle lines.
 """
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch.nn.functional import normalize
-from transformers import AutoModel, AutoProcessor
+from transformers import AutoModel, AutoProcessor, AutoTokenizer, AutoVideoProcessor
 
 from videopro.backbones import folder_fingerprint
+from videopro.cli import check_extra, needs_extra
+from videopro.errors import acquired
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.checkpoint import checkpoint_folder
-from videopro.modules.models.encoders.interfaces import VideoTextEncoder, short_side
-from videopro.modules.models.hub import device_of, load_pretrained
+from videopro.modules.models.encoders.interfaces import (
+    TextEncoder,
+    VideoTextEncoder,
+    checkpoint_folder,
+    short_side,
+)
+from videopro.modules.models.hub import check_finite, device_of, load_pretrained, stop_between_layers
 from videopro.video import size_to_decode
 
 # `model_type` of each kind's checkpoints; fixed-size SigLIP 2 checkpoints use the SigLIP class.
@@ -111,3 +123,102 @@ def target_size(processor: Any, height: int, width: int) -> tuple[int, int]:
     area = processor.max_num_patches * processor.patch_size**2
     scale = min(1.0, (area / (height * width)) ** 0.5)
     return max(1, round(height * scale)), max(1, round(width * scale))
+
+
+# Frames per clip if the checkpoint's processor does not say.
+_DEFAULT_FRAMES = 16
+
+
+class PeVideoTextEncoder(VideoTextEncoder):
+    """A `pe_video` or `pe_audio_video` checkpoint. Needs timm (the extra "encoders")."""
+
+    def __init__(
+        self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
+    ) -> None:
+        """`source`: a directory or a hub name. Raises MissingExtra without timm, ModelError if it
+        cannot be loaded or is of another kind."""
+        super().__init__(name or f"pe_video:{source}")
+        check_extra("encoders", "a pe_video encoder", "timm")
+        folder = checkpoint_folder(source)
+        model, self.tokenizer = load_pretrained(str(folder), "pe_video encoder", AutoModel, AutoTokenizer)
+        model_type = model.config.model_type
+        if model_type not in ("pe_video", "pe_audio_video"):
+            raise ModelError(f"{self.name}: {folder} holds a {model_type!r} model, not a pe_video one")
+        self.model = model if model_type == "pe_video" else model.video_model
+        try:
+            self.processor = AutoVideoProcessor.from_pretrained(folder)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{self.name}: {folder} has no video processor: {error}") from error
+        self.clip_frames = self.processor.num_frames or _DEFAULT_FRAMES
+        self._device, self._dtype = device_of(device), dtype
+        self.model.to(self._device, getattr(torch, dtype)).eval()
+        self._fingerprint = folder_fingerprint(folder)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "encoder": "pe_video",
+            "weights": self._fingerprint,
+            "frames": self.clip_frames,
+            "dtype": self._dtype,
+        }
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        return size_to_decode(height, width, target_size(self.processor, height, width))
+
+    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
+        videos = [np.stack(list(clip)) for clip in clips]
+        inputs = self.processor(videos, do_sample_frames=False, return_tensors="pt")
+        pixels = inputs["pixel_values_videos"].to(self._device, getattr(torch, self._dtype))
+        # Some transformers versions do not expose get_video_features, so call its parts.
+        rows: torch.Tensor = self.model.video_head(self.model.video_encoder(pixels).pooler_output)
+        return rows
+
+    def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        longest = self.model.config.text_config.max_position_embeddings
+        tokens = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt"
+        ).to(self._device)
+        output = self.model.text_model(
+            input_ids=tokens.input_ids, attention_mask=tokens.attention_mask, output_hidden_states=True
+        )
+        rows: torch.Tensor = self.model.text_video_head(output.hidden_states[-1][:, 0])
+        return rows
+
+
+class SentenceEncoder(TextEncoder):
+    """A sentence-transformers model. Queries get the query prompt of the model's configuration; BGE-M3 has
+    none. Thread-safe: calls run one at a time."""
+
+    def __init__(self, source: str, *, device: str | None = None) -> None:
+        """`source`: a directory or a hub name. Raises MissingExtra without sentence-transformers,
+        ModelError if the model cannot be loaded."""
+        with needs_extra("encoders", "a text encoder"):
+            from sentence_transformers import SentenceTransformer
+        self.name = source
+        folder = checkpoint_folder(source)
+        try:
+            self.model = SentenceTransformer(str(folder), device=device_of(device))
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            raise ModelError(f"{source!r}: {folder} is not a sentence-transformers model: {error}") from error
+        check_finite(f"{source!r}: {folder}", self.model.named_parameters())
+        stop_between_layers(self.model)
+        self._fingerprint = folder_fingerprint(folder)
+        # Fast tokenizers cannot be used by two threads at once.
+        self._lock = threading.Lock()
+
+    def identity(self) -> dict[str, object]:
+        return {"encoder": "sentences", "weights": self._fingerprint}
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return self._rows(self.model.encode_document, texts)
+
+    def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
+        return self._rows(self.model.encode_query, queries)
+
+    def _rows(self, encode: object, texts: Sequence[str]) -> np.ndarray:
+        assert callable(encode)
+        with acquired(self._lock):
+            rows = encode(
+                list(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+            )
+        return np.asarray(rows, dtype=np.float32)

@@ -1,6 +1,5 @@
-"""The interfaces of embedding models: `VideoTextEncoder` for clips and texts, `TextEncoder` for texts only.
-
-Imports no model library.
+"""The interfaces of embedding models: `VideoTextEncoder` for clips and texts, `TextEncoder` for texts only;
+the precisions in which they compute, and where their checkpoints are. Imports no model library.
 """
 
 from __future__ import annotations
@@ -9,18 +8,19 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from videopro.errors import acquired, check_cancelled
+from videopro.errors import ConfigError, acquired, check_cancelled
+from videopro.modules.errors import ModelError
 from videopro.video import pad_picture, uniform_times
 
 if TYPE_CHECKING:
     import torch
 
     from videopro.video import Frame
-
 
 BATCH_SIZE = 16
 """Clips or texts per forward pass."""
@@ -178,3 +178,66 @@ def short_side(height: int, width: int, side: int) -> tuple[int, int]:
     if width < height:
         return int(height / width * side), side
     return side, int(width / height * side)
+
+
+DTYPES = ("float32", "bfloat16", "float16")
+"""The precisions in which encoders compute."""
+AUTO_DTYPE = "auto"
+"""The setting that leaves the precision to the machine."""
+# Names in /dev of what PyTorch's GPUs are reached through (NVIDIA, its boards, Windows' subsystem, AMD).
+_DEVICE_FILES = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
+
+
+def check_dtype(setting: str, dtype: str) -> None:
+    """Raise ConfigError, naming the `setting`, for a precision that encoders do not have."""
+    if dtype not in (AUTO_DTYPE, *DTYPES):
+        raise ConfigError(
+            f"{setting} is {dtype!r}; it must be {', '.join((AUTO_DTYPE, *DTYPES[:-1]))} or {DTYPES[-1]}"
+        )
+
+
+def resolve_dtype(dtype: str, device: str | None = None) -> str:
+    """The precision, or what "auto" stands for on `device` (None: the machine's first GPU, if it has one):
+    bfloat16 on a GPU, where float32 takes several times as long, and float32 on a CPU."""
+    if dtype != AUTO_DTYPE:
+        return dtype
+    is_gpu = _has_gpu() if device is None else device.startswith("cuda")
+    return "bfloat16" if is_gpu else "float32"
+
+
+def _has_gpu() -> bool:
+    # Commands ask before their workers start. To import PyTorch would take longer than all else that they do.
+    if not any(True for name in _DEVICE_FILES for _ in Path("/dev").glob(name)):
+        return False
+    import torch
+
+    # Unlike `is_available`, it does not open the device, after which no forked process could.
+    return torch.cuda.device_count() > 0
+
+
+_ALWAYS = ("*.json", "*.txt", "*.model")
+
+
+def checkpoint_folder(source: str) -> Path:
+    """The local directory of a checkpoint. `source`: a directory or a hub name; ModelError if it is neither.
+
+    Only one format of the weights is downloaded: safetensors if there are any, else PyTorch's.
+    """
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        # Repositories hold the same weights in up to four formats, of gigabytes each.
+        folder = Path(snapshot_download(source, allow_patterns=[*_ALWAYS, "*.safetensors"]))
+        if not any(folder.glob("*.safetensors")):
+            folder = Path(snapshot_download(source, allow_patterns=[*_ALWAYS, "pytorch_model*.bin"]))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().split("\n")[0][:300]
+        raise ModelError(
+            f"{source!r} is neither a directory nor a checkpoint that can be downloaded ({reason}); give "
+            "the directory of a checkpoint, or its name on the hub"
+        ) from error
+    return folder

@@ -19,8 +19,12 @@ from torch import Tensor
 
 from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.checkpoint import checkpoint_folder
-from videopro.modules.models.encoders.interfaces import StagedClips, VideoTextEncoder, short_side
+from videopro.modules.models.encoders.interfaces import (
+    StagedClips,
+    VideoTextEncoder,
+    checkpoint_folder,
+    short_side,
+)
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.modules.models.hub import check_finite, device_of, stop_between_layers
 from videopro.storage import parse_json
@@ -46,9 +50,18 @@ class LanguageBindEncoder(VideoTextEncoder):
             check_finite(f"{self.name}: {folder}", weights.items())
             self.model.load_checkpoint(weights)
             self.tokenizer = _tokenizer(folder)
-        except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            RuntimeError,
+            SafetensorError,
+            pickle.UnpicklingError,
+        ) as error:
+            # PyTorch's own error has a line for every weight that does not fit.
+            reason = " ".join(str(error).split())[:300]
             raise ModelError(
-                f"{self.name}: {folder} is not a usable LanguageBind_Video checkpoint: {error}"
+                f"{self.name}: {folder} is not a usable LanguageBind_Video checkpoint: {reason}"
             ) from error
         self._device, self._dtype = device_of(device), dtype
         self.model.to(self._device, getattr(torch, dtype)).eval()

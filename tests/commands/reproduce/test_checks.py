@@ -18,13 +18,13 @@ from videopro.commands.reproduce.command import COMMAND, selected
 from videopro.commands.reproduce.estimates import size_of
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
-from videopro.modules import transcripts
+from videopro.modules.models import transcription
 
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without Whisper, whose hub has every model."""
-    monkeypatch.setattr(transcripts, "find_whisper", lambda: None)
+    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
     monkeypatch.setattr(checks, "check_needs", lambda needs: None)
 
 

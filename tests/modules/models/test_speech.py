@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -23,8 +22,7 @@ from videopro.modules.models import (
     read_speech,
     transcribe_video,
 )
-from videopro.modules.models.sound import SAMPLE_RATE, SoundTrack
-from videopro.modules.models.speech import Whisper
+from videopro.modules.models.speech import SAMPLE_RATE, SoundTrack, Whisper
 from videopro.video import SubtitleLine, Video
 
 
@@ -128,34 +126,9 @@ def test_audio_longer_than_whispers_window_is_transcribed_to_its_end() -> None:
     assert [line.start for line in lines] == sorted(line.start for line in lines)
 
 
-def test_faster_whisper_transcribes_with_a_converted_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    converters = pytest.importorskip("ctranslate2.converters")
-    pytest.importorskip("faster_whisper")
-    files = ["tokenizer.json", "preprocessor_config.json"]
-    converters.TransformersConverter(str(tiny_models.whisper()), copy_files=files).convert(
-        str(tmp_path / "model")
-    )
-    sound = np.random.default_rng(0).normal(size=5 * SAMPLE_RATE).astype(np.float32)
-    speech = read_speech(f"faster-whisper:{tmp_path / 'model'}@en").load("cpu")
-    # Nobody speaks in noise, and the model does not hear it.
-    assert speech.transcribe(sound).lines == ()
-    monkeypatch.setattr(
-        "faster_whisper.transcribe.get_speech_timestamps", lambda audio, _: [{"start": 0, "end": len(audio)}]
-    )
-    lines = speech.transcribe(sound).lines
-    assert lines
-    assert all(line.text and 0 <= line.start <= line.end for line in lines)
-    assert [line.start for line in lines] == sorted(line.start for line in lines)
-
-
 def test_invalid_models_and_specs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"speech model .* cannot be loaded"):
         read_speech(f"whisper:{tmp_path}").load()
-    if importlib.util.find_spec("faster_whisper"):
-        with pytest.raises(ModelError, match="the directory of a CTranslate2 model"):
-            read_speech(f"faster-whisper:{tmp_path}").load()
     for spec in ("whisper", "whisper:", "ears:x", "whisper:@en"):
         with pytest.raises(ConfigError, match="whisper:NAME"):
             read_speech(spec)
@@ -175,4 +148,4 @@ def test_a_folder_is_named_by_its_weights_and_a_hub_name_by_itself(tmp_path: Pat
         "openai/whisper-small",
         "en",
     ]
-    assert read_speech("faster-whisper:small").identity() == ["faster-whisper", "small", None]
+    assert read_speech("whisper:openai/whisper-small").identity() == ["whisper", "openai/whisper-small", None]

@@ -15,7 +15,7 @@ from tests.support.loudness import SPEC, Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.modules.models import BrokenSound, TranscriptBusy, transcript_path, transcription
-from videopro.modules.models.sound import SAMPLE_RATE, SoundTrack
+from videopro.modules.models.speech import SAMPLE_RATE, SoundTrack
 from videopro.video import Video
 
 TONES = [(0.5, 1.5), (2.5, 3.5), (5.0, 6.0)]

@@ -25,8 +25,7 @@ from videopro.commands import index as command
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.errors import ModelError
 from videopro.modules.search import build_index, clip_bounds, default_root, index_path, prepare_index
-from videopro.modules.search.clip_index import load_index
-from videopro.modules.search.index_file import DamagedIndex, read_vectors, write_vectors
+from videopro.modules.search.clip_index import DamagedIndex, load_index, read_vectors, write_vectors
 from videopro.video import Frame, Video
 from videopro.video.decoding import exact, stream
 

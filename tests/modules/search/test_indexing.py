@@ -26,7 +26,7 @@ from videopro.errors import ConfigError, WorkerBug
 from videopro.methods import Questions, RunRequest, create
 from videopro.modules import ModuleModels, ModuleSettings
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders import VideoTextEncoder, precision
+from videopro.modules.models.encoders import VideoTextEncoder, interfaces
 from videopro.modules.search import build_index, index_path
 from videopro.video import Frame, Video
 
@@ -220,7 +220,7 @@ def test_the_precision_is_part_of_the_key() -> None:
 def test_the_machine_decides_unless_a_run_began_in_another_precision(
     is_gpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "_has_gpu", lambda: is_gpu)
+    monkeypatch.setattr(interfaces, "_has_gpu", lambda: is_gpu)
     here = "bfloat16" if is_gpu else "float32"
     assert ModuleModels(ModuleSettings(), answering=MODELS["pocket"]).identity()["encoder_dtype"] == here
     # Without an encoder all machines have one key.
@@ -253,7 +253,7 @@ def test_each_precision_has_an_index_of_its_own(
     assert command.main(indexing) == 0
     assert "encoder_dtype" not in capsys.readouterr().err
     video = Video.open(tmp_path / "a.mp4")
-    monkeypatch.setattr(precision, "_has_gpu", lambda: True)
+    monkeypatch.setattr(interfaces, "_has_gpu", lambda: True)
 
     def index(**settings: Any) -> np.ndarray:
         chosen = ModuleSettings(**ONLY_ENCODER, encoder=spec, **settings)
@@ -279,11 +279,11 @@ def test_each_precision_has_an_index_of_its_own(
 def test_a_gpu_is_one_that_pytorch_counts_and_is_not_looked_for_without_a_driver(
     files: str, devices: int, has_gpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "_DEVICE_FILES", (files,))
+    monkeypatch.setattr(interfaces, "_DEVICE_FILES", (files,))
     monkeypatch.setattr("torch.cuda.device_count", lambda: devices)
-    assert precision.resolve_dtype("auto") == ("bfloat16" if has_gpu else "float32")
-    assert precision.resolve_dtype("auto", "cuda:1") == "bfloat16"
-    assert precision.resolve_dtype("auto", "cpu") == "float32"
+    assert interfaces.resolve_dtype("auto") == ("bfloat16" if has_gpu else "float32")
+    assert interfaces.resolve_dtype("auto", "cuda:1") == "bfloat16"
+    assert interfaces.resolve_dtype("auto", "cpu") == "float32"
 
 
 def test_a_second_video_is_begun_only_at_the_end_of_the_first(path: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from av.video.frame import VideoFrame
 from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
 from videopro.errors import VideoError
-from videopro.modules.search import build_index, clip_batches, clip_index, index_path
+from videopro.modules.search import build_index, clip_index, index_path
 from videopro.video import Frame, Video
 from videopro.video.decoding import stream
 from videopro.video.decoding.reader import Reader
@@ -90,7 +90,7 @@ def test_the_encoder_finds_the_next_batches_ready_whenever_it_takes_longer(tmp_p
             return clips
 
         def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-            ready = min(len(self.seen) + 1 + clip_batches._READY + 1, count)
+            ready = min(len(self.seen) + 1 + clip_index._READY + 1, count)
             with staged:
                 assert staged.wait_for(lambda: made >= ready, 60)
             return super().encode_clips(clips)

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import normalize
 
 from videopro.modules.models.encoders import load_encoder
-from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
+from videopro.modules.models.encoders.asp_clip import AspClipConfig
 from videopro.pocket.encoders import ASP_CLIP
 from videopro.pocket.script import make_script
 from videopro.train.pocket import asp_pocket

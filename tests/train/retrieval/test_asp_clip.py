@@ -15,7 +15,7 @@ from transformers import CLIPConfig, CLIPModel
 from tests.support.asp_folders import tiny_clip
 from tests.support.making_videos import make
 from videopro.modules.models.encoders import load_encoder
-from videopro.modules.models.encoders.asp_clip_model import AspClipConfig, TemporalTransformer
+from videopro.modules.models.encoders.asp_clip import AspClipConfig, TemporalTransformer
 from videopro.modules.models.encoders.images import ImageTextEncoder
 from videopro.train.retrieval import asp_clip, training
 from videopro.train.retrieval.asp_clip import AspClip, PairBatches, choose_trained

@@ -1,10 +1,18 @@
-"""The modules that a program may import: pure computation, loaded before the process is confined.
+"""What a program may use: modules of pure computation, loaded before its process is confined; and the names
+that both sides of the sandbox know.
 
 This list gives clear errors to the model that writes programs; it is not the security boundary. Whatever a
 program reaches through these modules is stopped by the kernel (`confinement`).
 """
 
-MODULES = (
+ENTRY = "execute_command"
+"""The function of a program to call."""
+FILE = "<program>"
+"""The file name in a program's tracebacks."""
+GRACE = 0.3
+"""Seconds of processor time between the exception for the time limit and the end of the process."""
+
+IMPORTABLE_MODULES = (
     "__future__",
     "abc",
     "ast",

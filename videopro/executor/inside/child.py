@@ -11,6 +11,7 @@ import __future__
 import builtins
 import faulthandler
 import gc
+import io
 import linecache
 import marshal
 import mmap
@@ -25,12 +26,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from . import confinement
-from .allowed import ABSENT, FORBIDDEN_BUILTINS, LATE, MODULES
-from .constants import ENTRY, FILE, GRACE
+from .allowed import ABSENT, ENTRY, FILE, FORBIDDEN_BUILTINS, GRACE, IMPORTABLE_MODULES, LATE
+from .confinement import SOCKET_FD
 from .error_report import describe_error
-from .filter import SOCKET_FD
 from .handle import Handle, Handles
-from .output import Output
 from .wire import (
     CALL,
     ERROR,
@@ -49,6 +48,41 @@ from .wire import (
     parse,
     unpack,
 )
+
+
+class Output(io.TextIOBase):
+    """Replaces sys.stdout: output is kept in memory and sent with the next message. When more than `size`
+    characters have been written in total, raises the exception that `breach` makes from a message; the host
+    is sent one character too many, so that it notices too."""
+
+    encoding = "utf-8"
+
+    def __init__(self, size: int, breach: Callable[[str], BaseException]) -> None:
+        self._size = self._left = size
+        self._breach = breach
+        self._parts: list[str] = []
+
+    def write(self, text: str) -> int:
+        """Keep what fits."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if len(text) > self._left:
+            # What fits is kept: the log shows the beginning of a flood.
+            self._parts.append(text[: self._left + 1])
+            self._left = -1
+            raise self._breach(f"the program printed more than {self._size:,} characters")
+        self._left -= len(text)
+        self._parts.append(text)
+        return len(text)
+
+    def take(self) -> str:
+        """Return what was written since the last call."""
+        if not self._parts:
+            return ""
+        text = "".join(self._parts)
+        self._parts.clear()
+        return text
+
 
 NAME = "__program__"
 # The host's numbers are taken as they come.
@@ -198,11 +232,12 @@ def _guarded_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     """`import` for programs."""
-    if level == 0 and (name in MODULES or name in LATE):
+    if level == 0 and (name in IMPORTABLE_MODULES or name in LATE):
         return _REAL_IMPORT(name, globals, locals, fromlist, level)
     advice = ABSENT.get(name.partition(".")[0], "")
     raise ImportError(
-        f"{name!r} is not available to programs{advice}; these modules are: {', '.join(MODULES)}", name=name
+        f"{name!r} is not available to programs{advice}; these modules are: {', '.join(IMPORTABLE_MODULES)}",
+        name=name,
     )
 
 
@@ -426,6 +461,3 @@ def _result(session: Session, value: Any) -> bytes:
     if len(message) > size:
         raise TooLarge(f"what {ENTRY} returned is larger than {size:,} bytes")
     return message
-
-
-__all__ = ["BROKEN", "SOCKET_FD", "main", "warm_up"]

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
-from .allowed import MODULES
-from .constants import FILE
+from .allowed import FILE, IMPORTABLE_MODULES
 from .handle import Handle
 
 # difflib compares with every name; more than these take too long.
@@ -71,7 +70,7 @@ def _hint(error: BaseException) -> str:
             return ""
         # The classes of handles are no help: `frames` is not meant to be Frame.
         names_in_scope -= {other for other, value in frame.f_globals.items() if _is_handle_class(value)}
-        if name in MODULES:
+        if name in IMPORTABLE_MODULES:
             return f". Did you forget to import {name!r}?"
         return _nearest(name, names_in_scope)
     if isinstance(error, AttributeError) and error.obj is not None:

@@ -24,8 +24,8 @@ import socket
 import sys
 from typing import Any
 
-from . import child, confinement, filter
-from .allowed import LATE, MODULES
+from . import child, confinement
+from .allowed import IMPORTABLE_MODULES, LATE
 from .wire import SETUP_FAILED, frame
 
 # Descriptors of its own; each program takes one more.
@@ -40,7 +40,7 @@ class Zygote:
 
     def __init__(self, control: socket.socket, host: int) -> None:
         self.control = control
-        self.filter = filter.program(platform.machine())
+        self.filter = confinement.filter_program(platform.machine())
         self.pid = os.getpid()
         self.reports: dict[int, socket.socket] = {}
         self.waiting: tuple[int, socket.socket] | None = None  # A child without a program, and a link to it.
@@ -69,7 +69,7 @@ class Zygote:
         # After a fork, threading and logging reset locks that other threads held. There are none here, and it
         # took a seventh of a program's time.
         register, os.register_at_fork = os.register_at_fork, lambda **_: None
-        for name in (*MODULES, *LATE, *_CODECS):
+        for name in (*IMPORTABLE_MODULES, *LATE, *_CODECS):
             importlib.import_module(name)
         os.register_at_fork = register
         _reset_signals()
@@ -160,19 +160,19 @@ class Zygote:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             # Nothing of the zygote's stays open; the program's socket replaces the one to the zygote.
-            os.dup2(link, child.SOCKET_FD)
-            os.closerange(child.SOCKET_FD + 1, self.descriptors)
+            os.dup2(link, confinement.SOCKET_FD)
+            os.closerange(confinement.SOCKET_FD + 1, self.descriptors)
             confinement.die_with(self.pid)
             confine = confinement.Confinement(self.filter)
             child.rehearse()
-            with socket.socket(fileno=child.SOCKET_FD) as waiting:
+            with socket.socket(fileno=confinement.SOCKET_FD) as waiting:
                 _, (program,), _, _ = socket.recv_fds(waiting, 1, 1)
-                os.dup2(program, child.SOCKET_FD)
+                os.dup2(program, confinement.SOCKET_FD)
                 os.close(program)
                 waiting.detach()
             child.main(confine, self.base)
         except BaseException as error:  # A restriction could not be applied: report it, and run nothing.
-            os.write(child.SOCKET_FD, frame(SETUP_FAILED, f"{type(error).__name__}: {error}"[:500]))
+            os.write(confinement.SOCKET_FD, frame(SETUP_FAILED, f"{type(error).__name__}: {error}"[:500]))
         finally:
             os._exit(child.BROKEN)
 

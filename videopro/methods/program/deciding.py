@@ -5,7 +5,7 @@ A letter straight from an answering call has that call's confidence (`videopro.m
 that a program *reasons*, from yes or no, counts, times or comparisons, comes from no single call. Which calls
 it comes from is found out and never claimed: modules are pure and their results recorded, so the program is
 run again, in the same sandbox and with no model, with something else that one call could have returned
-(`videopro.modules.alternatives`).
+(`videopro.modules.replaying`).
 
 - A call *decided* the letter if with some other result of it another letter comes out, or none whatever else
   it returns.

@@ -18,7 +18,7 @@ from tests.support.tiny_encoders import clip
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder
-from videopro.modules.models.encoders.asp_clip_model import (
+from videopro.modules.models.encoders.asp_clip import (
     AspClipConfig,
     TemporalTransformer,
     pool_by_each,
@@ -205,8 +205,8 @@ def test_bad_folders_say_what_is_wrong(tmp_path: Path) -> None:
             load_encoder(f"asp-clip:{folder}", "cpu")
         (folder / "asp_clip.json").write_text(json.dumps(good))
 
-    refused([], "must have exactly the keys width, heads, layers, frames, base")
-    refused({**good, "layers": 2.5}, "layers is 2.5; sizes are positive whole numbers")
+    refused([], "asp_clip.json cannot be read .*should be an object")
+    refused({**good, "layers": 2.5}, "layers Input should be a valid integer")
     refused({**good, "heads": 3}, "width 16 is not a multiple of heads 3")
     refused({**good, "layers": 3}, r"does not fit asp_clip.json: encoder.layers.2.* \(16 such weights\)")
     refused({**good, "base": f"pe_video:{tmp_path}"}, "pe_video")

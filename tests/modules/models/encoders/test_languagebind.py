@@ -151,17 +151,14 @@ def test_every_key_is_consumed() -> None:
 def test_weights_that_do_not_fit_are_refused() -> None:
     model, given = LanguageBindVideo(LanguageBindConfig.read(config_of("vl"))), weights_of("vl")
     lacking = {k: v for k, v in given.items() if k != "visual_projection.weight"}
-    with pytest.raises(ValueError, match=r"1 missing \(visual_projection.weight\)"):
+    with pytest.raises(RuntimeError, match=r'Missing key.*"visual_projection.weight"'):
         model.load_checkpoint(lacking)
-    with pytest.raises(ValueError, match=r"1 unexpected \(one_more\)"):
+    with pytest.raises(RuntimeError, match=r'Unexpected key.*"one_more"'):
         model.load_checkpoint({**given, "one_more": torch.zeros(1)})
-    with pytest.raises(ValueError, match=r"1 of another shape \(logit_scale\)"):
+    with pytest.raises(RuntimeError, match=r"size mismatch for logit_scale"):
         model.load_checkpoint({**given, "logit_scale": torch.zeros(2)})
     with pytest.raises(ValueError, match="use the fully fine-tuned checkpoint"):
         model.load_checkpoint({**given, "vision_model.x.lora_A.weight": torch.zeros(1)})
-    key = "text_model.embeddings.position_ids"
-    with pytest.raises(ValueError, match="are not 0, 1, 2"):
-        model.load_checkpoint({**given, key: given[key].flip(-1)})
 
 
 @pytest.mark.parametrize(
@@ -171,7 +168,6 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         ("text_config", {"vocab_size": None}, "text_config has no vocab_size"),
         ("vision_config", {"add_time_attn": False}, "not a LanguageBind video model"),
         ("vision_config", {"tube_size": 2, "clip_type": "vl_new"}, "tube_size 2 is not supported"),
-        ("vision_config", {"num_channels": 1}, "only 3"),
     ],
 )
 def test_sizes_come_from_the_configuration_alone(part: str, change: dict[str, object], message: str) -> None:
