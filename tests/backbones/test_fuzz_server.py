@@ -14,9 +14,14 @@ from tests.support.server_cases import COLOURS
 from tests.support.stub_server import StubFault, StubServer, completion, entry
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server import ServerBackbone
-from videopro.backbones.server.completion import InvalidReply, read_completion, read_models
 from videopro.backbones.server.failures import retry_after
-from videopro.backbones.server.replies import read_choice, read_generation
+from videopro.backbones.server.replies import (
+    InvalidReply,
+    read_choice,
+    read_completion,
+    read_generation,
+    read_models,
+)
 from videopro.errors import BackboneError, RunError
 from videopro.methods.planners.planner import PlanRequest
 from videopro.methods.planners.server import ApiPlanner

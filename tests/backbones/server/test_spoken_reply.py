@@ -12,7 +12,7 @@ from tests.support.server_cases import COLOURS, LN_02, LN_05, Make
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import Sampling
 from videopro.backbones.server import api_config
-from videopro.backbones.server.completion import InvalidReply, read_completion
+from videopro.backbones.server.replies import InvalidReply, read_completion
 from videopro.errors import BackboneError
 from videopro.methods.agents.api import ApiModel
 from videopro.methods.planners import EmptyReply, PlanRequest

@@ -10,7 +10,6 @@ from videopro.backbones.server.backbone import ServerBackbone as ServerBackbone
 from videopro.backbones.server.client import ChatClient as ChatClient
 from videopro.backbones.server.client import Endpoint as Endpoint
 from videopro.backbones.server.client import api_config as api_config
-from videopro.backbones.server.completion import Completion as Completion
 from videopro.backbones.server.drawn_tokens import DrawnTokens as DrawnTokens
 from videopro.backbones.server.drawn_tokens import TokenClient as TokenClient
 from videopro.backbones.server.drawn_tokens import TokenRequest as TokenRequest
@@ -23,5 +22,6 @@ from videopro.backbones.server.messages import sent_size as sent_size
 from videopro.backbones.server.messages import user_message as user_message
 from videopro.backbones.server.messages import visual_parts as visual_parts
 from videopro.backbones.server.prompt_check import difference as difference
+from videopro.backbones.server.replies import Completion as Completion
 from videopro.backbones.server.replies import ServedReply as ServedReply
 from videopro.backbones.server.replies import read_reply as read_reply

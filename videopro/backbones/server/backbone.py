@@ -33,7 +33,6 @@ from videopro.backbones.base import (
 )
 from videopro.backbones.model_record import PlannerRecord
 from videopro.backbones.server.client import Endpoint
-from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.failures import RequestRefused, refuses_schema
 from videopro.backbones.server.fields import (
     CHOICE_FIELDS,
@@ -55,7 +54,7 @@ from videopro.backbones.server.messages import (
 )
 from videopro.backbones.server.profile import ENGINES, ServerProfile
 from videopro.backbones.server.qwen_chat import from_qwen, has_video
-from videopro.backbones.server.replies import NO_LOGPROBS, read_choice, read_generation
+from videopro.backbones.server.replies import NO_LOGPROBS, Completion, read_choice, read_generation
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, prompts
 

@@ -24,13 +24,6 @@ import orjson
 
 from videopro.backbones.address import default_key_name, read_address
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.server.completion import (
-    Completion,
-    InvalidReply,
-    read_completion,
-    read_models,
-    read_version,
-)
 from videopro.backbones.server.connection import Connection, Disconnected, ErrorReply, Redirected
 from videopro.backbones.server.failures import (
     FIELD_STATUSES,
@@ -39,7 +32,15 @@ from videopro.backbones.server.failures import (
     RequestRefused,
     refuses_schema,
 )
-from videopro.backbones.server.replies import ServedReply, read_reply
+from videopro.backbones.server.replies import (
+    Completion,
+    InvalidReply,
+    ServedReply,
+    read_completion,
+    read_models,
+    read_reply,
+    read_version,
+)
 from videopro.cli import check_connections, check_key
 from videopro.errors import BackboneError, check_cancelled, when_cancelled
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from videopro.backbones.address import is_openai
-from videopro.backbones.server.completion import InvalidReply
+from videopro.backbones.server.replies import InvalidReply
 from videopro.cli import has_no_proxy
 from videopro.storage import InvalidJson, parse_json, printable
 

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.connection import (
     LARGEST_BODY,
     LONGEST_TEXT,
@@ -24,6 +23,7 @@ from videopro.backbones.server.connection import (
     ErrorReply,
     Redirected,
 )
+from videopro.backbones.server.replies import Completion
 from videopro.errors import BackboneError
 from videopro.storage import printable
 

@@ -22,7 +22,6 @@ from videopro.backbones.base import BackboneConfig
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.model_record import budget_notes
 from videopro.backbones.server.client import Endpoint
-from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.failures import RequestRefused, unknown_model
 from videopro.backbones.server.messages import (
     EncodedFrames,
@@ -33,7 +32,7 @@ from videopro.backbones.server.messages import (
     user_message,
 )
 from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, has_processor, own_prompt
-from videopro.backbones.server.replies import prompt_tokens
+from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.backbones.server.served_record import Cards, ServedRecord, find_served
 from videopro.errors import BackboneError
 
