@@ -34,21 +34,19 @@ from videopro.backbones.base import (
 from videopro.backbones.model_record import PlannerRecord
 from videopro.backbones.server.client import Endpoint
 from videopro.backbones.server.failures import RequestRefused, refuses_schema
-from videopro.backbones.server.fields import (
+from videopro.backbones.server.messages import (
     CHOICE_FIELDS,
+    JPEG_QUALITY,
     NEUTRAL_SAMPLING,
     RESERVED_FIELDS,
-    reply_fields,
-    request_body,
-    row_seed,
-)
-from videopro.backbones.server.messages import (
-    JPEG_QUALITY,
     EncodedFrames,
     Messages,
     Prompted,
     check_budget,
     encode_frames,
+    reply_fields,
+    request_body,
+    row_seed,
     sent_size,
     user_message,
 )

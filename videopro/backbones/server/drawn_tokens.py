@@ -15,8 +15,7 @@ from typing import Any
 
 from videopro.backbones.base import BackboneConfig, Sampling
 from videopro.backbones.server.client import Endpoint
-from videopro.backbones.server.fields import NEUTRAL_SAMPLING, reply_fields, request_body
-from videopro.backbones.server.messages import Messages
+from videopro.backbones.server.messages import NEUTRAL_SAMPLING, Messages, reply_fields, request_body
 from videopro.backbones.server.replies import Completion, read_finish
 from videopro.errors import BackboneError
 
