@@ -44,6 +44,8 @@ from videopro.backbones.server.messages import (
     Prompted,
     check_budget,
     encode_frames,
+    from_qwen,
+    has_video,
     reply_fields,
     request_body,
     row_seed,
@@ -51,7 +53,6 @@ from videopro.backbones.server.messages import (
     user_message,
 )
 from videopro.backbones.server.profile import ENGINES, ServerProfile
-from videopro.backbones.server.qwen_chat import from_qwen, has_video
 from videopro.backbones.server.replies import NO_LOGPROBS, Completion, read_choice, read_generation
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, prompts
