@@ -40,8 +40,8 @@ from videopro.train.runtime import TrainingSetup, raise_everywhere
 
 # Beside a model in training on the same GPU.
 _MEMORY = 0.45
-# About half an hour of tries: longer than an engine takes to start again.
-_RETRIES = 64
+# Half an hour of tries, 8 s apart: longer than an engine takes to start.
+_RETRIES = 240
 _DTYPES = {"bfloat16": "bf16", "float32": "fp32"}
 
 

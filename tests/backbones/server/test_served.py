@@ -13,7 +13,7 @@ import pytest
 from tests.support.server_cases import COLOURS, Make, frames
 from tests.support.stub_server import BadRequest, StubServer, letter
 from videopro.backbones import PlannerRecord, folder_fingerprint
-from videopro.backbones.server.failures import wanted_flag
+from videopro.backbones.server.endpoint import wanted_flag
 from videopro.backbones.server.profile import find_served
 from videopro.backbones.server.prompt_check import difference, film_frames, own_prompt
 from videopro.errors import BackboneError

@@ -6,11 +6,9 @@ says of itself.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
-import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -32,8 +30,8 @@ from videopro.backbones.base import (
     check_system,
 )
 from videopro.backbones.model_record import PlannerRecord
-from videopro.backbones.server.client import Endpoint
-from videopro.backbones.server.failures import RequestRefused, refuses_schema
+from videopro.backbones.server.clients import refuses_schema
+from videopro.backbones.server.endpoint import Endpoint, RequestRefused
 from videopro.backbones.server.messages import (
     CHOICE_FIELDS,
     JPEG_QUALITY,
@@ -102,10 +100,9 @@ class ServerPrefix(Prefix):
 class ServerBackbone(Backbone):
     """A served VideoLLM.
 
-    `config` has kind "server"; tests replace the waiting and the randomness of the back-off with `sleep` and
-    `uniform`. `budget_settings` says how the user gives frames and pixels, for messages. Nothing is sent
-    until the first call, or until frames or pixels are asked for that the config does not give. Thread-safe;
-    all threads together have at most `config.concurrency` requests in flight.
+    `config` has kind "server". `budget_settings` says how the user gives frames and pixels, for messages.
+    Nothing is sent until the first call, or until frames or pixels are asked for that the config does not
+    give. Thread-safe; all threads together have at most `config.concurrency` requests in flight.
 
     Video: with `config.video` "video", frames are sent as one video; with "frames", as images after their
     times; with "auto", the first call about several frames probes the server with two small requests: frames
@@ -132,15 +129,13 @@ class ServerBackbone(Backbone):
         self,
         config: BackboneConfig,
         *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        uniform: Callable[[], float] = random.random,
         budget_settings: str = "--backbone frames=N pixels=N",
     ) -> None:
         _check(config)
         self.config = config
         self.name = config.model
         self.server_settings = config.server_settings
-        self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
+        self._endpoint = Endpoint(config)
         self._server = f"server {self._endpoint.url}"
         self.profile = ServerProfile(config, self._endpoint, budget_settings, self._probe)
         """What the server says of itself and its model. May query it."""
@@ -333,7 +328,7 @@ class ServerBackbone(Backbone):
             for completion, schema in zip(completions, schemas, strict=True)
         ]
 
-    def _send(self, rows: Sequence[Prompted], *, retry_5xx: bool = True) -> list[Completion]:
+    def _send(self, rows: Sequence[Prompted]) -> list[Completion]:
         if not rows:
             return []
         # An unknown model is reported before anything is sent to it.
@@ -348,9 +343,7 @@ class ServerBackbone(Backbone):
             return request_body(model, row(), {**fields, **neutral, **extra})
 
         try:
-            return self._endpoint.complete(
-                [functools.partial(body, row, fields) for row, fields in rows], retry_5xx=retry_5xx
-            )
+            return self._endpoint.complete([functools.partial(body, row, fields) for row, fields in rows])
         except RequestRefused as refused:
             if refused.status in (400, 422) and "logprob" in str(refused).lower():
                 raise BackboneError(f"{self._server} {NO_LOGPROBS}. It says: {refused}") from None
@@ -388,9 +381,9 @@ class ServerBackbone(Backbone):
         return extra
 
     def _probe(self, rows: Sequence[Prompted]) -> list[Completion]:
-        """Send requests about the server, to the base, without retrying what it does not support."""
+        """Send requests about the server, to the base."""
         with self.adapter(False):
-            return self._send(rows, retry_5xx=False)
+            return self._send(rows)
 
 
 def _check(config: BackboneConfig) -> None:

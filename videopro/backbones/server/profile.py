@@ -30,8 +30,7 @@ from videopro.backbones.model_record import (
     lasting_name,
     read_model_record,
 )
-from videopro.backbones.server.client import Endpoint
-from videopro.backbones.server.failures import RequestRefused, unknown_model
+from videopro.backbones.server.endpoint import Endpoint, RequestRefused, unknown_model
 from videopro.backbones.server.messages import (
     EncodedFrames,
     Prompted,
@@ -311,7 +310,7 @@ class ServerProfile:
             "return_token_ids": True,
         }
         try:
-            (completion,) = self._endpoint.complete([lambda: body], retry_5xx=False)
+            (completion,) = self._endpoint.complete([lambda: body])
         except RequestRefused as refused:
             if refused.status in _UNKNOWN_FIELD:
                 return False
