@@ -33,9 +33,9 @@ from videopro.backbones.base import (
 from videopro.backbones.joining import Joining
 from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.feature_store import FeatureStore
+from videopro.backbones.qwen.heads import PromptHead, QwenPrefix
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
-from videopro.backbones.qwen.prefix import PromptHead, QwenPrefix
 from videopro.backbones.qwen.reply_queue import Collected, QueuedReply, ReplyQueue
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
 from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply, rows_that_fit

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from videopro.backbones.base import GenerateRequest, Generation
 from videopro.backbones.joining import Joining
-from videopro.backbones.qwen.prefix import PromptHead
+from videopro.backbones.qwen.heads import PromptHead
 from videopro.errors import check_cancelled
 
 
