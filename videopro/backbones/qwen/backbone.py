@@ -32,7 +32,7 @@ from videopro.backbones.base import (
 )
 from videopro.backbones.joining import Joining
 from videopro.backbones.qwen.chat import read_messages
-from videopro.backbones.qwen.feature_store import FeatureStore
+from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.heads import PromptHead, QwenPrefix
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
