@@ -29,9 +29,9 @@ from videopro.backbones.qwen.find import (
     find_checkpoint,
     find_source,
     first_line,
+    resolve_record,
 )
 from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.resolve import resolve_record
 from videopro.backbones.qwen.runner import QwenRunner
 from videopro.backbones.qwen.vision_attention import attend_by_chunk
 from videopro.backbones.weights_bar import hide_weights_bar
