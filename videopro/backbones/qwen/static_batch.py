@@ -19,8 +19,13 @@ from transformers import PreTrainedModel
 from videopro.backbones.qwen.captures import Captures
 from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.fused_norms import fused_norms
-from videopro.backbones.qwen.shared_prompts import PromptRows, attending
-from videopro.backbones.qwen.static_cache import KeyValueStore, StaticCache, StaticLayer
+from videopro.backbones.qwen.shared_prompts import (
+    KeyValueStore,
+    PromptRows,
+    StaticCache,
+    StaticLayer,
+    attending,
+)
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 STEP_WINDOW = 16
