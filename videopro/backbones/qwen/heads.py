@@ -13,7 +13,7 @@ from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from videopro.backbones.base import Prefix
-from videopro.backbones.qwen.shared_prompts import can_share
+from videopro.backbones.qwen.caches import can_share
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:

@@ -16,16 +16,16 @@ import torch
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from videopro.backbones.qwen.captures import Captures
-from videopro.backbones.qwen.draws import TokenSampler
-from videopro.backbones.qwen.fused_norms import fused_norms
-from videopro.backbones.qwen.shared_prompts import (
+from videopro.backbones.qwen.caches import (
     KeyValueStore,
     PromptRows,
     StaticCache,
     StaticLayer,
     attending,
 )
+from videopro.backbones.qwen.captures import Captures
+from videopro.backbones.qwen.draws import TokenSampler
+from videopro.backbones.qwen.fused_norms import fused_norms
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 STEP_WINDOW = 16

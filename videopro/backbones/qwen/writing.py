@@ -17,10 +17,10 @@ import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import Cache, PreTrainedModel
 
+from videopro.backbones.qwen.caches import KeyValueStore, SharedCache, can_share
 from videopro.backbones.qwen.captures import Captures
 from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.merged_copy import MergedWeight
-from videopro.backbones.qwen.shared_prompts import KeyValueStore, SharedCache, can_share
 from videopro.backbones.qwen.static_batch import STEP_WINDOW, Layout, RowsSoFar, StaticBatch
 from videopro.errors import BackboneError
 
