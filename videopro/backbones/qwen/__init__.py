@@ -21,8 +21,8 @@ from videopro.backbones.qwen.load import attach_adapter as attach_adapter
 from videopro.backbones.qwen.load import checkpoint_identity as checkpoint_identity
 from videopro.backbones.qwen.load import load_model as load_model
 from videopro.backbones.qwen.load import load_weights as load_weights
-from videopro.backbones.qwen.merged_copy import MergedCopy as MergedCopy
-from videopro.backbones.qwen.merged_copy import can_copy as can_copy
 from videopro.backbones.qwen.runner import QwenRunner as QwenRunner
+from videopro.backbones.qwen.vision_attention import MergedCopy as MergedCopy
+from videopro.backbones.qwen.vision_attention import can_copy as can_copy
 from videopro.backbones.qwen.writing import NonFiniteLogits as NonFiniteLogits
 from videopro.backbones.qwen.writing import SampledReply as SampledReply
