@@ -16,13 +16,13 @@ from videopro.backbones.qwen.fitting import check_adapter_fits as check_adapter_
 from videopro.backbones.qwen.fitting import check_language_only as check_language_only
 from videopro.backbones.qwen.inputs import EncodedPrompt as EncodedPrompt
 from videopro.backbones.qwen.inputs import QwenInputs as QwenInputs
+from videopro.backbones.qwen.layers import MergedCopy as MergedCopy
+from videopro.backbones.qwen.layers import can_copy as can_copy
 from videopro.backbones.qwen.load import LoadedModel as LoadedModel
 from videopro.backbones.qwen.load import attach_adapter as attach_adapter
 from videopro.backbones.qwen.load import checkpoint_identity as checkpoint_identity
 from videopro.backbones.qwen.load import load_model as load_model
 from videopro.backbones.qwen.load import load_weights as load_weights
 from videopro.backbones.qwen.runner import QwenRunner as QwenRunner
-from videopro.backbones.qwen.vision_attention import MergedCopy as MergedCopy
-from videopro.backbones.qwen.vision_attention import can_copy as can_copy
 from videopro.backbones.qwen.writing import NonFiniteLogits as NonFiniteLogits
 from videopro.backbones.qwen.writing import SampledReply as SampledReply

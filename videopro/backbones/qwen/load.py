@@ -32,8 +32,8 @@ from videopro.backbones.qwen.find import (
     resolve_record,
 )
 from videopro.backbones.qwen.inputs import QwenInputs
+from videopro.backbones.qwen.layers import attend_by_chunk
 from videopro.backbones.qwen.runner import QwenRunner
-from videopro.backbones.qwen.vision_attention import attend_by_chunk
 from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.backbones.whole_models import loaded_whole
 from videopro.errors import BackboneError

@@ -25,7 +25,7 @@ from videopro.backbones.qwen.caches import (
 )
 from videopro.backbones.qwen.captures import Captures
 from videopro.backbones.qwen.draws import TokenSampler
-from videopro.backbones.qwen.vision_attention import fused_norms
+from videopro.backbones.qwen.layers import fused_norms
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 STEP_WINDOW = 16
