@@ -12,14 +12,14 @@ from videopro.backbones.qwen.find import find_checkpoint as find_checkpoint
 from videopro.backbones.qwen.find import find_records as find_records
 from videopro.backbones.qwen.find import made_from as made_from
 from videopro.backbones.qwen.find import resolve_record as resolve_record
-from videopro.backbones.qwen.fitting import check_adapter_fits as check_adapter_fits
-from videopro.backbones.qwen.fitting import check_language_only as check_language_only
 from videopro.backbones.qwen.inputs import EncodedPrompt as EncodedPrompt
 from videopro.backbones.qwen.inputs import QwenInputs as QwenInputs
 from videopro.backbones.qwen.layers import MergedCopy as MergedCopy
 from videopro.backbones.qwen.layers import can_copy as can_copy
 from videopro.backbones.qwen.load import LoadedModel as LoadedModel
 from videopro.backbones.qwen.load import attach_adapter as attach_adapter
+from videopro.backbones.qwen.load import check_adapter_fits as check_adapter_fits
+from videopro.backbones.qwen.load import check_language_only as check_language_only
 from videopro.backbones.qwen.load import checkpoint_identity as checkpoint_identity
 from videopro.backbones.qwen.load import load_model as load_model
 from videopro.backbones.qwen.load import load_weights as load_weights

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from videopro.backbones.qwen.layers import attend_by_chunk
 from videopro.backbones.qwen.runner import QwenRunner
 from videopro.backbones.weights_bar import hide_weights_bar
 from videopro.backbones.whole_models import loaded_whole
-from videopro.errors import BackboneError
+from videopro.errors import BackboneError, ConfigError
 from videopro.storage import non_finite, non_finite_in
 from videopro.video import Frame
 
@@ -258,3 +259,33 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
             "it was trained on"
         )
     return adapted if trained else adapted.eval().requires_grad_(False)
+
+
+# In the names of both: a Qwen model's projector is a part of its vision tower there.
+_VISUAL = ".visual."
+
+
+def check_adapter_fits(adapter: str, model: str) -> list[str]:
+    """The names of the adapter's weights in a model. Raises BackboneError unless they are those of modules
+    that the model has."""
+    checkpoint = find_checkpoint(model)
+    with torch.device("meta"):
+        empty = AutoModelForImageTextToText.from_config(checkpoint.settings)
+    with warnings.catch_warnings():
+        # Copying weights into a model without any does nothing, and torch says so for each of them. peft
+        # warns of what is missing, which is raised as an error.
+        warnings.filterwarnings("ignore", message=".*copying from a non-meta parameter")
+        warnings.filterwarnings("ignore", message="Found missing adapter keys")
+        adapted = attach_adapter(empty, adapter, model)
+    # The adapter's own carry its name.
+    return [name for name, _ in adapted.named_parameters() if ".default" in name]
+
+
+def check_language_only(names: Iterable[str], adapter: str, instead: str) -> None:
+    """Raise ConfigError if a weight of an adapter belongs to the vision tower or to the projector, whose
+    adapters vLLM leaves out. `names`: of its weights in a model; `adapter`: what it is, for the message."""
+    beside = next((name for name in names if _VISUAL in f".{name}"), None)
+    if beside is not None:
+        raise ConfigError(
+            f"{adapter} adapts more than the language model ({beside}), which vLLM would leave out; {instead}"
+        )
