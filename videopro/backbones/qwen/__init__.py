@@ -1,7 +1,6 @@
 """Qwen-VL models through transformers. Importing this package imports torch and transformers."""
 
 from videopro.backbones.qwen.backbone import QwenBackbone as QwenBackbone
-from videopro.backbones.qwen.beyond import keep_beyond as keep_beyond
 from videopro.backbones.qwen.features import encode_vision as encode_vision
 from videopro.backbones.qwen.features import features_bytes as features_bytes
 from videopro.backbones.qwen.features import visual_inputs as visual_inputs
@@ -21,6 +20,7 @@ from videopro.backbones.qwen.load import attach_adapter as attach_adapter
 from videopro.backbones.qwen.load import check_adapter_fits as check_adapter_fits
 from videopro.backbones.qwen.load import check_language_only as check_language_only
 from videopro.backbones.qwen.load import checkpoint_identity as checkpoint_identity
+from videopro.backbones.qwen.load import keep_beyond as keep_beyond
 from videopro.backbones.qwen.load import load_model as load_model
 from videopro.backbones.qwen.load import load_weights as load_weights
 from videopro.backbones.qwen.runner import QwenRunner as QwenRunner
