@@ -8,12 +8,12 @@ from __future__ import annotations
 import difflib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
@@ -409,3 +409,31 @@ class Backbone(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release memory and connections."""
+
+
+class Joining(Protocol):
+    """Who waits while replies are written."""
+
+    def pause(self) -> None:
+        """Called between two steps: serve what takes a single pass of the model."""
+
+    def take(self, room: int) -> Sequence[GenerateRequest]:
+        """At most `room` more requests to write replies to, with the same sampling."""
+
+    def cancelled(self) -> Collection[int]:
+        """The numbers of the requests for whose replies nobody waits any more: they are not written on. One
+        that is cancelled stays so."""
+
+    def done(self, number: int, reply: Generation) -> None:
+        """A reply is complete: that to the request of this number, those first given before those taken."""
+
+
+@runtime_checkable
+class JoiningBackbone(Protocol):
+    """A backbone to whose batches more requests can be added."""
+
+    def generate_joining(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
+    ) -> None:
+        """Write replies to these requests and to those that `joining` adds, and hand each to `joining.done`
+        as soon as it is complete."""

@@ -24,13 +24,13 @@ from videopro.backbones.base import (
     ChoiceRequest,
     GenerateRequest,
     Generation,
+    Joining,
     Prefix,
     Sampling,
     Visual,
     YesNoRequest,
     check_system,
 )
-from videopro.backbones.joining import Joining
 from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.heads import PromptHead, QwenPrefix

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from videopro.backbones.base import GenerateRequest, Generation
-from videopro.backbones.joining import Joining
+from videopro.backbones.base import GenerateRequest, Generation, Joining
 from videopro.backbones.qwen.heads import PromptHead
 from videopro.errors import check_cancelled
 

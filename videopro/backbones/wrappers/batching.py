@@ -23,11 +23,12 @@ from videopro.backbones.base import (
     ChoiceRequest,
     GenerateRequest,
     Generation,
+    Joining,
+    JoiningBackbone,
     Prefix,
     Sampling,
     YesNoRequest,
 )
-from videopro.backbones.joining import Joining, JoiningBackbone
 from videopro.backbones.wrappers.wrapper import BackboneWrapper
 from videopro.errors import (
     BackboneError,
