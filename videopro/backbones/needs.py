@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from videopro.backbones.address import default_key_name
-from videopro.backbones.base import BackboneConfig
+from videopro.backbones.base import Backbone, BackboneConfig
 from videopro.cli import Need, is_hub_name
+from videopro.errors import BackboneError
+from videopro.question import Question
 
 
 def model_needs(config: BackboneConfig, role: str = "model") -> list[Need]:
@@ -33,3 +35,17 @@ def _checkpoint(subject: str, name: str) -> Need:
         else ("there is no such folder; give an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct")
     )
     return Need(subject, problem=problem)
+
+
+def check_alive(backbone: Backbone, message: str) -> None:
+    """Raise BackboneError, with `message` and the cause, if the backbone can serve no request at all: a
+    server is unreachable, or a device has failed. Otherwise every remaining question would be recorded as
+    unanswerable."""
+    try:
+        # Without any picture: a video that the model cannot take must not count as a dead model.
+        backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
+    except BackboneError as error:
+        raise BackboneError(
+            f"{message}\nIt serves no other request either, so the run stops. All finished answers are kept; "
+            "fix this and re-run the same command to resume."
+        ) from error
