@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from videopro.backbones.address import default_key_name
 from videopro.backbones.base import Backbone, BackboneConfig
@@ -49,3 +51,25 @@ def check_alive(backbone: Backbone, message: str) -> None:
             f"{message}\nIt serves no other request either, so the run stops. All finished answers are kept; "
             "fix this and re-run the same command to resume."
         ) from error
+
+
+# A server that does not list its models within this time counts as unreachable.
+_SECONDS = 10.0
+
+
+def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, object]:
+    """What `load_backbone(config).identity()` would return. `recorded` is the identity that a run recorded;
+    it supplies what would otherwise need further requests to a server. Raises ConfigError, and BackboneError
+    if files are missing or broken or a server is unreachable."""
+    if config.kind == "server":
+        from videopro.backbones.server import ServerBackbone
+
+        # One short try: a finished run can be reported without its server.
+        server = ServerBackbone(config.but(retries=0, timeout=min(config.timeout, _SECONDS)))
+        try:
+            return server.identity(form=recorded.get("video"))
+        finally:
+            server.close()
+    from videopro.backbones.qwen import checkpoint_identity, find_checkpoint
+
+    return checkpoint_identity(config, find_checkpoint(config.model))
