@@ -15,7 +15,6 @@ from transformers.processing_utils import ProcessorMixin
 from transformers.utils.hub import cached_file
 
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig
-from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.model_record import (
     MODEL_RECORD,
     TRAINING_RECORD,
@@ -27,6 +26,7 @@ from videopro.backbones.model_record import (
     lasting_name,
     read_model_record,
 )
+from videopro.backbones.needs import folder_fingerprint
 from videopro.errors import BackboneError
 
 
