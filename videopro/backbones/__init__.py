@@ -28,6 +28,10 @@ from videopro.backbones.base import Sampling as Sampling
 from videopro.backbones.base import Stills as Stills
 from videopro.backbones.base import Visual as Visual
 from videopro.backbones.base import YesNoRequest as YesNoRequest
+from videopro.backbones.checks import check_alive as check_alive
+from videopro.backbones.checks import folder_fingerprint as folder_fingerprint
+from videopro.backbones.checks import identify as identify
+from videopro.backbones.checks import model_needs as model_needs
 from videopro.backbones.gpu_threads import sharing_gpu as sharing_gpu
 from videopro.backbones.model_record import MODEL_RECORD as MODEL_RECORD
 from videopro.backbones.model_record import BaseRecord as BaseRecord
@@ -37,10 +41,6 @@ from videopro.backbones.model_record import budget_notes as budget_notes
 from videopro.backbones.model_record import library_versions as library_versions
 from videopro.backbones.model_record import read_model_record as read_model_record
 from videopro.backbones.model_record import write_model_record as write_model_record
-from videopro.backbones.needs import check_alive as check_alive
-from videopro.backbones.needs import folder_fingerprint as folder_fingerprint
-from videopro.backbones.needs import identify as identify
-from videopro.backbones.needs import model_needs as model_needs
 from videopro.backbones.thinking import reply_notes as reply_notes
 from videopro.backbones.thinking import stored_thoughts as stored_thoughts
 from videopro.backbones.weights_bar import hide_weights_bar as hide_weights_bar

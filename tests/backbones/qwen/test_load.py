@@ -29,7 +29,7 @@ from tests.support.qwen_models import (
     reference,
 )
 from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone, read_spec
-from videopro.backbones.needs import folder_fingerprint, identify
+from videopro.backbones.checks import folder_fingerprint, identify
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.backbones.qwen import find as find_module
 from videopro.backbones.qwen.load import video_settings

@@ -15,6 +15,7 @@ from transformers.processing_utils import ProcessorMixin
 from transformers.utils.hub import cached_file
 
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig
+from videopro.backbones.checks import folder_fingerprint
 from videopro.backbones.model_record import (
     MODEL_RECORD,
     TRAINING_RECORD,
@@ -26,7 +27,6 @@ from videopro.backbones.model_record import (
     lasting_name,
     read_model_record,
 )
-from videopro.backbones.needs import folder_fingerprint
 from videopro.errors import BackboneError
 
 

@@ -25,8 +25,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 from transformers.processing_utils import ProcessorMixin
 
 from videopro.backbones.base import BackboneConfig
+from videopro.backbones.checks import folder_fingerprint
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
-from videopro.backbones.needs import folder_fingerprint
 from videopro.backbones.qwen.find import (
     Checkpoint,
     adapter_folder,

@@ -19,6 +19,7 @@ import numpy as np
 
 from videopro.backbones.address import is_openai
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig
+from videopro.backbones.checks import folder_fingerprint
 from videopro.backbones.model_record import (
     MODEL_RECORD,
     BaseRecord,
@@ -29,7 +30,6 @@ from videopro.backbones.model_record import (
     lasting_name,
     read_model_record,
 )
-from videopro.backbones.needs import folder_fingerprint
 from videopro.backbones.server.endpoint import Endpoint, RequestRefused, unknown_model
 from videopro.backbones.server.messages import (
     EncodedFrames,
