@@ -23,8 +23,8 @@ from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION,
 from tests.support.reason_world import context as scenes_context
 from tests.support.stub_server import StubServer, completion
 from videopro.backbones.base import Sampling
-from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, Messages, from_qwen, user_message
+from videopro.backbones.texts import escape_control_tokens
 from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.benchmarks import NAMES, SPECS, Item, Protocol, find
 from videopro.benchmarks.open_judge import JUDGE

@@ -32,8 +32,6 @@ from videopro.backbones.checks import check_alive as check_alive
 from videopro.backbones.checks import folder_fingerprint as folder_fingerprint
 from videopro.backbones.checks import identify as identify
 from videopro.backbones.checks import model_needs as model_needs
-from videopro.backbones.control_tokens import reply_notes as reply_notes
-from videopro.backbones.control_tokens import stored_thoughts as stored_thoughts
 from videopro.backbones.gpu_threads import sharing_gpu as sharing_gpu
 from videopro.backbones.model_record import MODEL_RECORD as MODEL_RECORD
 from videopro.backbones.model_record import BaseRecord as BaseRecord
@@ -43,6 +41,8 @@ from videopro.backbones.model_record import budget_notes as budget_notes
 from videopro.backbones.model_record import library_versions as library_versions
 from videopro.backbones.model_record import read_model_record as read_model_record
 from videopro.backbones.model_record import write_model_record as write_model_record
+from videopro.backbones.texts import reply_notes as reply_notes
+from videopro.backbones.texts import stored_thoughts as stored_thoughts
 from videopro.backbones.weights_bar import hide_weights_bar as hide_weights_bar
 from videopro.backbones.whole_models import loaded_whole as loaded_whole
 from videopro.errors import ConfigError

@@ -31,7 +31,6 @@ from videopro.backbones.base import (
     YesNoRequest,
     check_system,
 )
-from videopro.backbones.control_tokens import without_thoughts
 from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.heads import PromptHead, QwenPrefix
@@ -40,6 +39,7 @@ from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.reply_queue import Collected, QueuedReply, ReplyQueue
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
 from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply, rows_that_fit
+from videopro.backbones.texts import without_thoughts
 from videopro.errors import BackboneError, check_cancelled
 from videopro.question import Answer, prompts
 

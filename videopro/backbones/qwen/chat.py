@@ -25,8 +25,8 @@ from qwen_vl_utils.vision_process import (
 )
 from torchvision.transforms.v2 import functional as tvF
 
-from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs, SizedVideo
+from videopro.backbones.texts import escape_control_tokens
 from videopro.errors import BackboneError
 from videopro.video import LARGEST_RATIO, Frame, Video, pad_picture, padded_size, size_to_decode
 

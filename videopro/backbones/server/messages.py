@@ -33,8 +33,8 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from videopro.backbones.base import Interleaved, Sampling, Stills
-from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.replies import TOP_LOGPROBS
+from videopro.backbones.texts import escape_control_tokens
 from videopro.errors import BackboneError, VideoError
 from videopro.video import Video, distinct_frames, fps_times, pad_picture, size_to_decode, uniform_times
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from videopro.backbones.base import Generation
-from videopro.backbones.control_tokens import without_thoughts
+from videopro.backbones.texts import without_thoughts
 from videopro.errors import BackboneError
 from videopro.question import Answer, is_thinking, spoken_part, visible
 from videopro.storage import InvalidJson, encodable, parse_json, printable
