@@ -43,7 +43,7 @@ from videopro.backbones.model_record import read_model_record as read_model_reco
 from videopro.backbones.model_record import write_model_record as write_model_record
 from videopro.backbones.texts import reply_notes as reply_notes
 from videopro.backbones.texts import stored_thoughts as stored_thoughts
-from videopro.backbones.weights_bar import hide_weights_bar as hide_weights_bar
+from videopro.backbones.whole_models import hide_weights_bar as hide_weights_bar
 from videopro.backbones.whole_models import loaded_whole as loaded_whole
 from videopro.errors import ConfigError
 

@@ -38,8 +38,7 @@ from videopro.backbones.qwen.find import (
 from videopro.backbones.qwen.inputs import QwenInputs
 from videopro.backbones.qwen.layers import attend_by_chunk
 from videopro.backbones.qwen.runner import QwenRunner
-from videopro.backbones.weights_bar import hide_weights_bar
-from videopro.backbones.whole_models import loaded_whole
+from videopro.backbones.whole_models import hide_weights_bar, loaded_whole
 from videopro.errors import BackboneError, ConfigError
 from videopro.storage import non_finite, non_finite_in
 from videopro.video import Frame
