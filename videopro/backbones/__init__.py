@@ -32,7 +32,6 @@ from videopro.backbones.checks import check_alive as check_alive
 from videopro.backbones.checks import folder_fingerprint as folder_fingerprint
 from videopro.backbones.checks import identify as identify
 from videopro.backbones.checks import model_needs as model_needs
-from videopro.backbones.gpu_threads import sharing_gpu as sharing_gpu
 from videopro.backbones.model_record import MODEL_RECORD as MODEL_RECORD
 from videopro.backbones.model_record import BaseRecord as BaseRecord
 from videopro.backbones.model_record import ModelRecord as ModelRecord
@@ -45,6 +44,7 @@ from videopro.backbones.texts import reply_notes as reply_notes
 from videopro.backbones.texts import stored_thoughts as stored_thoughts
 from videopro.backbones.whole_models import hide_weights_bar as hide_weights_bar
 from videopro.backbones.whole_models import loaded_whole as loaded_whole
+from videopro.backbones.whole_models import sharing_gpu as sharing_gpu
 from videopro.errors import ConfigError
 
 SHIPPED_PLANNER = pocket.PLANNERS[0]

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 _REFERENCE = "_hf_deepspeed_config_weak_ref"
@@ -53,3 +54,17 @@ def hide_weights_bar() -> None:
         return factory(*args, **settings)
 
     transformers_logging.set_tqdm_hook(hook)
+
+
+def sharing_gpu() -> Callable[[], None]:
+    """An initializer for the threads of a pool: their current GPU is that of this thread. That of a new
+    thread is the machine's first, whichever one the process computes on."""
+    torch: Any = sys.modules.get("torch")
+    # Before a GPU is used the first is everyone's, and to ask for it would open it.
+    if torch is None or not torch.cuda.is_initialized():
+        return _nothing
+    return partial(torch.cuda.set_device, torch.cuda.current_device())
+
+
+def _nothing() -> None:
+    pass
