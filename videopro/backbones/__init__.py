@@ -40,11 +40,11 @@ from videopro.backbones.model_record import budget_notes as budget_notes
 from videopro.backbones.model_record import library_versions as library_versions
 from videopro.backbones.model_record import read_model_record as read_model_record
 from videopro.backbones.model_record import write_model_record as write_model_record
+from videopro.backbones.process import hide_weights_bar as hide_weights_bar
+from videopro.backbones.process import loaded_whole as loaded_whole
+from videopro.backbones.process import sharing_gpu as sharing_gpu
 from videopro.backbones.texts import reply_notes as reply_notes
 from videopro.backbones.texts import stored_thoughts as stored_thoughts
-from videopro.backbones.whole_models import hide_weights_bar as hide_weights_bar
-from videopro.backbones.whole_models import loaded_whole as loaded_whole
-from videopro.backbones.whole_models import sharing_gpu as sharing_gpu
 from videopro.errors import ConfigError
 
 SHIPPED_PLANNER = pocket.PLANNERS[0]

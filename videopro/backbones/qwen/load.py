@@ -27,6 +27,7 @@ from transformers.processing_utils import ProcessorMixin
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.checks import folder_fingerprint
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
+from videopro.backbones.process import hide_weights_bar, loaded_whole
 from videopro.backbones.qwen.find import (
     Checkpoint,
     adapter_folder,
@@ -38,7 +39,6 @@ from videopro.backbones.qwen.find import (
 from videopro.backbones.qwen.inputs import QwenInputs
 from videopro.backbones.qwen.layers import attend_by_chunk
 from videopro.backbones.qwen.runner import QwenRunner
-from videopro.backbones.whole_models import hide_weights_bar, loaded_whole
 from videopro.errors import BackboneError, ConfigError
 from videopro.storage import non_finite, non_finite_in
 from videopro.video import Frame
