@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.question import Answer
+from videopro.traces import Cost
 from videopro.video import Frame
 
 
@@ -83,3 +87,106 @@ class BackboneWrapper(Backbone):
 
     def close(self) -> None:
         self.inner.close()
+
+
+class CostCounter(ABC):
+    """Something that costs are added to."""
+
+    @abstractmethod
+    def add(self, cost: Cost) -> None:
+        """Add frames, calls, tokens or seconds."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the wall time of a `with` block under `name`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(Cost(stages={name: time.perf_counter() - started}))
+
+
+class Meter(CostCounter):
+    """Adds up costs until they are taken. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._cost = Cost()
+        self._since = time.perf_counter()
+
+    def add(self, cost: Cost) -> None:
+        self._cost = self._cost + cost
+
+    def take(self) -> Cost:
+        """The costs since the last call; `seconds` is the wall time since then."""
+        now = time.perf_counter()
+        cost = self._cost + Cost(seconds=now - self._since)
+        self._cost, self._since = Cost(), now
+        return cost
+
+
+class ThreadMeter(CostCounter):
+    """Counts into the meter that the calling thread has chosen, so that programs that share a backbone are
+    counted separately."""
+
+    def __init__(self) -> None:
+        self._chosen = threading.local()
+
+    @contextmanager
+    def into(self, meter: Meter) -> Iterator[None]:
+        """Within the block, this thread's costs go to `meter`."""
+        # Restored and not cleared: an agent's tool may count apart inside a question that counts too.
+        before = self._chosen.__dict__.get("meter")
+        self._chosen.meter = meter
+        try:
+            yield
+        finally:
+            self._chosen.meter = before
+
+    def add(self, cost: Cost) -> None:
+        meter = self._chosen.__dict__.get("meter")
+        if meter is None:
+            raise RuntimeError("a call is counted in a thread that has chosen no meter")
+        meter.add(cost)
+
+
+class MeteredBackbone(BackboneWrapper):
+    """A backbone whose calls are counted: stage "backbone", and "encode" for prefixes."""
+
+    def __init__(self, inner: Backbone, meter: CostCounter) -> None:
+        super().__init__(inner)
+        self._meter = meter
+
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        with self._meter.stage("backbone"):
+            answers = super().answer_batch(requests)
+        self._count(answers)
+        return answers
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        with self._meter.stage("backbone"):
+            answers = super().yes_no_batch(requests)
+        self._count(answers)
+        return answers
+
+    def generate_batch(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
+    ) -> list[Generation]:
+        with self._meter.stage("backbone"):
+            replies = super().generate_batch(requests, sampling)
+        self._count(replies)
+        return replies
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
+        with self._meter.stage("backbone"):
+            reply = super().chat(messages, sampling)
+        self._count([reply])
+        return reply
+
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
+        with self._meter.stage("encode"):
+            return super().prefix(frames, system=system)
+
+    def _count(self, replies: Sequence[Answer | Generation]) -> None:
+        out = sum(reply.tokens_out for reply in replies)
+        tokens_in = sum(reply.tokens_in for reply in replies)
+        self._meter.add(Cost(calls=len(replies), tokens_in=tokens_in, tokens_out=out))
