@@ -23,9 +23,9 @@ from videopro.backbones.qwen.caches import (
     StaticLayer,
     attending,
 )
+from videopro.backbones.qwen.captures import Captures
 from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.layers import fused_norms
-from videopro.backbones.qwen.writing import Captures
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 STEP_WINDOW = 16
