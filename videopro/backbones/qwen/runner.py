@@ -16,10 +16,10 @@ from transformers import Cache, PreTrainedModel
 
 from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.caches import SharedCache, attending, can_share, make_growing
-from videopro.backbones.qwen.draws import TokenSampler, uniforms
 from videopro.backbones.qwen.features import grids, visual_inputs
 from videopro.backbones.qwen.heads import PromptHead, can_join, join_heads
 from videopro.backbones.qwen.inputs import EncodedPrompt
+from videopro.backbones.qwen.reply_queue import TokenSampler, uniforms
 from videopro.backbones.qwen.static_batch import RowsSoFar
 from videopro.backbones.qwen.writing import Replies, SampledReply, StaticWriter, is_on_one_device, is_static
 

@@ -26,8 +26,8 @@ from videopro.backbones.qwen.caches import (
     StaticLayer,
     attending,
 )
-from videopro.backbones.qwen.draws import TokenSampler
 from videopro.backbones.qwen.layers import fused_norms
+from videopro.backbones.qwen.reply_queue import TokenSampler
 
 _one_at_a_time = threading.Lock()
 """torch captures one graph at a time in a process. Two threads write replies where a policy is sampled while
