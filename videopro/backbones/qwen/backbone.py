@@ -36,7 +36,7 @@ from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.heads import PromptHead, QwenPrefix
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
-from videopro.backbones.qwen.reply_queue import Collected, QueuedReply, ReplyQueue
+from videopro.backbones.qwen.replies import Collected, QueuedReply, ReplyQueue
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
 from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply, rows_that_fit
 from videopro.backbones.texts import without_thoughts

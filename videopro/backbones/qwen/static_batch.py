@@ -27,7 +27,7 @@ from videopro.backbones.qwen.caches import (
     attending,
 )
 from videopro.backbones.qwen.layers import fused_norms
-from videopro.backbones.qwen.reply_queue import TokenSampler
+from videopro.backbones.qwen.replies import TokenSampler
 
 _one_at_a_time = threading.Lock()
 """torch captures one graph at a time in a process. Two threads write replies where a policy is sampled while

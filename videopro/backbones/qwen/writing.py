@@ -19,7 +19,7 @@ from transformers import Cache, PreTrainedModel
 
 from videopro.backbones.qwen.caches import KeyValueStore, SharedCache, can_share
 from videopro.backbones.qwen.layers import MergedWeight
-from videopro.backbones.qwen.reply_queue import TokenSampler
+from videopro.backbones.qwen.replies import TokenSampler
 from videopro.backbones.qwen.static_batch import STEP_WINDOW, Captures, Layout, RowsSoFar, StaticBatch
 from videopro.errors import BackboneError
 
