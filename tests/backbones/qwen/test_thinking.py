@@ -12,7 +12,7 @@ import pytest
 from tests.support.qwen_models import PIXELS, checkpoint, pictures, template
 from videopro.backbones import BackboneConfig, GenerateRequest, Sampling
 from videopro.backbones.qwen import QwenBackbone
-from videopro.backbones.qwen.writing import SampledReply
+from videopro.backbones.qwen.replies import SampledReply
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,6 @@ from videopro.backbones.qwen.load import checkpoint_identity as checkpoint_ident
 from videopro.backbones.qwen.load import keep_beyond as keep_beyond
 from videopro.backbones.qwen.load import load_model as load_model
 from videopro.backbones.qwen.load import load_weights as load_weights
+from videopro.backbones.qwen.replies import NonFiniteLogits as NonFiniteLogits
+from videopro.backbones.qwen.replies import SampledReply as SampledReply
 from videopro.backbones.qwen.runner import QwenRunner as QwenRunner
-from videopro.backbones.qwen.writing import NonFiniteLogits as NonFiniteLogits
-from videopro.backbones.qwen.writing import SampledReply as SampledReply

@@ -36,9 +36,9 @@ from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.heads import PromptHead, QwenPrefix
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
-from videopro.backbones.qwen.replies import Collected, QueuedReply, ReplyQueue
+from videopro.backbones.qwen.replies import Collected, NonFiniteLogits, QueuedReply, ReplyQueue, SampledReply
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
-from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply, rows_that_fit
+from videopro.backbones.qwen.writing import rows_that_fit
 from videopro.backbones.texts import without_thoughts
 from videopro.errors import BackboneError, check_cancelled
 from videopro.question import Answer, prompts

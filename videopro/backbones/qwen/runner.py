@@ -19,9 +19,9 @@ from videopro.backbones.qwen.caches import SharedCache, attending, can_share, ma
 from videopro.backbones.qwen.features import grids, visual_inputs
 from videopro.backbones.qwen.heads import PromptHead, can_join, join_heads
 from videopro.backbones.qwen.inputs import EncodedPrompt
-from videopro.backbones.qwen.replies import TokenSampler, uniforms
+from videopro.backbones.qwen.replies import Replies, SampledReply, TokenSampler, uniforms
 from videopro.backbones.qwen.static_batch import RowsSoFar
-from videopro.backbones.qwen.writing import Replies, SampledReply, StaticWriter, is_on_one_device, is_static
+from videopro.backbones.qwen.writing import StaticWriter, is_on_one_device, is_static
 
 
 @dataclass
