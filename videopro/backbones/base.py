@@ -393,10 +393,6 @@ class Backbone(ABC):
         seed replaces both."""
 
     @abstractmethod
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """Generate a reply to ordinary Qwen chat messages with text, image and video parts."""
-
-    @abstractmethod
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         """Encode frames once, after a system turn if there is one, for use as `visual` in any number of
         calls."""

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PIL import Image
-
 from videopro.backbones import (
     DEFAULT_FRAMES,
     DEFAULT_PIXELS,
     Backbone,
     BackboneConfig,
+    GenerateRequest,
     Sampling,
     read_spec,
 )
@@ -103,19 +102,9 @@ class _LocalJudge(Judge):
         self._limit = max_new_tokens
 
     def reply(self, text: str, *, system: str = "", frames: Sequence[Frame] = ()) -> JudgeReply:
-        content: Any = [_visual_part(frames), {"type": "text", "text": text}] if frames else text
-        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
-        if system:
-            messages.insert(0, {"role": "system", "content": system})
-        reply = self._backbone.chat(messages, Sampling(self._limit))
+        request = GenerateRequest(frames or None, text, system=system)
+        (reply,) = self._backbone.generate_batch([request], Sampling(self._limit))
         return JudgeReply(reply.text, reply.thoughts, self._limit if reply.finish == "length" else None)
 
     def close(self) -> None:
         self._backbone.close()
-
-
-def _visual_part(frames: Sequence[Frame]) -> dict[str, Any]:
-    """The content part of a chat that shows frames."""
-    if len(frames) == 1:
-        return {"type": "image", "image": Image.fromarray(frames[0].image)}
-    return {"type": "video", "video": list(frames)}

@@ -31,7 +31,6 @@ from videopro.backbones.base import (
     YesNoRequest,
     check_system,
 )
-from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.heads import PromptHead, QwenPrefix
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
@@ -40,7 +39,7 @@ from videopro.backbones.qwen.replies import Collected, NonFiniteLogits, QueuedRe
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
 from videopro.backbones.qwen.writing import rows_that_fit
 from videopro.backbones.texts import without_thoughts
-from videopro.errors import BackboneError, check_cancelled
+from videopro.errors import BackboneError
 from videopro.question import Answer, prompts
 
 if TYPE_CHECKING:
@@ -344,19 +343,6 @@ class QwenBackbone(Backbone):
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         fits = rows_that_fit(free // 2, self._runner.token_bytes, sampling.max_new_tokens)
         return max(self._batch, min(fits, _MOST_REPLIES))
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """Generate a reply to ordinary Qwen chat messages; see `chat.read_messages` for their parts."""
-        with self._guard():
-            prompt = read_messages(self._inputs, messages)
-            written = self._runner.generate(
-                self._runner.start([prompt]),
-                sampling,
-                [(sampling.seed, 0)],
-                banned=self._banned,
-                between=lambda is_open: check_cancelled(),
-            )
-        return self._generation(written[0], len(prompt.ids))
 
     def _generation(self, written: SampledReply, tokens_in: int, *, is_begun: bool = False) -> Generation:
         """`is_begun`: the prompt has the beginning of the reply, which is no thought."""

@@ -42,8 +42,6 @@ from videopro.backbones.server.messages import (
     Prompted,
     check_budget,
     encode_frames,
-    from_qwen,
-    has_video,
     reply_fields,
     request_body,
     row_seed,
@@ -260,14 +258,6 @@ class ServerBackbone(Backbone):
             logger.warning("%s does not constrain replies to a schema: %s", self._server, refused)
             self._offers_schemas = False
         return self._write(rows, sampling, seeds, [None] * len(rows))
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """Generate a reply to Qwen chat messages; see `qwen_chat.from_qwen` for their parts."""
-        as_video = has_video(messages) and self.profile.video_form == "video"
-        row = functools.partial(
-            from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
-        )
-        return self._write([row], sampling, [sampling.seed], [None])[0]
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> ServerPrefix:
         """Encode frames as JPEGs once."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -141,12 +141,6 @@ class BatchingBackbone(BackboneWrapper):
                     inner.generate_joining(batch, sampling, joining)
 
         return self._submit(kind, requests, serve, joins=joins)
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        def serve(chats: Sequence[Sequence[Mapping[str, Any]]]) -> list[Generation]:
-            return [self.inner.chat(chat, sampling) for chat in chats]
-
-        return self._submit(("chat", object()), [messages], serve)[0]
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         def serve(videos: Sequence[Sequence[Frame]]) -> list[Prefix]:
@@ -429,31 +423,12 @@ class AdapterBackbone(BackboneWrapper):
         super().__init__(inner)
         self._adapter = adapter
 
+    def _call(self, ask: Callable[[], ReplyT], stage: str = "backbone") -> ReplyT:
+        with self.inner.adapter(self._adapter):
+            return ask()
+
     def identity(self) -> dict[str, object]:
-        with self.inner.adapter(self._adapter):
-            return self.inner.identity()
-
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        with self.inner.adapter(self._adapter):
-            return self.inner.answer_batch(requests)
-
-    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        with self.inner.adapter(self._adapter):
-            return self.inner.yes_no_batch(requests)
-
-    def generate_batch(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
-    ) -> list[Generation]:
-        with self.inner.adapter(self._adapter):
-            return self.inner.generate_batch(requests, sampling)
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        with self.inner.adapter(self._adapter):
-            return self.inner.chat(messages, sampling)
-
-    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
-        with self.inner.adapter(self._adapter):
-            return self.inner.prefix(frames, system=system)
+        return self._call(self.inner.identity)
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         raise BackboneError("this backbone has one adapter setting for all callers; switch its inner one's")

@@ -1,14 +1,14 @@
-"""The base class of backbones that wrap another backbone."""
+"""The base class of backbones that wrap another backbone, and the one that measures what an answer costs."""
 
 from __future__ import annotations
 
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from videopro.backbones.base import (
     GREEDY,
@@ -23,6 +23,8 @@ from videopro.backbones.base import (
 from videopro.question import Answer
 from videopro.traces import Cost
 from videopro.video import Frame
+
+T = TypeVar("T")
 
 
 class BackboneWrapper(Backbone):
@@ -65,22 +67,23 @@ class BackboneWrapper(Backbone):
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         return self.inner.frame_size(height, width, n_frames)
 
+    def _call(self, ask: Callable[[], T], stage: str = "backbone") -> T:
+        """Every request goes through here; `stage`: what its time counts as."""
+        return ask()
+
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        return self.inner.answer_batch(requests)
+        return self._call(lambda: self.inner.answer_batch(requests))
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        return self.inner.yes_no_batch(requests)
+        return self._call(lambda: self.inner.yes_no_batch(requests))
 
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        return self.inner.generate_batch(requests, sampling)
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        return self.inner.chat(messages, sampling)
+        return self._call(lambda: self.inner.generate_batch(requests, sampling))
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
-        return self.inner.prefix(frames, system=system)
+        return self._call(lambda: self.inner.prefix(frames, system=system), stage="encode")
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         return self.inner.adapter(enabled)
@@ -156,37 +159,11 @@ class MeteredBackbone(BackboneWrapper):
         super().__init__(inner)
         self._meter = meter
 
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        with self._meter.stage("backbone"):
-            answers = super().answer_batch(requests)
-        self._count(answers)
-        return answers
-
-    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        with self._meter.stage("backbone"):
-            answers = super().yes_no_batch(requests)
-        self._count(answers)
-        return answers
-
-    def generate_batch(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
-    ) -> list[Generation]:
-        with self._meter.stage("backbone"):
-            replies = super().generate_batch(requests, sampling)
-        self._count(replies)
+    def _call(self, ask: Callable[[], T], stage: str = "backbone") -> T:
+        with self._meter.stage(stage):
+            replies = ask()
+        if isinstance(replies, list):  # no prefix
+            tokens_in = sum(reply.tokens_in for reply in replies)
+            tokens_out = sum(reply.tokens_out for reply in replies)
+            self._meter.add(Cost(calls=len(replies), tokens_in=tokens_in, tokens_out=tokens_out))
         return replies
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        with self._meter.stage("backbone"):
-            reply = super().chat(messages, sampling)
-        self._count([reply])
-        return reply
-
-    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
-        with self._meter.stage("encode"):
-            return super().prefix(frames, system=system)
-
-    def _count(self, replies: Sequence[Answer | Generation]) -> None:
-        out = sum(reply.tokens_out for reply in replies)
-        tokens_in = sum(reply.tokens_in for reply in replies)
-        self._meter.add(Cost(calls=len(replies), tokens_in=tokens_in, tokens_out=out))
