@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from ipaddress import IPv6Address
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
@@ -39,13 +39,13 @@ class ServerSettings:
     They are settings of `--backbone`, and no part of a run's key. Each model behind a server counts its own
     requests, also where two of them share an address."""
 
-    concurrency: int = 64
+    concurrency: int = field(default=64, metadata={"answers": False})
     """Maximum requests in flight, over all threads: an 8B behind vLLM is in full use from about 32 on."""
-    timeout: float = 300.0
+    timeout: float = field(default=300.0, metadata={"answers": False})
     """Time limit of one request, in seconds."""
-    retries: int = 4
+    retries: int = field(default=4, metadata={"answers": False})
     """Maximum retries after a transient failure."""
-    engine: Literal["auto", "vllm", "sglang", "other"] = "auto"
+    engine: Literal["auto", "vllm", "sglang", "other"] = field(default="auto", metadata={"answers": True})
     """The engine of servers that do not say it themselves; never of OpenAI. "auto": find out."""
 
     @classmethod

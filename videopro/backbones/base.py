@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runti
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
+from videopro.cli import answering_settings
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
 
@@ -217,6 +218,13 @@ class Sampling:
 GREEDY = Sampling()
 
 
+# Whether a setting can change an answer, of which kind of model: `identity` has those that can.
+_ANY = {"answers": True}
+_QWEN = {"answers": True, "kind": "qwen"}
+_SERVER = {"answers": True, "kind": "server"}
+_NEVER = {"answers": False}
+
+
 @dataclass(frozen=True)
 class BackboneConfig:
     """What to load and how. Only `model` is required.
@@ -225,43 +233,43 @@ class BackboneConfig:
     'qwen'
     """
 
-    model: str
+    model: str = field(metadata=_ANY)
     """Hub name or folder (`qwen`), or the name by which the server knows the model (`server`)."""
-    kind: Literal["qwen", "server"] = "qwen"
-    frames: int | None = None
+    kind: Literal["qwen", "server"] = field(default="qwen", metadata=_ANY)
+    frames: int | None = field(default=None, metadata=_ANY)
     """Maximum frames per call; None: what the adapter was trained with, or else the model (`videopro.json`
     in its folder), else 64."""
-    pixels: int | None = None
+    pixels: int | None = field(default=None, metadata=_ANY)
     """Maximum pixels per frame (height x width after resizing); None: as `frames`, else 50,176."""
 
-    # qwen
-    adapter: str | None = None
+    adapter: str | None = field(default=None, metadata=_QWEN)
     """Folder or hub name of a LoRA adapter for `model`."""
-    dtype: Literal["auto", "bf16", "fp32"] = "auto"
+    dtype: Literal["auto", "bf16", "fp32"] = field(default="auto", metadata=_QWEN)
     """"auto": bf16 on an accelerator, fp32 on a CPU."""
-    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
-    device_map: str | None = None
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = field(default="sdpa", metadata=_QWEN)
+    device_map: str | None = field(default=None, metadata=_NEVER)
     """"cpu", "cuda", "cuda:1", or "auto" to spread over several devices; None: the first accelerator, else
     the CPU."""
-    batch_size: int = 8
+    batch_size: int = field(default=8, metadata=_NEVER)
     """Maximum requests in one forward pass."""
 
-    # server
-    base_url: str | None = None
+    base_url: str | None = field(default=None, metadata=_NEVER)
     """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
-    api_key_env: str | None = None
+    api_key_env: str | None = field(default=None, metadata=_NEVER)
     """Environment variable that holds the API key; the key itself is never written anywhere. None:
     OPENAI_API_KEY for OpenAI's own address, no key for any other."""
-    concurrency: int = ServerSettings.concurrency
+    concurrency: int = field(default=ServerSettings.concurrency, metadata=_NEVER)
     """This and the next three: see `ServerSettings`."""
-    timeout: float = ServerSettings.timeout
-    retries: int = ServerSettings.retries
-    engine: Literal["auto", "vllm", "sglang", "other"] = ServerSettings.engine
-    video: Literal["auto", "video", "frames"] = "auto"
+    timeout: float = field(default=ServerSettings.timeout, metadata=_NEVER)
+    retries: int = field(default=ServerSettings.retries, metadata=_NEVER)
+    engine: Literal["auto", "vllm", "sglang", "other"] = field(
+        default=ServerSettings.engine, metadata=_SERVER
+    )
+    video: Literal["auto", "video", "frames"] = field(default="auto", metadata=_SERVER)
     """How frames are sent: as a video if the server accepts one ("auto"), always as a video, or as images."""
-    adapter_model: str | None = None
+    adapter_model: str | None = field(default=None, metadata=_SERVER)
     """The server's name for `model` with its LoRA adapter (vLLM: --lora-modules NAME=PATH)."""
-    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata=_SERVER)
     """Extra fields for every request, such as {"chat_template_kwargs": {"enable_thinking": True}}."""
 
     def __post_init__(self) -> None:
@@ -288,6 +296,12 @@ class BackboneConfig:
     def server_settings(self) -> ServerSettings:
         """How requests go to a server."""
         return ServerSettings(self.concurrency, self.timeout, self.retries, self.engine)
+
+    def answering(self) -> dict[str, Any]:
+        """The settings that can change an answer of this kind of model, for its identity."""
+        values = answering_settings(self)
+        kinds = {option.name: option.metadata.get("kind", self.kind) for option in fields(self)}
+        return {name: value for name, value in values.items() if kinds[name] == self.kind}
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> BackboneConfig:

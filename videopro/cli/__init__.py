@@ -32,6 +32,7 @@ from videopro.cli.option_flags import OptionFlags as OptionFlags
 from videopro.cli.requirements import Need as Need
 from videopro.cli.requirements import check_needs as check_needs
 from videopro.cli.requirements import folder_problem as folder_problem
+from videopro.cli.settings import answering_settings as answering_settings
 from videopro.cli.settings import build_settings as build_settings
 from videopro.cli.settings import did_you_mean as did_you_mean
 from videopro.cli.settings import is_setting as is_setting

@@ -9,7 +9,7 @@ import difflib
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -34,11 +34,31 @@ def setting(
     group: str = "",
     joined: bool = False,
     client: ClientMay | None = None,
+    answers: bool | None = None,
 ) -> dict[str, Any]:
     """The metadata of a setting's dataclass field: its help text, whether it is a positional argument of the
-    command line, its heading in --help, whether its flag takes several words, which are joined by commas, and
-    what a client of a server may set; None: it is the operator's alone."""
-    return {"help": help, "positional": positional, "group": group, "joined": joined, "client": client}
+    command line, its heading in --help, whether its flag takes several words, which are joined by commas,
+    what a client of a server may set (None: it is the operator's alone), and, for a setting of a method or a
+    model, whether it can change an answer, so that it is part of a run's key (None: as if it could)."""
+    return {
+        "help": help,
+        "positional": positional,
+        "group": group,
+        "joined": joined,
+        "client": client,
+        "answers": answers,
+    }
+
+
+def answering_settings(settings: Any) -> dict[str, Any]:
+    """The fields of a dataclass of settings that can change an answer, for a run's key: those that do not say
+    that they cannot."""
+    values = asdict(settings)
+    return {
+        option.name: values[option.name]
+        for option in fields(settings)
+        if option.metadata.get("answers") is not False
+    }
 
 
 def is_setting(option: Field[Any]) -> bool:

@@ -34,7 +34,6 @@ from videopro.backbones.server.clients import refuses_schema
 from videopro.backbones.server.endpoint import Endpoint, RequestRefused
 from videopro.backbones.server.messages import (
     CHOICE_FIELDS,
-    JPEG_QUALITY,
     NEUTRAL_SAMPLING,
     RESERVED_FIELDS,
     EncodedFrames,
@@ -57,9 +56,6 @@ if TYPE_CHECKING:
     from videopro.video import Frame
 
 logger = logging.getLogger(__name__)
-
-# What a run's key says of the prompt that the server's own processor makes of a video.
-_UNKNOWN = "the server's own, not known here"
 
 
 class ServerPrefix(Prefix):
@@ -183,29 +179,22 @@ class ServerBackbone(Backbone):
         queries the server. `form`: how videos are sent, as a run recorded it; saves probing the server.
         """
         profile, config = self.profile, self.config
-        card = profile.card
         profile.compare_budget()
         if form is None:
             profile.require_video()
+            form = profile.video_form
         elif config.video != "auto":
             form = config.video
-        adapter_root = profile.adapter_root
-        record = self.planner
         return {
-            "kind": "server",
-            "model": config.model,
-            "adapter_model": config.adapter_model,
+            **config.answering(),
             "engine": profile.engine,
-            "weights": card.get("root"),
-            **({} if adapter_root is None else {"adapter_weights": adapter_root}),
+            "weights": profile.card.get("root"),
+            "adapter_weights": profile.adapter_root,
             "frames": self.frames,
             "pixels": self.pixels,
-            "video": profile.video_form if form is None else form,
-            "video_prompt": _UNKNOWN,
-            "video_positions": _UNKNOWN,
-            "jpeg_quality": JPEG_QUALITY,
+            "video": form,
             "extra_body": self._extra_body(),
-            **({} if record is None else record.identity()),
+            **({} if self.planner is None else self.planner.identity()),
         }
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
