@@ -5,7 +5,6 @@ Imports no model library: a backbone is imported only when it is loaded (`videop
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runti
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
-from videopro.cli import answering_settings
+from videopro.cli import answering_settings, did_you_mean
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
 
@@ -67,7 +66,7 @@ class Generation:
         return max(len(self.token_ids), len(self.logprobs)) + self.thought_tokens
 
 
-class Prefix(ABC):
+class Prefix:
     """A video that is encoded once and shared by many requests; created by `Backbone.prefix`.
 
     It holds the backbone's memory until `close()` (or the end of its `with` block). It can be used only with
@@ -77,17 +76,59 @@ class Prefix(ABC):
     frames: tuple[Frame, ...]
     system: str = ""
     """The system turn before the frames; empty: none of ours."""
-    tokens: int
-    """Prompt tokens that a request on this prefix does not process again."""
+    tokens: int = 0
+    """Prompt tokens that a request on this prefix does not process again; 0: a server does not say."""
+    _content: Any = None
+
+    def __init__(
+        self,
+        owner: Backbone,
+        frames: Sequence[Frame],
+        content: Any,
+        *,
+        system: str = "",
+        tokens: int = 0,
+        adapted: bool | None = None,
+    ) -> None:
+        """`owner` made `content` of the frames, and gets it by `use`; `adapted`: with the adapter on or off
+        (None: it is the same)."""
+        self.frames = tuple(frames)
+        self.system = system
+        self.tokens = tokens
+        self._content = content
+        self._owner = owner
+        self._adapted = adapted
 
     @property
-    @abstractmethod
     def closed(self) -> bool:
         """Whether the memory has been released."""
+        return self._content is None
 
-    @abstractmethod
+    def use(self, owner: Backbone, system: str, *, adapted: bool | None = None) -> Any:
+        """The content, for a request of a backbone in this adapter state, with this system turn. Raises
+        `BackboneError` for what it was not made for."""
+        if self._content is None:
+            raise BackboneError("this prefix is closed; make a new one with backbone.prefix(frames)")
+        if owner is not self._owner:
+            raise BackboneError(
+                "this prefix was made by another backbone; make one with this backbone's prefix(frames)"
+            )
+        if adapted != self._adapted:
+            before, now = ("on", "off") if self._adapted else ("off", "on")
+            raise BackboneError(
+                f"this prefix was made with the adapter {before} and the adapter is {now}; make one for this "
+                "state"
+            )
+        if system != self.system:
+            raise BackboneError(
+                f"the request's system turn is {system!r}, but the prefix begins with {self.system!r}; make "
+                "the prefix with the request's"
+            )
+        return self._content
+
     def close(self) -> None:
         """Release the memory; calling it again does nothing."""
+        self._content = None
 
     def __enter__(self) -> Self:
         return self
@@ -149,15 +190,6 @@ class YesNoRequest:
 
     visual: Visual
     text: str
-
-
-def check_system(prefix: Prefix, system: str) -> None:
-    """Raise `BackboneError` for a request on a prefix with another system turn."""
-    if prefix.system != system:
-        raise BackboneError(
-            f"the request's system turn is {system!r}, but the prefix begins with {prefix.system!r}; make "
-            "the prefix with the request's"
-        )
 
 
 def _check_seed(seed: int | None) -> None:
@@ -331,9 +363,7 @@ def check_keys(settings: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise `ConfigError` for the first unknown key, naming the nearest known one."""
     for key in settings:
         if key not in names:
-            near = difflib.get_close_matches(str(key), names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            raise ConfigError(f"backbone: unknown setting {key!r}; {hint}")
+            raise ConfigError(f"backbone: unknown setting {key!r}; {did_you_mean(str(key), names)}")
 
 
 class Backbone(ABC):

@@ -11,7 +11,6 @@ import math
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -27,12 +26,10 @@ from videopro.backbones.base import (
     Joining,
     Prefix,
     Sampling,
-    Visual,
     YesNoRequest,
-    check_system,
 )
 from videopro.backbones.qwen.features import FeatureStore
-from videopro.backbones.qwen.heads import PromptHead, QwenPrefix
+from videopro.backbones.qwen.heads import PromptHead
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.replies import Collected, NonFiniteLogits, QueuedReply, ReplyQueue, SampledReply
@@ -46,20 +43,6 @@ if TYPE_CHECKING:
     from videopro.video import Frame
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _VisualPrompt:
-    """What a request shows the model, and how its prompt ends."""
-
-    visual: Visual
-    text: str
-    system: str = ""
-    prefill: str = ""
-
-
-def _visual_prompt(request: GenerateRequest) -> _VisualPrompt:
-    return _VisualPrompt(request.visual, request.text, request.system, request.prefill)
 
 
 def _draws(one: QueuedReply, sampling: Sampling) -> tuple[int | None, int]:
@@ -173,11 +156,11 @@ class QwenBackbone(Backbone):
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         """Answer several multiple-choice questions, each in one forward pass."""
         prompted = [
-            _VisualPrompt(
+            GenerateRequest(
                 request.visual,
                 request.prompt if request.prompt is not None else prompts.multiple_choice(request.question),
-                request.system,
-                request.prefill,
+                system=request.system,
+                prefill=request.prefill,
             )
             for request in requests
         ]
@@ -185,10 +168,10 @@ class QwenBackbone(Backbone):
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
         """Answer several yes-or-no questions, each in one forward pass."""
-        prompted = [_VisualPrompt(request.visual, request.text) for request in requests]
+        prompted = [GenerateRequest(request.visual, request.text) for request in requests]
         return self._choose(prompted, [YES_NO] * len(prompted))
 
-    def _choose(self, prompted: Sequence[_VisualPrompt], replies: Sequence[Sequence[str]]) -> list[Answer]:
+    def _choose(self, prompted: Sequence[GenerateRequest], replies: Sequence[Sequence[str]]) -> list[Answer]:
         def rows(
             numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
         ) -> list[Answer]:
@@ -264,7 +247,7 @@ class QwenBackbone(Backbone):
             if not chosen:
                 return None
             # By length, so that little of a batch is padding.
-            tails = {one.number: self._tail(_visual_prompt(one.request), one_token=False) for one in chosen}
+            tails = {one.number: self._tail(one.request, one_token=False) for one in chosen}
             chosen.sort(key=lambda one: len(tails[one.number].ids))
             heads = [one.head for one in chosen if one.head is not None]
             ordered = [tails[one.number] for one in chosen]
@@ -327,8 +310,7 @@ class QwenBackbone(Backbone):
             )
             return [None] * len(numbers)
 
-        prompts = [_visual_prompt(one.request) for one in queued]
-        self._serve(prompts, rows, one_token=False, even=self._runner.is_recurrent)
+        self._serve([one.request for one in queued], rows, one_token=False, even=self._runner.is_recurrent)
 
     def _hand_over(self, queue: ReplyQueue, one: QueuedReply, reply: SampledReply, tokens_in: int) -> None:
         generation = self._generation(reply, tokens_in, is_begun=bool(one.request.prefill))
@@ -368,7 +350,7 @@ class QwenBackbone(Backbone):
 
     def _serve(
         self,
-        requests: Sequence[_VisualPrompt],
+        requests: Sequence[GenerateRequest],
         rows: Callable[[Sequence[int], Sequence[PromptHead], Sequence[EncodedPrompt]], list[T]],
         *,
         one_token: bool,
@@ -422,10 +404,10 @@ class QwenBackbone(Backbone):
         if batch:
             yield batch
 
-    def _tail(self, request: _VisualPrompt, *, one_token: bool) -> EncodedPrompt:
+    def _tail(self, request: GenerateRequest, *, one_token: bool) -> EncodedPrompt:
         return self._inputs.tail(request.text, one_token=one_token, reply=request.prefill)
 
-    def _full_prompts(self, requests: Sequence[_VisualPrompt], *, one_token: bool) -> list[EncodedPrompt]:
+    def _full_prompts(self, requests: Sequence[GenerateRequest], *, one_token: bool) -> list[EncodedPrompt]:
         visuals = [
             (request.visual, request.system)
             for request in requests
@@ -447,21 +429,17 @@ class QwenBackbone(Backbone):
         return self._features.heads(core, visuals, run.device, adapted=self._adapter_on)
 
     def _shared(self, visual: Sequence[Frame] | Prefix, system: str) -> PromptHead:
-        if isinstance(visual, QwenPrefix):
-            check_system(visual, system)
-            return visual.use(self, adapted=self._adapter_on)
         if isinstance(visual, Prefix):
-            raise BackboneError(
-                "this prefix was made by another kind of backbone; make one with prefix(frames)"
-            )
+            head: PromptHead = visual.use(self, system, adapted=self._adapter_on)
+            return head
         return self._runner.share(*self._heads([(visual, system)]))
 
-    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> QwenPrefix:
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         """Encode frames once. Later calls run only their own tokens and attend to the prefix's keys and
         values, or to a copy of them if the model has layers that cannot share them."""
         with self._guard():
             shared = self._runner.share(*self._heads([(frames, system)]))
-            return QwenPrefix(frames, shared, owner=self, adapted=self._adapter_on, system=system)
+            return Prefix(self, frames, shared, system=system, tokens=shared.length, adapted=self._adapter_on)
 
     # Adapter, errors, closing
 

@@ -27,7 +27,6 @@ from videopro.backbones.base import (
     Sampling,
     Visual,
     YesNoRequest,
-    check_system,
 )
 from videopro.backbones.model_record import PlannerRecord
 from videopro.backbones.server.clients import refuses_schema
@@ -56,39 +55,6 @@ if TYPE_CHECKING:
     from videopro.video import Frame
 
 logger = logging.getLogger(__name__)
-
-
-class ServerPrefix(Prefix):
-    """Frames encoded as JPEGs once.
-
-    The server caches the rest: requests begin with the same bytes, so its own prefix and image caches (vLLM
-    and SGLang: on by default) save the encoding and the keys and values. It does not report how much it
-    saved, so `tokens` is 0. Nothing here depends on an adapter: the prefix works with it on and off.
-    """
-
-    tokens = 0
-
-    def __init__(
-        self, owner: ServerBackbone, frames: Sequence[Frame], encoded: EncodedFrames, *, system: str = ""
-    ) -> None:
-        self.frames = tuple(frames)
-        self.system = system
-        self.owner = owner
-        self._encoded: EncodedFrames | None = encoded
-
-    @property
-    def closed(self) -> bool:
-        return self._encoded is None
-
-    @property
-    def encoded(self) -> EncodedFrames:
-        """The JPEGs. Raises `BackboneError` after `close()`."""
-        if self._encoded is None:
-            raise BackboneError("this prefix was closed; make a new one with prefix(frames)")
-        return self._encoded
-
-    def close(self) -> None:
-        self._encoded = None
 
 
 class ServerBackbone(Backbone):
@@ -248,10 +214,14 @@ class ServerBackbone(Backbone):
             self._offers_schemas = False
         return self._write(rows, sampling, seeds, [None] * len(rows))
 
-    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> ServerPrefix:
-        """Encode frames as JPEGs once."""
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
+        """Encode frames as JPEGs once, for both states of the adapter.
+
+        The server caches the rest: requests begin with the same bytes, so its own prefix and image caches
+        (vLLM and SGLang: on by default) save the encoding and the keys and values.
+        """
         check_budget(len(frames), self.frames)
-        return ServerPrefix(self, frames, encode_frames(frames, self.pixels), system=system)
+        return Prefix(self, frames, encode_frames(frames, self.pixels), system=system)
 
     @contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:
@@ -329,20 +299,16 @@ class ServerBackbone(Backbone):
             raise
 
     def _message(self, request: GenerateRequest, as_video: bool) -> Messages:
-        if isinstance(request.visual, Prefix):
-            check_system(request.visual, request.system)
-        encoded = self._encoded(request.visual)
+        encoded = self._encoded(request)
         return user_message(encoded, request.text, as_video, system=request.system, prefill=request.prefill)
 
-    def _encoded(self, visual: Visual) -> EncodedFrames | None:
+    def _encoded(self, request: GenerateRequest) -> EncodedFrames | None:
+        visual = request.visual
         if visual is None:
             return None
         if isinstance(visual, Prefix):
-            if not isinstance(visual, ServerPrefix) or visual.owner is not self:
-                raise BackboneError(
-                    "this prefix belongs to another backbone; make one with this one's prefix(frames)"
-                )
-            return visual.encoded
+            shared: EncodedFrames = visual.use(self, request.system)
+            return shared
         check_budget(len(visual), self.frames)
         return encode_frames(visual, self.pixels)
 

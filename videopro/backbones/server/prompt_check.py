@@ -26,10 +26,6 @@ _HEIGHT, _WIDTH = 720, 1280
 _GAP = 7.3
 # Tokens that a message shows on each side.
 _QUOTED_TOKENS = 8
-_PROCESSOR = (
-    ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"),
-    ("tokenizer.json", "vocab.json"),
-)
 _MARKS = ("<|vision_start|>", "<|vision_end|>")
 
 Decode = Callable[[Sequence[int]], str]
@@ -42,12 +38,6 @@ def film_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] | 
     height, width = resize(_HEIGHT, _WIDTH, count) or (_HEIGHT, _WIDTH)
     picture = np.full((height, width, 3), 127, dtype=np.uint8)
     return [Frame(picture, round(_GAP * (index + 0.5), 1)) for index in range(count)]
-
-
-def has_processor(folder: Path) -> bool:
-    """Whether a checkpoint's folder has files of a processor and of a tokenizer. The hub's cache may hold the
-    config alone, and the folder of a server elsewhere a copy of some of its files."""
-    return all(any((folder / name).is_file() for name in names) for names in _PROCESSOR)
 
 
 def own_prompt(folder: Path, count: int, pixels: int) -> tuple[list[int], Decode]:

@@ -95,8 +95,6 @@ class Message(BaseModel):
         content = message.get("content")
         parts = [content] if isinstance(content, dict) else content
         if isinstance(parts, list):
-            if parts and not message.get("tool_calls") and not message.get("refusal"):
-                _check_parts(parts)
             content = "".join(_text(part) for part in parts if _type(part) in _TEXT_TYPES)
             thoughts += [_text(part) for part in parts if _type(part) in _THOUGHT_TYPES]
         if not content and isinstance(message.get("refusal"), str):
@@ -147,11 +145,6 @@ def read_completion(body: bytes) -> Completion:
         error = content["error"]
         message = error.get("message") if isinstance(error, dict) else None
         raise InvalidReply(f"an error: {str(message or error)[:_LONGEST_MESSAGE]}")
-    choices = content.get("choices")
-    if not choices:
-        raise InvalidReply("no choices in it")
-    if isinstance(choices, list) and isinstance(choices[0], dict) and choices[0].get("message") is None:
-        raise InvalidReply("no message in its first choice")
     try:
         return Completion.model_validate(content)
     except ValidationError as error:
@@ -208,20 +201,6 @@ def _text(part: Any) -> str:
     if isinstance(part, dict):
         return next((_text(part[name]) for name in _TEXT_FIELDS if part.get(name)), "")
     return "".join(map(_text, part)) if isinstance(part, list) else ""
-
-
-def _check_parts(parts: list[Any]) -> None:
-    """Raise ValueError if no part is of a form with text or thoughts: not to be taken for an empty reply."""
-    for part in parts:
-        has_text = isinstance(part, str) or (
-            isinstance(part, dict) and any(name in part for name in _TEXT_FIELDS)
-        )
-        if _type(part) in _THOUGHT_TYPES or (_type(part) in _TEXT_TYPES and has_text):
-            return
-    types = ", ".join(dict.fromkeys(_type(part) or type(part).__name__ for part in parts))
-    raise ValueError(
-        f"none of its parts has a known text (their types: {printable(types, _LONGEST_MESSAGE)})"
-    )
 
 
 # ---- text, thoughts and end --------------------------------------------------------------------------------
