@@ -28,8 +28,8 @@ from videopro.backbones.base import (
     Sampling,
     YesNoRequest,
 )
+from videopro.backbones.qwen.caches import PromptHead
 from videopro.backbones.qwen.features import FeatureStore
-from videopro.backbones.qwen.heads import PromptHead
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.replies import Collected, NonFiniteLogits, QueuedReply, ReplyQueue, SampledReply

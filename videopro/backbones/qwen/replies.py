@@ -20,7 +20,7 @@ from transformers.generation.logits_process import (
 )
 
 from videopro.backbones.base import GenerateRequest, Generation, Joining, Sampling
-from videopro.backbones.qwen.heads import PromptHead
+from videopro.backbones.qwen.caches import PromptHead
 from videopro.errors import BackboneError, check_cancelled
 
 _AT_ONCE = 256

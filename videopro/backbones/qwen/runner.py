@@ -15,9 +15,16 @@ import torch
 from transformers import Cache, PreTrainedModel
 
 from videopro.backbones.base import Sampling
-from videopro.backbones.qwen.caches import SharedCache, attending, can_share, make_growing
+from videopro.backbones.qwen.caches import (
+    PromptHead,
+    SharedCache,
+    attending,
+    can_join,
+    can_share,
+    join_heads,
+    make_growing,
+)
 from videopro.backbones.qwen.features import grids, visual_inputs
-from videopro.backbones.qwen.heads import PromptHead, can_join, join_heads
 from videopro.backbones.qwen.inputs import EncodedPrompt
 from videopro.backbones.qwen.replies import Replies, SampledReply, TokenSampler, uniforms
 from videopro.backbones.qwen.static_batch import RowsSoFar
