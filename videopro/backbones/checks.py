@@ -1,4 +1,6 @@
-"""What a model needs before it is loaded, for `videopro.cli.requirements`."""
+"""What is known of a model beside its answers: the fingerprint of its files, what it needs before it is
+loaded, the identity that it would have, and whether it serves requests at all.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Models that each process has for itself, beside a training that shares its weights out among processes.
-
-Under ZeRO-3 transformers shares out every model that is loaded, whoever loads it: its weights are then empty
-here, and all processes would have to load it together, in the same order.
-"""
+"""What a model shares with the rest of its process: a training's weights, bars, the GPU of a thread."""
 
 from __future__ import annotations
 
@@ -30,7 +26,11 @@ class _Settings:
 
 @contextmanager
 def loaded_whole() -> Iterator[None]:
-    """Within, the models that this thread loads are whole in this process."""
+    """Within, the models that this thread loads are whole in this process.
+
+    Under ZeRO-3 transformers shares out every model that is loaded, whoever loads it: its weights are then
+    empty here, and all processes would have to load it together, in the same order.
+    """
     # Not imported here: where nobody has, there is no such training.
     integration = sys.modules.get("transformers.integrations.deepspeed")
     reference = getattr(integration, _REFERENCE, None)

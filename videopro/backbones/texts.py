@@ -1,4 +1,6 @@
-"""Control tokens of chat templates, in texts from a video, such as subtitles, and in replies to learn."""
+"""Texts that go to a model and come from it: control tokens of chat templates, in subtitles and in replies to
+learn, and thoughts, which are set apart from what a reply says.
+"""
 
 from __future__ import annotations
 

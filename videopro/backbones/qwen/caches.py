@@ -1,9 +1,11 @@
-"""Attention for rows that share a prompt: its keys and values are stored once, not once per row.
+"""Caches of keys and values: with room for more tokens, for rows that share a prompt, at one place for
+captured steps, and for the heads of several prompts.
 
 Several replies to a prompt, or several questions about a video, begin with the same keys and values. The
 library's cache stores them for each row, and each pass reads them all: for a long video that is most of the
-memory and time of generation. Here a row stores keys and values of its own tokens only. Equals ordinary
-attention up to rounding. Only for full-attention layers and passes without gradients.
+memory and time of generation. In a `SharedCache` a row stores keys and values of its own tokens only, and
+attention reads the prompt's once. Equals ordinary attention up to rounding. Only for full-attention layers
+and passes without gradients.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.functional import pad
@@ -21,16 +23,17 @@ from transformers import AttentionInterface, AttentionMaskInterface, Cache, PreT
 from transformers.cache_utils import DynamicLayer
 from transformers.masking_utils import sdpa_mask
 
-if TYPE_CHECKING:
-    pass
-
 _ROOM = 128
 """Tokens allocated at once."""
 
 
+# ---- room for more tokens ----------------------------------------------------------------------------------
+
+
 class GrowingLayer(DynamicLayer):
     """A DynamicCache layer whose `keys` and `values`, (rows, heads, tokens, size), are the used part of
-    larger tensors. Not for passes with gradients: their saved tensors would be overwritten."""
+    larger tensors: the library's own copies the whole prompt for each token of a reply. Not for passes with
+    gradients: their saved tensors would be overwritten."""
 
     def __init__(self, layer: DynamicLayer) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -69,6 +72,8 @@ def _append(
     room[..., length:total, :] = new
     return room[..., :total, :], room
 
+
+# ---- rows that share a prompt ------------------------------------------------------------------------------
 
 _NAME = "videopro_shared_prompts"
 _REPLACEABLE = ("sdpa", "eager")
@@ -300,6 +305,9 @@ AttentionInterface.register(_NAME, _attend)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 
+# ---- caches that stay at one place -------------------------------------------------------------------------
+
+
 class KeyValueStore:
     """Memory for the keys and values of one model, taken anew by each batch of replies: captured steps refer
     to its addresses. It grows to the largest batch."""
@@ -367,7 +375,8 @@ class StaticLayer(SharedLayer):
 
 
 class StaticCache(SharedCache):
-    """A cache of `StaticLayer`s, for steps of one token a row."""
+    """A cache of `StaticLayer`s, for steps of one token a row. Nothing in a step depends on a number that the
+    host knows, so that it can be captured as a CUDA graph and replayed."""
 
     def __init__(self, layers: list[StaticLayer]) -> None:
         Cache.__init__(self, layers=layers)  # type: ignore[arg-type]
@@ -381,6 +390,9 @@ class StaticCache(SharedCache):
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Not possible: its rows stay where they are."""
         raise NotImplementedError("rows of a static cache are chosen when a batch is laid out")
+
+
+# ---- heads of prompts --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -409,15 +421,10 @@ class JoinedHeads:
     """The head of each row of `cache`."""
 
 
-def can_join(model: PreTrainedModel, head: PromptHead) -> bool:
-    """Whether a head can share a batch with others on this model: all its layers are full attention, and its
-    attention takes a mask for every row."""
-    return can_share(model, head.cache)
-
-
 def join_heads(heads: Sequence[PromptHead], device: torch.device) -> JoinedHeads:
-    """Join the heads of a batch's rows, one for each row. Several different ones are copied into a new
-    cache."""
+    """Join the heads of a batch's rows, one for each row, so that replies about several videos are written
+    together: a step reads all weights, whatever the number of its rows. Several different heads are copied
+    into a new cache, padded on the left, and the padding is masked."""
     # By identity: a head that several rows share is stored once.
     distinct = list({id(head): head for head in heads}.values())
     indices = {id(head): index for index, head in enumerate(distinct)}

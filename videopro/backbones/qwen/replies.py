@@ -269,24 +269,21 @@ class ReplyQueue:
         return chosen
 
 
-class Collected:
+class Collected(Joining):
     """Collects the replies of a call that nobody joins."""
 
     def __init__(self) -> None:
         self.replies: dict[int, Generation] = {}
 
     def pause(self) -> None:
-        """Nobody else waits."""
         check_cancelled()
 
     def take(self, room: int) -> Sequence[GenerateRequest]:
-        """No requests."""
         return ()
 
     def cancelled(self) -> Sequence[int]:
-        """All or none: the call is one thread's, which `pause` ends."""
+        # All or none: the call is one thread's, which `pause` ends.
         return ()
 
     def done(self, number: int, reply: Generation) -> None:
-        """Keep a reply."""
         self.replies[number] = reply

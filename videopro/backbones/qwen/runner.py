@@ -19,7 +19,6 @@ from videopro.backbones.qwen.caches import (
     PromptHead,
     SharedCache,
     attending,
-    can_join,
     can_share,
     join_heads,
     make_growing,
@@ -146,7 +145,7 @@ class QwenRunner:
 
     def can_join(self, head: PromptHead) -> bool:
         """Whether the rows of a batch may begin with this head and with others."""
-        return not self.is_recurrent and can_join(self.model, head)
+        return not self.is_recurrent and can_share(self.model, head.cache)
 
     def start_after(self, heads: Sequence[PromptHead], tails: Sequence[EncodedPrompt]) -> DecodingState:
         """Run tails, each after its head, to generate replies to them. All heads must be the same one, unless

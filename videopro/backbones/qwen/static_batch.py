@@ -1,6 +1,6 @@
 """A batch of replies that are written together, a token of each in a step that never waits for the host.
 
-All that a step reads and writes stays at its place on the device: keys and values (`static_cache`), the
+All that a step reads and writes stays at its place on the device: keys and values (`caches`), the
 tokens, their positions, what is visible to each row, and where the next token goes. A step is therefore the
 same work each time. On a CUDA device it is captured once as a graph and replayed, which spares Python the
 thousands of kernels of a large model; elsewhere the same code runs step by step.
