@@ -301,7 +301,7 @@ def _coordinates_of(backbone: Backbone) -> str:
 
 def _qwen25_size(height: int, width: int) -> tuple[int, int]:
     """(height, width) that Qwen2.5-VL's processor does not change: multiples of 28, at most 1280 tokens."""
-    from qwen_vl_utils import smart_resize
+    from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 
     tall, wide = smart_resize(height, width, factor=28, min_pixels=4 * 28 * 28, max_pixels=1280 * 28 * 28)
     return int(tall), int(wide)

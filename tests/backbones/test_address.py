@@ -82,11 +82,6 @@ def test_a_malformed_address_is_refused_with_the_right_form(
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_without_an_address_is_told_openais() -> None:
-    with pytest.raises(ConfigError, match=r"no default \(of OpenAI: api:gpt-5@https://api\.openai\.com/v1\)"):
-        check_planner("api:gpt-5")
-
-
 @pytest.mark.parametrize(
     "rest",
     [

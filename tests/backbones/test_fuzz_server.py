@@ -9,14 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.fuzzing import FUZZ, json_bytes, mutated, odd_text
-from tests.support.server_cases import COLOURS
+from tests.support.fuzzing import FUZZ, json_bytes, mutated
+from tests.support.server_cases import COLOURS, without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, entry
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server import ServerBackbone
-from videopro.backbones.server.completion import InvalidReply, read_completion, read_models
-from videopro.backbones.server.failures import retry_after
-from videopro.backbones.server.replies import read_choice, read_generation
+from videopro.backbones.server.replies import (
+    InvalidReply,
+    read_choice,
+    read_completion,
+    read_generation,
+    read_models,
+)
 from videopro.errors import BackboneError, RunError
 from videopro.methods.planners.planner import PlanRequest
 from videopro.methods.planners.server import ApiPlanner
@@ -78,24 +82,15 @@ def test_a_list_of_models_is_read_or_an_error(body: bytes) -> None:
     assert all(isinstance(card, dict) for card in cards)
 
 
-@FUZZ
-@given(st.one_of(odd_text, st.text(max_size=40), st.dates().map(str), st.floats().map(str)))
-def test_a_retry_after_is_seconds_or_ignored(value: str) -> None:
-    seconds = retry_after({"retry-after": value})
-    assert seconds is None or seconds >= 0
-
-
 @pytest.mark.parametrize("kind", ["backbone", "planner"])
 def test_over_http_there_is_an_answer_or_a_backbone_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_waiting(monkeypatch)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-    async def sleep(seconds: float) -> None:
-        pass
 
     with StubServer() as stub:
         config = BackboneConfig("served", "server", base_url=stub.url, retries=1)
-        backbone = ServerBackbone(config, sleep=sleep)
-        planner = ApiPlanner(f"api:served@{stub.url}", sleep=sleep)
+        backbone = ServerBackbone(config)
+        planner = ApiPlanner(f"api:served@{stub.url}")
 
         @settings(FUZZ, max_examples=max(25, FUZZ.max_examples // 20))
         @given(bodies, st.sampled_from((200, 200, 200, 400, 401, 404, 429, 500)))

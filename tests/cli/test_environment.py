@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import ssl
 import threading
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server import Endpoint
 from videopro.cli import check_connections, check_key, key_problem, proxies
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import ConfigError
 
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -137,23 +135,6 @@ def test_an_endpoint_is_refused_before_anything_starts(monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match="MY_KEY"):
         Endpoint(_config(api_key_env="MY_KEY"))
     assert threading.active_count() == before
-
-
-def test_close_after_a_failed_start_returns_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the client's library refuses that we do not know of."""
-
-    def refuse(*args: object, **settings: object) -> object:
-        raise ImportError("a package is missing, and this text may hold a secret")
-
-    monkeypatch.setattr(openai, "AsyncOpenAI", refuse)
-    before, began = threading.active_count(), time.monotonic()
-    endpoint = Endpoint(_config())
-    with pytest.raises(BackboneError, match=r"no connection can be made \(ImportError\)"):
-        endpoint.models()
-    endpoint.close()
-    endpoint.close()
-    assert threading.active_count() == before
-    assert time.monotonic() - began < 5  # It waited for a thread that never started: 10 s.
 
 
 def test_a_server_that_no_proxy_exempts_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro.backbones.base import Sampling
 from videopro.data_synthesis.teacher import (
@@ -33,12 +34,9 @@ KEY = "sk-very-secret-key"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_waiting(monkeypatch)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("TEACHER_KEY", KEY)
-
-
-async def no_wait(seconds: float) -> None:
-    pass
 
 
 def request(number: int, prompt: str = "Write.") -> PlanRequest:
@@ -53,7 +51,7 @@ def reply(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def planner_at(stub: StubServer, **settings: Any) -> ApiPlanner:
-    given: dict[str, Any] = {"sleep": no_wait, "uniform": lambda: 1.0, "api_key_env": "TEACHER_KEY"}
+    given: dict[str, Any] = {"api_key_env": "TEACHER_KEY"}
     return ApiPlanner(f"api:served@{stub.url}", **{**given, **settings})
 
 

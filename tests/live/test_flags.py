@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.live_engine import Engine
 from videopro.backbones import Backbone, load_backbone
-from videopro.backbones.server.failures import wanted_flag
+from videopro.backbones.server.endpoint import wanted_flag
 from videopro.errors import BackboneError
 from videopro.question import Question
 from videopro.video import Frame

@@ -11,9 +11,8 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from videopro.backbones.base import (
     GREEDY,
@@ -175,9 +174,6 @@ class FakeBackbone(Backbone):
 
         with self._serving(len(requests)):
             return [generation(request) for request in requests]
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        raise BackboneError("no chat here")
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         self.prefixes += 1

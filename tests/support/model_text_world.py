@@ -23,9 +23,8 @@ from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION,
 from tests.support.reason_world import context as scenes_context
 from tests.support.stub_server import StubServer, completion
 from videopro.backbones.base import Sampling
-from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, Messages, user_message
-from videopro.backbones.server.qwen_chat import from_qwen
+from videopro.backbones.texts import escape_control_tokens
 from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.benchmarks import BENCHMARKS, BenchmarkSpec, Item, Protocol
 from videopro.benchmarks.jsonl import JUDGE
@@ -583,10 +582,6 @@ def sent_texts() -> Texts:
     """The messages that leave this program, and the chat text that keeps found text from acting as marks."""
     frames = EncodedFrames(("AAAA", "BBBB"), (1.0, 2.5))
     frame = EncodedFrames(("AAAA",), (1.0,))
-    chat = [
-        {"role": "system", "content": TOLD},
-        {"role": "user", "content": [{"type": "text", "text": TOLD}]},
-    ]
     return {
         "planner": _to_planner(),
         "control_tokens": escape_control_tokens(TOLD),
@@ -594,7 +589,6 @@ def sent_texts() -> Texts:
         "user_message-frame": _sent(user_message(frame, TOLD, False)),
         "user_message-frames": _sent(user_message(frames, TOLD, False)),
         "user_message-video": _sent(user_message(frames, TOLD, True)),
-        "chat": _sent(from_qwen(chat, as_video=False, frames=4, pixels=1024)),
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from videopro.backbones.server import ServerBackbone
@@ -28,11 +29,10 @@ LN_08, LN_05, LN_02, LN_01, LN_005 = -0.22314355, -0.69314718, -1.60943791, -2.3
 Make = Callable[..., ServerBackbone]
 
 
-class BackoffDelays(list[float]):
-    """Seconds that the back-off asked for, without waiting."""
-
-    async def sleep(self, seconds: float) -> None:
-        self.append(seconds)
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two tries."""
+    monkeypatch.setattr("videopro.backbones.server.endpoint._PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.001)
 
 
 def frames(times: list[float], size: tuple[int, int] = (64, 96)) -> list[Frame]:

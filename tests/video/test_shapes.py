@@ -196,7 +196,7 @@ def in_pixels(box: Sequence[float], shape: tuple[int, int]) -> list[float]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_video_of_an_odd_shape_is_answered_and_chatted_about(family: str, tmp_path: Path) -> None:
+def test_a_video_of_an_odd_shape_is_answered(family: str, tmp_path: Path) -> None:
     path = tmp_path / "strip.mp4"
     making_videos.make(path, 24, size=(8, 2048), planes=(200, 128, 128))
     video, backbone = Video.open(path), qwen_models.backbone(family)
@@ -204,12 +204,3 @@ def test_a_video_of_an_odd_shape_is_answered_and_chatted_about(family: str, tmp_
     frames = video.sample(4, size=size)
     assert size == (8, 2048)
     assert set(backbone.answer(frames, qwen_models.QUESTION).letters) == {"A", "B", "C"}
-    strip, buffer = Image.fromarray(noise(320, 1)), io.BytesIO()
-    strip.save(buffer, "PNG")
-    coded = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-    asked = [
-        {"type": "video", "video": str(path), "nframes": 4},
-        *({"type": "image", "image": picture} for picture in (strip, coded)),
-        {"type": "text", "text": "What is it?"},
-    ]
-    assert backbone.chat([{"role": "user", "content": asked}]).tokens_out > 0

@@ -124,8 +124,8 @@ def write_adapter(model: Any, weights: Weights, folder: Path) -> None:
 
 # Beside a model in training on the same GPU.
 _MEMORY = 0.45
-# About half an hour of tries: longer than an engine takes to start again.
-_RETRIES = 64
+# Half an hour of tries, 8 s apart: longer than an engine takes to start.
+_RETRIES = 240
 _DTYPES = {"bfloat16": "bf16", "float32": "fp32"}
 
 
@@ -256,6 +256,7 @@ _VIDEOS = 256
 # Between two looks at an engine that does not answer, and how long they go on: the largest models are loaded
 # for minutes.
 _TRY_SECONDS = 5.0
+_PAUSE_SECONDS = 0.5
 _START_SECONDS = 1800.0
 
 
@@ -296,7 +297,7 @@ class EngineSampler:
         self._encoded: LRUCache[Path, EncodedFrames] = LRUCache(_VIDEOS)
         self._versions = [AdapterVersions(engine, _POLICY) for engine in engines.started]
         self._clients = [
-            TokenClient(engine.url, banned=banned, ends=ends, sleep=partial(_patience, engine))
+            TokenClient(engine.url, banned=banned, ends=ends, recover=partial(_patience, engine))
             for engine in engines.engines
         ]
         try:
@@ -402,13 +403,12 @@ class EngineSampler:
         return SampledReply(ids, logprobs)
 
 
-async def _patience(engine: Engine, seconds: float) -> None:
-    """Wait before the next try, until the engine answers. Raises BackboneError if it was given up."""
+async def _patience(engine: Engine) -> None:
+    """Wait until the engine answers. Raises BackboneError if it was given up."""
     end = time.monotonic() + _START_SECONDS
     engine.check()
-    # Longer waits would outlast the start of the next engine.
-    await asyncio.sleep(min(seconds, _TRY_SECONDS))
-    # Not by tries, which are few: it may take minutes to start.
+    # So that an engine which fails at once has the time to be seen dead.
+    await asyncio.sleep(_PAUSE_SECONDS)
     while not await asyncio.to_thread(engine.answers) and time.monotonic() < end:
         engine.check()
         await asyncio.sleep(_TRY_SECONDS)

@@ -27,10 +27,10 @@ from videopro.backbones.base import Sampling as Sampling
 from videopro.backbones.base import Stills as Stills
 from videopro.backbones.base import Visual as Visual
 from videopro.backbones.base import YesNoRequest as YesNoRequest
-from videopro.backbones.fingerprint import folder_fingerprint as folder_fingerprint
-from videopro.backbones.gpu_threads import sharing_gpu as sharing_gpu
-from videopro.backbones.health import check_alive as check_alive
-from videopro.backbones.identity import identify as identify
+from videopro.backbones.checks import check_alive as check_alive
+from videopro.backbones.checks import folder_fingerprint as folder_fingerprint
+from videopro.backbones.checks import identify as identify
+from videopro.backbones.checks import model_needs as model_needs
 from videopro.backbones.model_record import MODEL_RECORD as MODEL_RECORD
 from videopro.backbones.model_record import BaseRecord as BaseRecord
 from videopro.backbones.model_record import ModelRecord as ModelRecord
@@ -39,7 +39,6 @@ from videopro.backbones.model_record import budget_notes as budget_notes
 from videopro.backbones.model_record import library_versions as library_versions
 from videopro.backbones.model_record import read_model_record as read_model_record
 from videopro.backbones.model_record import write_model_record as write_model_record
-from videopro.backbones.needs import model_needs as model_needs
 from videopro.backbones.own_models import MODELS as MODELS
 from videopro.backbones.own_models import OwnModel as OwnModel
 from videopro.backbones.own_models import check_scope as check_scope
@@ -48,10 +47,11 @@ from videopro.backbones.own_models import find_video as find_video
 from videopro.backbones.own_models import knowing_models as knowing_models
 from videopro.backbones.own_models import own_model as own_model
 from videopro.backbones.own_models import owner_of as owner_of
-from videopro.backbones.thinking import reply_notes as reply_notes
-from videopro.backbones.thinking import stored_thoughts as stored_thoughts
-from videopro.backbones.weights_bar import hide_weights_bar as hide_weights_bar
-from videopro.backbones.whole_models import loaded_whole as loaded_whole
+from videopro.backbones.process import hide_weights_bar as hide_weights_bar
+from videopro.backbones.process import loaded_whole as loaded_whole
+from videopro.backbones.process import sharing_gpu as sharing_gpu
+from videopro.backbones.texts import reply_notes as reply_notes
+from videopro.backbones.texts import stored_thoughts as stored_thoughts
 from videopro.errors import ConfigError
 
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from ipaddress import IPv6Address
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from videopro.errors import ConfigError
-from videopro.storage import printable
 
-OPENAI = "https://api.openai.com/v1"
-_EXAMPLES = {"server": "server:qwen@http://localhost:8000/v1", "api": f"api:gpt-5@{OPENAI}"}
+_EXAMPLES = {
+    "server": "server:qwen@http://localhost:8000/v1",
+    "api": "api:gpt-5@https://api.openai.com/v1",
+}
 # A model's name may contain an @, so the first one before a scheme ends it.
 _SPEC = re.compile(r"(?P<model>.*?)@(?P<url>[A-Za-z][A-Za-z0-9+.-]*://.*)", re.DOTALL)
 _LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"  # Names of containers have underscores.
 _HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::[0-9]+)?")
 _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
-_LONGEST = 200
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYS = (
     "put the key into an environment variable, and name that with api_key_env (--backbone or --options "
@@ -39,13 +39,13 @@ class ServerSettings:
     They are settings of `--backbone`, and no part of a run's key. Each model behind a server counts its own
     requests, also where two of them share an address."""
 
-    concurrency: int = 64
+    concurrency: int = field(default=64, metadata={"answers": False})
     """Maximum requests in flight, over all threads: an 8B behind vLLM is in full use from about 32 on."""
-    timeout: float = 300.0
+    timeout: float = field(default=300.0, metadata={"answers": False})
     """Time limit of one request, in seconds."""
-    retries: int = 4
+    retries: int = field(default=4, metadata={"answers": False})
     """Maximum retries after a transient failure."""
-    engine: Literal["auto", "vllm", "sglang", "other"] = "auto"
+    engine: Literal["auto", "vllm", "sglang", "other"] = field(default="auto", metadata={"answers": True})
     """The engine of servers that do not say it themselves; never of OpenAI. "auto": find out."""
 
     @classmethod
@@ -71,19 +71,19 @@ def read_address(spec: str, where: str) -> tuple[str, str]:
     """The model and the URL of `server:MODEL@URL` or `api:MODEL@URL`. Raises ConfigError, which begins with
     `where` and never shows a user name, a password or a query."""
     kind, _, target = spec.partition(":")
-    form = f"write {kind}:MODEL@URL, as in {_EXAMPLES[kind]}"
     match = _SPEC.fullmatch(target)
     if match is None:
-        raise ConfigError(f"{where} {_public_spec(spec)!r}: {_missing_part(kind, target)}; {form}")
-    model, url = match["model"], match["url"]
-    problem = url_problem(url)
-    if not model:
-        problem = "it names no model"
-    elif not model.isprintable() or re.search(r"\s", model) or "://" in model:
-        problem = "its model has a space, an address or a character that cannot be shown in its name"
-    if problem:
-        raise ConfigError(f"{where} {_public_spec(spec)!r}: {problem}; {form}")
-    return model, url
+        problem = "it names no model, or no address that begins with http:// or https://; there is no default"
+        if "@" in target:
+            problem += f", and it may hold a password; {_KEYS}"
+    elif not match["model"].isprintable() or re.search(r"^$|\s|://", match["model"]):
+        problem = "its model is empty, or has a space, an address or a character that cannot be shown in it"
+    else:
+        problem = url_problem(match["url"])
+    if match is None or problem:
+        # Without the rest, which may be a secret.
+        raise ConfigError(f"{where} '{kind}:...': {problem}; write {kind}:MODEL@URL, as in {_EXAMPLES[kind]}")
+    return match["model"], match["url"]
 
 
 def url_problem(url: str) -> str:
@@ -138,27 +138,3 @@ def without_address(spec: str) -> str:
     kind, _, target = spec.partition(":")
     match = _SPEC.fullmatch(target)
     return f"{kind}:{target.partition('@')[0] if match is None else match['model']}"
-
-
-def _missing_part(kind: str, target: str) -> str:
-    model, at, address = target.partition("@")
-    if not at:
-        example = f" (of OpenAI: {kind}:{model}@{OPENAI})" if kind == "api" and model else ""
-        return f"it names no address, and there is no default{example}"
-    if not address:
-        return "it names no address after the @"
-    if "@" in address:
-        return f"its address has no http:// or https://, and may hold a password; {_KEYS}"
-    return "its address does not begin with http:// or https://"
-
-
-def _public_spec(spec: str) -> str:
-    """A spec without what may be a secret."""
-    kind, _, target = spec.partition(":")
-    match = _SPEC.fullmatch(target)
-    model, at, address = (match["model"], "@", match["url"]) if match else target.partition("@")
-    if "://" in model or (at and match is None and ":" in model):
-        return f"{kind}:..."
-    # %40 is an @.
-    hidden = any(mark in address for mark in "@?#;%")
-    return printable(f"{kind}:{model}@..." if hidden else spec, _LONGEST)

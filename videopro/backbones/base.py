@@ -5,18 +5,18 @@ Imports no model library: a backbone is imported only when it is loaded (`videop
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
+from videopro.cli import answering_settings, did_you_mean
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
 
@@ -66,7 +66,7 @@ class Generation:
         return max(len(self.token_ids), len(self.logprobs)) + self.thought_tokens
 
 
-class Prefix(ABC):
+class Prefix:
     """A video that is encoded once and shared by many requests; created by `Backbone.prefix`.
 
     It holds the backbone's memory until `close()` (or the end of its `with` block). It can be used only with
@@ -76,17 +76,59 @@ class Prefix(ABC):
     frames: tuple[Frame, ...]
     system: str = ""
     """The system turn before the frames; empty: none of ours."""
-    tokens: int
-    """Prompt tokens that a request on this prefix does not process again."""
+    tokens: int = 0
+    """Prompt tokens that a request on this prefix does not process again; 0: a server does not say."""
+    _content: Any = None
+
+    def __init__(
+        self,
+        owner: Backbone,
+        frames: Sequence[Frame],
+        content: Any,
+        *,
+        system: str = "",
+        tokens: int = 0,
+        adapted: bool | None = None,
+    ) -> None:
+        """`owner` made `content` of the frames, and gets it by `use`; `adapted`: with the adapter on or off
+        (None: it is the same)."""
+        self.frames = tuple(frames)
+        self.system = system
+        self.tokens = tokens
+        self._content = content
+        self._owner = owner
+        self._adapted = adapted
 
     @property
-    @abstractmethod
     def closed(self) -> bool:
         """Whether the memory has been released."""
+        return self._content is None
 
-    @abstractmethod
+    def use(self, owner: Backbone, system: str, *, adapted: bool | None = None) -> Any:
+        """The content, for a request of a backbone in this adapter state, with this system turn. Raises
+        `BackboneError` for what it was not made for."""
+        if self._content is None:
+            raise BackboneError("this prefix is closed; make a new one with backbone.prefix(frames)")
+        if owner is not self._owner:
+            raise BackboneError(
+                "this prefix was made by another backbone; make one with this backbone's prefix(frames)"
+            )
+        if adapted != self._adapted:
+            before, now = ("on", "off") if self._adapted else ("off", "on")
+            raise BackboneError(
+                f"this prefix was made with the adapter {before} and the adapter is {now}; make one for this "
+                "state"
+            )
+        if system != self.system:
+            raise BackboneError(
+                f"the request's system turn is {system!r}, but the prefix begins with {self.system!r}; make "
+                "the prefix with the request's"
+            )
+        return self._content
+
     def close(self) -> None:
         """Release the memory; calling it again does nothing."""
+        self._content = None
 
     def __enter__(self) -> Self:
         return self
@@ -150,15 +192,6 @@ class YesNoRequest:
     text: str
 
 
-def check_system(prefix: Prefix, system: str) -> None:
-    """Raise `BackboneError` for a request on a prefix with another system turn."""
-    if prefix.system != system:
-        raise BackboneError(
-            f"the request's system turn is {system!r}, but the prefix begins with {prefix.system!r}; make "
-            "the prefix with the request's"
-        )
-
-
 def _check_seed(seed: int | None) -> None:
     if seed is not None and seed < 0:
         raise ConfigError(f"seed is {seed}; it must be 0 or more")
@@ -217,6 +250,13 @@ class Sampling:
 GREEDY = Sampling()
 
 
+# Whether a setting can change an answer, of which kind of model: `identity` has those that can.
+_ANY = {"answers": True}
+_QWEN = {"answers": True, "kind": "qwen"}
+_SERVER = {"answers": True, "kind": "server"}
+_NEVER = {"answers": False}
+
+
 @dataclass(frozen=True)
 class BackboneConfig:
     """What to load and how. Only `model` is required.
@@ -225,45 +265,45 @@ class BackboneConfig:
     'qwen'
     """
 
-    model: str
+    model: str = field(metadata=_ANY)
     """Hub name or folder (`qwen`), the name by which the server knows the model (`server`), or the plug-in's
     (`own`)."""
-    kind: Literal["qwen", "server", "own"] = "qwen"
+    kind: Literal["qwen", "server", "own"] = field(default="qwen", metadata=_ANY)
     """"own": a plug-in loads it."""
-    frames: int | None = None
+    frames: int | None = field(default=None, metadata=_ANY)
     """Maximum frames per call; None: what the adapter was trained with, or else the model (`videopro.json`
     in its folder), else 64."""
-    pixels: int | None = None
+    pixels: int | None = field(default=None, metadata=_ANY)
     """Maximum pixels per frame (height x width after resizing); None: as `frames`, else 50,176."""
 
-    # qwen
-    adapter: str | None = None
+    adapter: str | None = field(default=None, metadata=_QWEN)
     """Folder or hub name of a LoRA adapter for `model`."""
-    dtype: Literal["auto", "bf16", "fp32"] = "auto"
+    dtype: Literal["auto", "bf16", "fp32"] = field(default="auto", metadata=_QWEN)
     """"auto": bf16 on an accelerator, fp32 on a CPU."""
-    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
-    device_map: str | None = None
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = field(default="sdpa", metadata=_QWEN)
+    device_map: str | None = field(default=None, metadata=_NEVER)
     """"cpu", "cuda", "cuda:1", or "auto" to spread over several devices; None: the first accelerator, else
     the CPU."""
-    batch_size: int = 8
+    batch_size: int = field(default=8, metadata=_NEVER)
     """Maximum requests in one forward pass."""
 
-    # server
-    base_url: str | None = None
+    base_url: str | None = field(default=None, metadata=_NEVER)
     """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
-    api_key_env: str | None = None
+    api_key_env: str | None = field(default=None, metadata=_NEVER)
     """Environment variable that holds the API key; the key itself is never written anywhere. None:
     OPENAI_API_KEY for OpenAI's own address, no key for any other."""
-    concurrency: int = ServerSettings.concurrency
+    concurrency: int = field(default=ServerSettings.concurrency, metadata=_NEVER)
     """This and the next three: see `ServerSettings`."""
-    timeout: float = ServerSettings.timeout
-    retries: int = ServerSettings.retries
-    engine: Literal["auto", "vllm", "sglang", "other"] = ServerSettings.engine
-    video: Literal["auto", "video", "frames"] = "auto"
+    timeout: float = field(default=ServerSettings.timeout, metadata=_NEVER)
+    retries: int = field(default=ServerSettings.retries, metadata=_NEVER)
+    engine: Literal["auto", "vllm", "sglang", "other"] = field(
+        default=ServerSettings.engine, metadata=_SERVER
+    )
+    video: Literal["auto", "video", "frames"] = field(default="auto", metadata=_SERVER)
     """How frames are sent: as a video if the server accepts one ("auto"), always as a video, or as images."""
-    adapter_model: str | None = None
+    adapter_model: str | None = field(default=None, metadata=_SERVER)
     """The server's name for `model` with its LoRA adapter (vLLM: --lora-modules NAME=PATH)."""
-    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata=_SERVER)
     """Extra fields for every request, such as {"chat_template_kwargs": {"enable_thinking": True}}."""
 
     def __post_init__(self) -> None:
@@ -290,6 +330,12 @@ class BackboneConfig:
     def server_settings(self) -> ServerSettings:
         """How requests go to a server."""
         return ServerSettings(self.concurrency, self.timeout, self.retries, self.engine)
+
+    def answering(self) -> dict[str, Any]:
+        """The settings that can change an answer of this kind of model, for its identity."""
+        values = answering_settings(self)
+        kinds = {option.name: option.metadata.get("kind", self.kind) for option in fields(self)}
+        return {name: value for name, value in values.items() if kinds[name] == self.kind}
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> BackboneConfig:
@@ -319,9 +365,7 @@ def check_keys(settings: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise `ConfigError` for the first unknown key, naming the nearest known one."""
     for key in settings:
         if key not in names:
-            near = difflib.get_close_matches(str(key), names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            raise ConfigError(f"backbone: unknown setting {key!r}; {hint}")
+            raise ConfigError(f"backbone: unknown setting {key!r}; {did_you_mean(str(key), names)}")
 
 
 class Backbone(ABC):
@@ -395,10 +439,6 @@ class Backbone(ABC):
         seed replaces both."""
 
     @abstractmethod
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """Generate a reply to ordinary Qwen chat messages with text, image and video parts."""
-
-    @abstractmethod
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         """Encode frames once, after a system turn if there is one, for use as `visual` in any number of
         calls."""
@@ -411,3 +451,31 @@ class Backbone(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release memory and connections."""
+
+
+class Joining(Protocol):
+    """Who waits while replies are written."""
+
+    def pause(self) -> None:
+        """Called between two steps: serve what takes a single pass of the model."""
+
+    def take(self, room: int) -> Sequence[GenerateRequest]:
+        """At most `room` more requests to write replies to, with the same sampling."""
+
+    def cancelled(self) -> Collection[int]:
+        """The numbers of the requests for whose replies nobody waits any more: they are not written on. One
+        that is cancelled stays so."""
+
+    def done(self, number: int, reply: Generation) -> None:
+        """A reply is complete: that to the request of this number, those first given before those taken."""
+
+
+@runtime_checkable
+class JoiningBackbone(Protocol):
+    """A backbone to whose batches more requests can be added."""
+
+    def generate_joining(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
+    ) -> None:
+        """Write replies to these requests and to those that `joining` adds, and hand each to `joining.done`
+        as soon as it is complete."""

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from videopro.backbones import (
     DEFAULT_FRAMES,
     DEFAULT_PIXELS,
     Backbone,
     BackboneConfig,
+    GenerateRequest,
     Sampling,
     load_backbone,
     read_spec,
@@ -86,21 +85,19 @@ class Judge:
     def reply(self, text: str, *, system: str = "", frames: Sequence[Frame] = ()) -> JudgeReply:
         """The reply to a prompt about frames (none: text only). An endpoint gets them as images after their
         times, or with video=video as one video."""
-        is_video = len(frames) > 1
+        if isinstance(self._model, Backbone):
+            request = GenerateRequest(frames or None, text, system=system)
+            (said,) = self._model.generate_batch([request], Sampling(self._limit))
+            return JudgeReply(said.text, said.thoughts, self._limit if said.finish == "length" else None)
         shown: Sequence[Mapping[str, Any]] = ()
         extra: Mapping[str, Any] = {}
-        if frames and isinstance(self._model, Backbone):
-            still = {"type": "image", "image": Image.fromarray(frames[0].image)}
-            shown = [{"type": "video", "video": list(frames)} if is_video else still]
-        elif frames:
+        if frames:
             encoded = encode_frames(frames, self._config.pixels or DEFAULT_PIXELS)
-            shown, extra = visual_parts(encoded, as_video=is_video and self._config.video == "video")
+            as_video = len(frames) > 1 and self._config.video == "video"
+            shown, extra = visual_parts(encoded, as_video=as_video)
         content: Any = [*shown, {"type": "text", "text": text}] if frames else text
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": content})
-        if isinstance(self._model, Backbone):
-            said = self._model.chat(messages, Sampling(self._limit))
-            return JudgeReply(said.text, said.thoughts, self._limit if said.finish == "length" else None)
         reply, _ = self._model.reply(messages, self._limit, {"temperature": 0.0, **extra})
         return JudgeReply(reply.text, reply.thoughts, reply.cut_at)
 

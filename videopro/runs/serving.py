@@ -26,8 +26,8 @@ from videopro.engine.serving import (
 from videopro.errors import ConfigError, RunError
 from videopro.runs.folder import RunFolder, identity_difference
 
-# About half an hour of tries: longer than an engine takes to start again. One that is given up ends the run.
-_RETRIES = 64
+# Half an hour of tries, 8 s apart: longer than an engine takes to start. One that is given up ends the run.
+_RETRIES = 240
 # vLLM's own flag, experimental there, with which it takes adapters of the vision tower and the projector.
 _WITH_VISION = "--enable-tower-connector-lora"
 _OF_LOCAL_MODELS = ("attention", "device_map", "batch_size", "adapter_model", "api_key_env", "engine")

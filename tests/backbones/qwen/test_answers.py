@@ -160,10 +160,8 @@ def test_a_prefix_does_not_change_answers(family: str) -> None:
         ]
         # Twice, since a call that wrote into the prefix would spoil the next one.
         batched = [own.answer_batch(requests), own.answer_batch(requests)]
-        assert prefix.nbytes > 0
     for made in (single, *batched):
         assert all(close(*pair) for pair in zip(made, alone, strict=True))
-    assert prefix.nbytes == 0
 
 
 @pytest.mark.parametrize("family", ALL)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from videopro.backbones.qwen.captures import Captures
+from videopro.backbones.qwen.static_batch import Captures
 
 SECOND = torch.device("cuda", 1)
 

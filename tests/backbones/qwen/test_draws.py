@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chisquare
 
 from videopro.backbones.base import Sampling
-from videopro.backbones.qwen.draws import TokenSampler, uniforms
+from videopro.backbones.qwen.replies import TokenSampler, uniforms
 
 LOGITS = torch.tensor([1.0, -2.0, 0.5, 3.0, -0.5, 2.0])
 DRAWS = 100_000

@@ -12,7 +12,7 @@ import torch
 from tests.support.qwen_models import OTHER, PIXELS, QUESTION, checkpoint, close, load, lora, pictures
 from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Stills
-from videopro.backbones.qwen import QwenBackbone, feature_store, load_model
+from videopro.backbones.qwen import QwenBackbone, features, load_model
 from videopro.errors import BackboneError
 
 TOWER = r".*visual.*\.(qkv|proj)"
@@ -120,7 +120,7 @@ def test_a_store_that_is_too_small_keeps_the_latest_or_nothing(monkeypatch: pyte
     # Four frames of 64 x 64 pixels: two pairs of 4 tokens, 32 numbers of 4 bytes, at two levels.
     size = 2 * 4 * 32 * 4 * 2
     for most, expected in ((size, 3), (size - 1, 4), (2 * size, 2)):
-        monkeypatch.setattr(feature_store, "_MOST_BYTES", most)
+        monkeypatch.setattr(features, "_MOST_BYTES", most)
         own = load("qwen3_vl")
         calls = counted(own)
         first, second = pictures(4), pictures(4, seed=1)

@@ -1,5 +1,4 @@
-"""Vision features in place of pixels: the same logits and gradients, on models that take features and on
-those of older transformers that do not."""
+"""Vision features in place of pixels: the same logits and gradients."""
 
 from __future__ import annotations
 
@@ -11,18 +10,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from tests.support.qwen_models import FAMILIES, load, pictures, reference
-from videopro.backbones.qwen import EncodedPrompt, QwenRunner, encode_vision, feature_inputs
-
-# The n-gram embeddings of qwen4_exp need the tokens, and no version without features has it in this form.
-OLDER = [family for family in FAMILIES if family != "qwen4_exp"]
-
-
-@pytest.fixture(params=["by the class", "by hooks"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How features reach the model. Without `mm_encoder_outputs` in its class, both are by hooks."""
-    if request.param == "by hooks":
-        monkeypatch.setattr(feature_inputs, "_takes_features", lambda core: False)
-    return str(request.param)
+from videopro.backbones.qwen import EncodedPrompt, QwenRunner, encode_vision
 
 
 def prompts(family: str) -> list[EncodedPrompt]:
@@ -45,8 +33,8 @@ def run(model: Any, row: QwenRunner, rows: list[EncodedPrompt]) -> torch.Tensor:
     return logits
 
 
-@pytest.mark.parametrize("family", OLDER)
-def test_features_give_the_logits_of_pixels(family: str, way: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_features_give_the_logits_of_pixels(family: str) -> None:
     model, _ = reference(family)
     rows = prompts(family)
     runner = QwenRunner(model, ends=[0], pad=0)
@@ -65,7 +53,7 @@ def test_features_give_the_logits_of_pixels(family: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
-def test_adapters_and_recomputation_get_the_gradients_of_pixels(family: str, way: str) -> None:
+def test_adapters_and_recomputation_get_the_gradients_of_pixels(family: str) -> None:
     rows = prompts(family)
     gradients = []
     for uses_features in (False, True):

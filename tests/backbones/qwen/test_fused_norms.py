@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLRMSNorm
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRMSNorm
 
-from videopro.backbones.qwen.fused_norms import fused_norms
+from videopro.backbones.qwen.layers import fused_norms
 
 NORMS = (Qwen2_5_VLRMSNorm, Qwen3VLTextRMSNorm)
 

@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache
 
 from tests.support.qwen_models import reference
-from videopro.backbones.qwen.growing_cache import GrowingLayer, make_growing
+from videopro.backbones.qwen.caches import GrowingLayer, make_growing
 
 
 def tokens(generator: torch.Generator, rows: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,7 +10,7 @@ import torch
 from transformers import DynamicCache
 
 from tests.support.qwen_models import reference
-from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
+from videopro.backbones.qwen.caches import SharedCache, attending, can_share
 
 PROMPTS = ([5, 9, 4, 7, 21], [8, 6, 11])
 TAILS = {0: [3, 14, 15], 1: [9, 2, 6], 2: [5, 3, 5], 3: [8, 9, 7], 4: [9, 3, 2]}

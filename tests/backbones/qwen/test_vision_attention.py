@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.qwen_models import FAMILIES, backbone, reference
-from videopro.backbones.qwen import vision_attention
+from videopro.backbones.qwen import layers as vision_attention
 
 # Grids (time, height, width) in patches. Windows of qwen2_5_vl have 4 x 4 patches here.
 GRIDS = {

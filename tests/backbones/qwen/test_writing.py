@@ -17,8 +17,8 @@ from tests.support.qwen_models import reference
 from videopro.backbones.base import Sampling
 from videopro.backbones.qwen import EncodedPrompt, NonFiniteLogits, QwenRunner, SampledReply, writing
 from videopro.backbones.qwen import runner as runner_module
+from videopro.backbones.qwen.caches import KeyValueStore
 from videopro.backbones.qwen.static_batch import StaticBatch
-from videopro.backbones.qwen.static_cache import KeyValueStore
 from videopro.backbones.qwen.writing import StaticWriter
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")

@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_cases import KEY_ENV, BackoffDelays, Make
+from tests.support.server_cases import KEY_ENV, Make, without_waiting
 from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server import ServerBackbone
-
-
-@pytest.fixture
-def waits() -> BackoffDelays:
-    return BackoffDelays()
 
 
 @pytest.fixture
@@ -25,7 +20,8 @@ def stub() -> Iterator[StubServer]:
 
 
 @pytest.fixture
-def make(waits: BackoffDelays, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    without_waiting(monkeypatch)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(KEY_ENV, raising=False)
     made: list[ServerBackbone] = []
@@ -33,7 +29,7 @@ def make(waits: BackoffDelays, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make
     def build(stub: StubServer | str, **settings: Any) -> ServerBackbone:
         url = stub if isinstance(stub, str) else stub.url
         settings = {"model": "served", "kind": "server", "base_url": url, "api_key_env": KEY_ENV, **settings}
-        made.append(ServerBackbone(BackboneConfig(**settings), sleep=waits.sleep, uniform=lambda: 1.0))
+        made.append(ServerBackbone(BackboneConfig(**settings)))
         return made[-1]
 
     yield build

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.server_cases import Make
 from tests.support.silent_server import SilentServer
@@ -23,13 +21,7 @@ def test_the_connection_of_a_request_in_flight_is_closed(make: Make) -> None:
 def test_a_wait_before_the_next_try_ends_too_and_the_backbone_goes_on(make: Make, stub: StubServer) -> None:
     backbone = make(stub, retries=5)
     stub.faults += [StubFault(429, {"error": {"message": "later"}}, headers={"Retry-After": "100"})]
-    backbone._endpoint._sleep = _for_ever
     work = CancelledWork(lambda: backbone.generate(None, "Which?"))
     until(lambda: len(stub.chats) > 0)
     work.cancel()
     assert backbone.generate(None, "Which?").text
-
-
-async def _for_ever(seconds: float) -> None:
-
-    await asyncio.sleep(10 * SOON + seconds)

@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_cases import COLOURS, KEY, KEY_ENV, BackoffDelays, Make
+from tests.support.server_cases import COLOURS, KEY, KEY_ENV, Make
 from tests.support.stub_server import RecordedRequest, StubFault, StubServer
 from videopro.errors import BackboneError
-
-# What a page of nginx looks like.
-NGINX = (
-    b"<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n<body>\r\n"
-    b"<center><h1>413 Request Entity Too Large</h1></center>\r\n"
-    b"<hr><center>nginx/1.24.0</center>\r\n</body>\r\n</html>\r\n"
-)
 
 
 class Redirecting(StubServer):
@@ -28,74 +21,24 @@ class Redirecting(StubServer):
     def answer(self, seen: RecordedRequest) -> StubFault:
         if seen.path == "/v1/chat/completions" or not self.chats_only:
             return StubFault(self.status, b"", {"Location": self.location})
-        if seen.path.startswith("/elsewhere"):
-            seen = RecordedRequest(seen.method, "/v1/chat/completions", seen.headers, seen.body, seen.at)
         return super().answer(seen)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("chats_only", [True, False])
 def test_nothing_is_sent_to_another_origin(
-    status: int, chats_only: bool, make: Make, waits: BackoffDelays, monkeypatch: pytest.MonkeyPatch
+    status: int, chats_only: bool, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
     with StubServer() as other:
         elsewhere = f"{other.url}/chat/completions"
         with (
             Redirecting(status, elsewhere, chats_only=chats_only) as stub,
-            pytest.raises(BackboneError, match=r"sends requests on to .*give its address") as caught,
+            pytest.raises(BackboneError, match=r"sends requests on to another address") as caught,
         ):
             make(stub).answer(None, COLOURS)
-        assert other.url.removesuffix("/v1") in str(caught.value)
         assert not other.seen
-    assert not waits
     assert KEY not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "location",
-    [
-        "//other.invalid/v1",
-        "http:\\\\other.invalid/v1",
-        "https://127.0.0.1/v1",
-        "http://u:pa55@other.invalid/",
-    ],
-)
-def test_other_forms_of_another_origin(location: str, make: Make) -> None:
-    with Redirecting(307, location) as stub, pytest.raises(BackboneError) as caught:
-        make(stub, retries=0).answer(None, COLOURS)
-    assert "pa55" not in str(caught.value)
-    assert len(stub.chats) == 1
-
-
-def test_a_redirection_within_the_server_is_followed_if_it_keeps_the_request(make: Make) -> None:
-    with Redirecting(307, "/elsewhere") as stub:
-        assert make(stub).answer(None, COLOURS).letter == "A"
-        assert stub.seen[-1].body == stub.chats[0]
-    # A 302 would turn the request into one without a body.
-    with Redirecting(302, "/elsewhere") as stub, pytest.raises(BackboneError, match="/elsewhere"):
-        make(stub).answer(None, COLOURS)
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (StubFault(413, NGINX), r"413 Request Entity Too Large; .*client_max_body_size.*frames=N"),
-        (StubFault(504, b"<!DOCTYPE html><title>504 Gateway Time-out</title>"), "proxy_read_timeout"),
-        (
-            StubFault(502, b"<html><body><p>Bad gateway</p></body></html>"),
-            "Bad gateway; this comes from a proxy",
-        ),
-        (StubFault(503, {"error": {"message": "loading"}}), "loading; see the server's own log"),
-    ],
-)
-def test_what_a_proxy_says_is_told_with_what_to_set(
-    fault: StubFault, words: str, stub: StubServer, make: Make
-) -> None:
-    stub.faults = [fault]
-    with pytest.raises(BackboneError, match=words) as caught:
-        make(stub, retries=0).answer(None, COLOURS)
-    assert "<" not in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [400, 500])
@@ -123,24 +66,6 @@ def test_names_of_models_are_made_printable(make: Make) -> None:
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("retries", [0, 1])
-def test_an_endless_error_is_read_and_shown_in_part(retries: int, make: Make, waits: BackoffDelays) -> None:
-    """A gigabyte is announced; the client hangs up after the beginning."""
-    sent = []
-
-    class Endless(StubServer):
-        def answer(self, seen: RecordedRequest) -> StubFault:
-            if seen.path == "/v1/models":
-                return super().answer(seen)
-            sent.append(1)
-            return StubFault(500, b"x" * (4 << 20), {"X-Padding": "y" * 1000})
-
-    with Endless() as stub, pytest.raises(BackboneError, match="status 500") as caught:
-        make(stub, retries=retries).answer(None, COLOURS)
-    assert len(str(caught.value)) < 700
-    assert len(sent) == retries + 1
-
-
 def test_variables_of_openais_client_are_for_openai_only(
     stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,15 +74,12 @@ def test_variables_of_openais_client_are_for_openai_only(
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-mine")
-    monkeypatch.setenv(
-        "OPENAI_CUSTOM_HEADERS", "Authorization: Bearer sk-custom\nX-Team: me\nContent-Type: x/y"
-    )
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer sk-custom\nX-Team: me")
     assert make(stub, api_key_env=None).answer(None, COLOURS).letter == "A"
     for seen in stub.seen:
         assert seen.headers["authorization"] == "Bearer none"
         values = " ".join(seen.headers.values())
         assert not any(name in values for name in ("sk-", "org-mine", "proj-mine"))
-        assert "x-team" not in seen.headers
 
 
 def test_a_key_may_be_a_whole_header(stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

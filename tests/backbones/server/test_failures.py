@@ -6,18 +6,13 @@ import json
 import logging
 import time
 import traceback
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
-from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, BackoffDelays, Make
+from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, Make
 from tests.support.stub_server import BadRequest, StubFault, StubServer, completion, entry, letter, text_of
-from videopro.backbones import BackboneConfig, ChoiceRequest
-from videopro.backbones.server import ServerBackbone
-from videopro.backbones.server import connection as server_connection
-from videopro.backbones.server.failures import retry_after
+from videopro.backbones import ChoiceRequest
 from videopro.errors import BackboneError
 
 
@@ -31,16 +26,11 @@ def logprobs(value: Any) -> dict[str, Any]:
     return letter("A", [("A", -1.0)], choice={"logprobs": value})
 
 
-def test_retry_after_is_honoured(stub: StubServer, make: Make, waits: BackoffDelays) -> None:
-    moment = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
-    stub.faults = [
-        StubFault(429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}),
-        StubFault(503, {"error": {"message": "loading"}}, {"Retry-After": moment}),
-    ]
+def test_retry_after_is_honoured(stub: StubServer, make: Make) -> None:
+    stub.faults = [StubFault(429, {"error": {"message": "slow down"}}, {"Retry-After": "1"})]
+    start = time.monotonic()
     assert make(stub).answer(None, COLOURS).letter == "A"
-    assert 7 <= waits[0] <= 8
-    assert 35 <= waits[1] <= 41
-    assert len(waits) == 2
+    assert 1 <= time.monotonic() - start < 3
 
 
 @pytest.mark.parametrize(
@@ -52,13 +42,31 @@ def test_retry_after_is_honoured(stub: StubServer, make: Make, waits: BackoffDel
         (StubFault(503, {"error": {"message": "loading"}}), "loading"),
         (StubFault(408, {"error": {"message": "late"}}), "late"),
         (StubFault(200, letter("A", [("A", -1.0)]), cut=True), "cannot be reached"),
-        (StubFault(200, b'{"choices": [{"mess'), "not a chat completion"),
-        (StubFault(200, b"<html>hello</html>"), "not a chat completion"),
-        (StubFault(200, b"\xff\xfe"), "not a chat completion"),
-        (StubFault(200, b"[]"), "not a chat completion"),
-        (StubFault(200, {"choices": []}), "no choices"),
-        (StubFault(200, {"object": "chat.completion"}), "no choices"),
-        (StubFault(200, {"choices": [{"index": 0}]}), "no message"),
+    ],
+)
+def test_transient_failures_are_retried_and_then_reported(
+    fault: StubFault, words: str, stub: StubServer, make: Make
+) -> None:
+    backbone = make(stub, retries=3)
+    stub.faults = [fault, fault]
+    assert backbone.answer(None, COLOURS).letter == "A"
+    stub.faults = [fault] * 4
+    with pytest.raises(BackboneError, match=words) as caught:
+        backbone.answer(None, COLOURS)
+    assert stub.url in str(caught.value)
+    assert len(stub.chats) == 3 + 4
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (StubFault(200, b'{"choices": [{"mess'), "not JSON"),
+        (StubFault(200, b"<html>hello</html>"), "not JSON"),
+        (StubFault(200, b"\xff\xfe"), "not JSON"),
+        (StubFault(200, b"[]"), "not an object"),
+        (StubFault(200, {"choices": []}), "choices: "),
+        (StubFault(200, {"object": "chat.completion"}), "choices: "),
+        (StubFault(200, {"choices": [{"index": 0}]}), "choices.0.message"),
         (StubFault(200, {"choices": [None]}), "choices.0"),
         (StubFault(200, {"choices": "A"}), "choices: "),
         (StubFault(200, {"choices": {"0": 1}}), "choices: "),
@@ -95,57 +103,35 @@ def test_retry_after_is_honoured(stub: StubServer, make: Make, waits: BackoffDel
         ),
     ],
 )
-def test_transient_failures_are_retried_and_then_reported(
-    fault: StubFault, words: str, stub: StubServer, make: Make, waits: BackoffDelays
+def test_a_reply_that_is_none_is_asked_for_again(
+    fault: StubFault, words: str, stub: StubServer, make: Make
 ) -> None:
-    backbone = make(stub, retries=3)
-    stub.faults = [fault, fault]
-    assert backbone.answer(None, COLOURS).letter == "A"
-    # Doubling from half a second, with the jitter at its highest.
-    assert waits == [0.5, 1.0]
-    stub.faults = [fault] * 4
-    with pytest.raises(BackboneError, match=words) as caught:
-        backbone.answer(None, COLOURS)
-    assert waits[2:] == [0.5, 1.0, 2.0]
-    assert stub.url in str(caught.value)
-    assert "4 of 4 tries" in str(caught.value)
-    assert len(stub.chats) == 3 + 4
+    stub.faults = [fault]
+    assert make(stub, retries=1).answer(None, COLOURS).letter == "A"
+    stub.faults = [fault] * 2
+    with pytest.raises(BackboneError, match=f"not a chat completion.*{words}"):
+        make(stub, retries=1).answer(None, COLOURS)
 
 
-def test_jitter_shortens_a_wait_to_half_at_most(stub: StubServer, waits: BackoffDelays, make: Make) -> None:
-    stub.faults = [StubFault(500, {})] * 9
-    config = BackboneConfig("served", "server", base_url=stub.url, retries=9)
-    backbone = ServerBackbone(config, sleep=waits.sleep, uniform=lambda: 0.0)
-    backbone.answer(None, COLOURS)
-    backbone.close()
-    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0]
-
-
-@pytest.mark.parametrize("fault", [StubFault(body=b"{}", delay=30.0), StubFault(body=b" " * 200, drip=0.1)])
-def test_a_server_that_is_too_slow_times_out(
-    fault: StubFault, stub: StubServer, make: Make, waits: BackoffDelays
-) -> None:
+def test_a_server_that_is_too_slow_times_out(stub: StubServer, make: Make) -> None:
+    fault = StubFault(body=b"{}", delay=30.0)
     backbone = make(stub, timeout=0.5, retries=1)
     stub.faults = [fault, fault]
     start = time.monotonic()
-    with pytest.raises(BackboneError, match=r"no reply within 0.5 s \(2 of 2 tries\).*timeout"):
+    with pytest.raises(BackboneError, match=r"no reply within 0.5 s.*timeout"):
         backbone.answer(None, COLOURS)
     assert time.monotonic() - start < 10
-    assert waits == [0.5]
     # One try too slow, the next in time.
     stub.faults = [fault]
     assert make(stub, timeout=1.0).answer(None, COLOURS).letter == "A"
 
 
-def test_a_server_that_is_slow_but_in_time_is_waited_for(
-    stub: StubServer, make: Make, waits: BackoffDelays
-) -> None:
+def test_a_server_that_is_slow_but_in_time_is_waited_for(stub: StubServer, make: Make) -> None:
     stub.faults = [StubFault(body=letter("B", [("B", LN_05)]), delay=0.4)]
     assert make(stub, timeout=5).answer(None, COLOURS).letter == "B"
-    assert not waits
 
 
-def test_an_unreachable_server_is_named_with_the_fix(make: Make, waits: BackoffDelays) -> None:
+def test_an_unreachable_server_is_named_with_the_fix(make: Make) -> None:
     with StubServer() as stub:
         url = stub.url
     with pytest.raises(BackboneError) as caught:
@@ -153,7 +139,6 @@ def test_an_unreachable_server_is_named_with_the_fix(make: Make, waits: BackoffD
     assert url in str(caught.value)
     assert "vllm serve served" in str(caught.value)
     assert "fix its address" in str(caught.value)
-    assert waits == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -166,18 +151,15 @@ def test_an_unreachable_server_is_named_with_the_fix(make: Make, waits: BackoffD
         (StubFault(422, {"detail": [{"msg": "bad field"}]}), "bad field"),
         (StubFault(413, b"too large"), "too large"),
         (StubFault(400, {"error": {"message": "top_logprobs must be below 5"}}), "--max-logprobs"),
-        (StubFault(429, {"error": {"message": "pay", "code": "insufficient_quota"}}), "pay"),
-        (StubFault(429, {"error": {"message": "later"}}, {"Retry-After": "7200"}), "later"),
     ],
 )
 def test_permanent_failures_are_reported_at_once(
-    fault: StubFault, words: str, stub: StubServer, make: Make, waits: BackoffDelays
+    fault: StubFault, words: str, stub: StubServer, make: Make
 ) -> None:
     stub.faults = [fault]
     with pytest.raises(BackboneError, match=words):
         make(stub).answer(None, COLOURS)
     assert len(stub.chats) == 1
-    assert not waits
 
 
 def test_a_key_not_configured_for_a_server_is_never_sent_to_it(
@@ -229,15 +211,12 @@ def test_an_unknown_model_is_answered_with_the_known_ones(make: Make) -> None:
         assert not stub.chats
 
 
-def test_a_model_that_disappears_during_a_run_is_reported(
-    stub: StubServer, make: Make, waits: BackoffDelays
-) -> None:
+def test_a_model_that_disappears_during_a_run_is_reported(stub: StubServer, make: Make) -> None:
     backbone = make(stub)
     backbone.answer(None, COLOURS)
     stub.models = [{"id": "other"}]
     with pytest.raises(BackboneError, match="no model 'served'; it offers: other"):
         backbone.answer(None, COLOURS)
-    assert not waits
 
 
 def test_a_wrong_address_is_distinguished_from_a_wrong_model(stub: StubServer, make: Make) -> None:
@@ -263,12 +242,9 @@ def test_a_server_without_a_list_of_models_will_do(make: Make) -> None:
         ({**completion("A", [entry("A", -0.1)]), "usage": None}, "usage"),
     ],
 )
-def test_replies_without_what_is_needed(
-    reply: dict[str, Any], words: str, make: Make, waits: BackoffDelays
-) -> None:
+def test_replies_without_what_is_needed(reply: dict[str, Any], words: str, make: Make) -> None:
     with StubServer(lambda body: reply) as stub, pytest.raises(BackboneError, match=words):
         make(stub).generate(None, "What?")
-    assert not waits
 
 
 def test_one_failure_ends_a_batch_and_the_rest_is_not_sent(make: Make) -> None:
@@ -287,34 +263,15 @@ def test_one_failure_ends_a_batch_and_the_rest_is_not_sent(make: Make) -> None:
         assert backbone.answer(None, COLOURS).letter == "A"
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["soon", "-5", "nan", "inf", "1e999", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "0, 0", "31 Feb"],
-)
-def test_an_invalid_retry_after_is_ignored(value: str) -> None:
-    seconds = retry_after({"retry-after": value})
-    assert seconds is None or seconds >= 0
-
-
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"data": "many"}', b'{"data": [1]}', b'{"data"'])
-def test_a_broken_list_of_models_is_retried_and_then_reported(
-    body: bytes, make: Make, waits: BackoffDelays
-) -> None:
+def test_a_broken_list_of_models_is_reported(body: bytes, make: Make) -> None:
     class Broken(StubServer):
         def answer(self, seen: Any) -> StubFault:
             return StubFault(200, body, {"Content-Type": "application/json"})
 
     with Broken() as stub, pytest.raises(BackboneError, match="not a chat completion") as caught:
         make(stub, retries=2).identity()
-    assert len(waits) == 2
     assert stub.url in str(caught.value)
-
-
-def test_an_endless_reply_is_reported(stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_connection, "LARGEST_BODY", 1 << 20)
-    stub.faults = [StubFault(200, b" " * (2 << 20))]
-    with pytest.raises(BackboneError, match="more than 1 MiB"):
-        make(stub, retries=0).answer(None, COLOURS)
 
 
 def test_lone_surrogates_in_a_servers_text_can_be_written(stub: StubServer, make: Make) -> None:

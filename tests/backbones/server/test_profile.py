@@ -103,9 +103,6 @@ def test_the_version_of_vllm_and_the_files_of_its_model_are_known(make: Make, tm
                 "served model": folder_fingerprint(tmp_path),
             }
         assert [seen.path for seen in stub.seen].count("/version") == 1
-        # What its processor makes of a video cannot be known from here.
-        identity = backbone.identity()
-        assert identity["video_prompt"] == identity["video_positions"] == "the server's own, not known here"
     with StubServer(models=[card | {"root": "org/name"}]) as stub:
         assert make(stub).versions == {}
     with StubServer(models=[{"id": "served", "owned_by": "sglang"}], version="1") as stub:

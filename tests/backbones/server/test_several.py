@@ -16,7 +16,7 @@ import pytest
 from tests.support.server_cases import COLOURS, LN_05, Make, frames
 from tests.support.stub_server import StubFault, StubServer, letter, text_of
 from videopro.backbones import ChoiceRequest, load_backbone, read_spec
-from videopro.backbones.identity import identify
+from videopro.backbones.checks import identify
 from videopro.backbones.server import ServerBackbone
 from videopro.backbones.server import messages as server_messages
 from videopro.errors import BackboneError, ConfigError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.support.server_cases import COLOURS, LN_02, LN_05, Make
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import Sampling
 from videopro.backbones.server import api_config
-from videopro.backbones.server.completion import InvalidReply, read_completion
 from videopro.errors import BackboneError
 from videopro.methods.agents.models import ApiModel
 from videopro.methods.planners import EmptyReply, PlanRequest
@@ -133,13 +131,6 @@ def test_without_a_known_word_the_number_of_tokens_tells(word: Any, ask: Ask) ->
     with StubServer(lambda body: said("It is B", finish=word, tokens=3)) as stub:
         assert ask(stub, 3) == ("It is B", True)
         assert ask(stub, 4) == ("It is B", False)
-
-
-@pytest.mark.parametrize("part", [{"type": "markdown", "text": "B"}, {"type": "text", "words": "B"}, 7])
-def test_parts_without_a_known_text_are_an_error(part: Any) -> None:
-    body = json.dumps(said([part])).encode()
-    with pytest.raises(InvalidReply, match="none of its parts has a known text"):
-        read_completion(body)
 
 
 @pytest.mark.parametrize("word", ["content_filter", "SAFETY", "error", "abort"])

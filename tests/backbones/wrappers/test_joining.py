@@ -12,8 +12,7 @@ import pytest
 
 from tests.support.fake_backbone import FakeBackbone
 from tests.support.qwen_models import backbone, pictures
-from videopro.backbones.base import GenerateRequest, Generation, Prefix, Sampling
-from videopro.backbones.joining import Joining
+from videopro.backbones.base import GenerateRequest, Generation, Joining, Prefix, Sampling
 from videopro.backbones.qwen.static_batch import StaticBatch
 from videopro.backbones.wrappers import BatchingBackbone
 from videopro.errors import BackboneError

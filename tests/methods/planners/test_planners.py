@@ -15,6 +15,7 @@ import pytest
 from tests.support import reason_world as world
 from tests.support.pocket_questions import CHOICES, QUESTIONS
 from tests.support.reason_world import SceneBackbone
+from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro.backbones.base import Sampling
 from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
@@ -309,16 +310,13 @@ def test_a_broken_program_is_fixed_and_a_right_one_changed(kind: str) -> None:
 # ---- the API teacher --------------------------------------------------------------------------------------
 
 
-async def no_wait(seconds: float) -> None:
-    pass
-
-
 def planner_at(stub: StubServer, **settings: object) -> ApiPlanner:
-    return ApiPlanner(f"api:served@{stub.url}", sleep=no_wait, uniform=lambda: 1.0, **settings)  # type: ignore[arg-type]
+    return ApiPlanner(f"api:served@{stub.url}", **settings)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_waiting(monkeypatch)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 

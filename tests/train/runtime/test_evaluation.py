@@ -23,7 +23,7 @@ from videopro.backbones import (
     Sampling,
     folder_fingerprint,
 )
-from videopro.backbones.joining import Joining
+from videopro.backbones.base import Joining
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
 from videopro.methods.planners import answerer

@@ -11,7 +11,6 @@ import math
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -24,44 +23,26 @@ from videopro.backbones.base import (
     ChoiceRequest,
     GenerateRequest,
     Generation,
+    Joining,
     Prefix,
     Sampling,
-    Visual,
     YesNoRequest,
-    check_system,
 )
-from videopro.backbones.joining import Joining
-from videopro.backbones.qwen.chat import read_messages
-from videopro.backbones.qwen.feature_store import FeatureStore
+from videopro.backbones.qwen.caches import PromptHead
+from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
-from videopro.backbones.qwen.joined_heads import PromptHead
 from videopro.backbones.qwen.load import LoadedModel, load_model
-from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.reply_queue import Collected, QueuedReply, ReplyQueue
+from videopro.backbones.qwen.replies import Collected, NonFiniteLogits, QueuedReply, ReplyQueue, SampledReply
 from videopro.backbones.qwen.runner import Arrivals, QwenRunner
-from videopro.backbones.qwen.writing import NonFiniteLogits, SampledReply, rows_that_fit
-from videopro.backbones.thinking import without_thoughts
-from videopro.errors import BackboneError, check_cancelled
+from videopro.backbones.qwen.writing import rows_that_fit
+from videopro.backbones.texts import without_thoughts
+from videopro.errors import BackboneError
 from videopro.question import Answer, prompts
 
 if TYPE_CHECKING:
     from videopro.video import Frame
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _VisualPrompt:
-    """What a request shows the model, and how its prompt ends."""
-
-    visual: Visual
-    text: str
-    system: str = ""
-    prefill: str = ""
-
-
-def _visual_prompt(request: GenerateRequest) -> _VisualPrompt:
-    return _VisualPrompt(request.visual, request.text, request.system, request.prefill)
 
 
 def _draws(one: QueuedReply, sampling: Sampling) -> tuple[int | None, int]:
@@ -175,11 +156,11 @@ class QwenBackbone(Backbone):
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         """Answer several multiple-choice questions, each in one forward pass."""
         prompted = [
-            _VisualPrompt(
+            GenerateRequest(
                 request.visual,
                 request.prompt if request.prompt is not None else prompts.multiple_choice(request.question),
-                request.system,
-                request.prefill,
+                system=request.system,
+                prefill=request.prefill,
             )
             for request in requests
         ]
@@ -187,10 +168,10 @@ class QwenBackbone(Backbone):
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
         """Answer several yes-or-no questions, each in one forward pass."""
-        prompted = [_VisualPrompt(request.visual, request.text) for request in requests]
+        prompted = [GenerateRequest(request.visual, request.text) for request in requests]
         return self._choose(prompted, [YES_NO] * len(prompted))
 
-    def _choose(self, prompted: Sequence[_VisualPrompt], replies: Sequence[Sequence[str]]) -> list[Answer]:
+    def _choose(self, prompted: Sequence[GenerateRequest], replies: Sequence[Sequence[str]]) -> list[Answer]:
         def rows(
             numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
         ) -> list[Answer]:
@@ -266,7 +247,7 @@ class QwenBackbone(Backbone):
             if not chosen:
                 return None
             # By length, so that little of a batch is padding.
-            tails = {one.number: self._tail(_visual_prompt(one.request), one_token=False) for one in chosen}
+            tails = {one.number: self._tail(one.request, one_token=False) for one in chosen}
             chosen.sort(key=lambda one: len(tails[one.number].ids))
             heads = [one.head for one in chosen if one.head is not None]
             ordered = [tails[one.number] for one in chosen]
@@ -329,8 +310,7 @@ class QwenBackbone(Backbone):
             )
             return [None] * len(numbers)
 
-        prompts = [_visual_prompt(one.request) for one in queued]
-        self._serve(prompts, rows, one_token=False, even=self._runner.is_recurrent)
+        self._serve([one.request for one in queued], rows, one_token=False, even=self._runner.is_recurrent)
 
     def _hand_over(self, queue: ReplyQueue, one: QueuedReply, reply: SampledReply, tokens_in: int) -> None:
         generation = self._generation(reply, tokens_in, is_begun=bool(one.request.prefill))
@@ -345,19 +325,6 @@ class QwenBackbone(Backbone):
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         fits = rows_that_fit(free // 2, self._runner.token_bytes, sampling.max_new_tokens)
         return max(self._batch, min(fits, _MOST_REPLIES))
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """Generate a reply to ordinary Qwen chat messages; see `chat.read_messages` for their parts."""
-        with self._guard():
-            prompt = read_messages(self._inputs, messages)
-            written = self._runner.generate(
-                self._runner.start([prompt]),
-                sampling,
-                [(sampling.seed, 0)],
-                banned=self._banned,
-                between=lambda is_open: check_cancelled(),
-            )
-        return self._generation(written[0], len(prompt.ids))
 
     def _generation(self, written: SampledReply, tokens_in: int, *, is_begun: bool = False) -> Generation:
         """`is_begun`: the prompt has the beginning of the reply, which is no thought."""
@@ -383,7 +350,7 @@ class QwenBackbone(Backbone):
 
     def _serve(
         self,
-        requests: Sequence[_VisualPrompt],
+        requests: Sequence[GenerateRequest],
         rows: Callable[[Sequence[int], Sequence[PromptHead], Sequence[EncodedPrompt]], list[T]],
         *,
         one_token: bool,
@@ -437,10 +404,10 @@ class QwenBackbone(Backbone):
         if batch:
             yield batch
 
-    def _tail(self, request: _VisualPrompt, *, one_token: bool) -> EncodedPrompt:
+    def _tail(self, request: GenerateRequest, *, one_token: bool) -> EncodedPrompt:
         return self._inputs.tail(request.text, one_token=one_token, reply=request.prefill)
 
-    def _full_prompts(self, requests: Sequence[_VisualPrompt], *, one_token: bool) -> list[EncodedPrompt]:
+    def _full_prompts(self, requests: Sequence[GenerateRequest], *, one_token: bool) -> list[EncodedPrompt]:
         visuals = [
             (request.visual, request.system)
             for request in requests
@@ -462,21 +429,17 @@ class QwenBackbone(Backbone):
         return self._features.heads(core, visuals, run.device, adapted=self._adapter_on)
 
     def _shared(self, visual: Sequence[Frame] | Prefix, system: str) -> PromptHead:
-        if isinstance(visual, QwenPrefix):
-            check_system(visual, system)
-            return visual.use(self, adapted=self._adapter_on)
         if isinstance(visual, Prefix):
-            raise BackboneError(
-                "this prefix was made by another kind of backbone; make one with prefix(frames)"
-            )
+            head: PromptHead = visual.use(self, system, adapted=self._adapter_on)
+            return head
         return self._runner.share(*self._heads([(visual, system)]))
 
-    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> QwenPrefix:
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         """Encode frames once. Later calls run only their own tokens and attend to the prefix's keys and
         values, or to a copy of them if the model has layers that cannot share them."""
         with self._guard():
             shared = self._runner.share(*self._heads([(frames, system)]))
-            return QwenPrefix(frames, shared, owner=self, adapted=self._adapter_on, system=system)
+            return Prefix(self, frames, shared, system=system, tokens=shared.length, adapted=self._adapter_on)
 
     # Adapter, errors, closing
 

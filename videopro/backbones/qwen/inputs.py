@@ -23,7 +23,7 @@ from transformers.processing_utils import ProcessorMixin
 from transformers.video_utils import VideoMetadata
 
 from videopro.backbones.base import Interleaved, Stills
-from videopro.backbones.control_tokens import control_pattern, escape_control_tokens
+from videopro.backbones.texts import control_pattern, escape_control_tokens
 from videopro.errors import BackboneError
 from videopro.question import is_thinking
 from videopro.video import pad_picture, padded_size, size_to_decode

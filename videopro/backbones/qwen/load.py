@@ -1,44 +1,43 @@
-"""Loads a Qwen vision-language checkpoint (weights, processor, adapter), with clear errors."""
+"""Loads a Qwen vision-language checkpoint (weights, processor, adapter), with clear errors, and keeps what
+its files have beyond the model: tensors such as the `mtp.*` of Qwen3.5 (a head that guesses further tokens,
+for engines), which transformers drops on loading.
+"""
 
 from __future__ import annotations
 
-import copy
+import json
 import logging
+import os
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from peft.utils import load_peft_weights
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from transformers import AutoModelForImageTextToText, PreTrainedModel
-from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.processing_utils import ProcessorMixin
 
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.checks import folder_fingerprint
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
-from videopro.backbones.qwen.beyond import note_beyond
+from videopro.backbones.process import hide_weights_bar, loaded_whole
 from videopro.backbones.qwen.find import (
     Checkpoint,
     adapter_folder,
     find_checkpoint,
     find_source,
     first_line,
+    resolve_record,
 )
-from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.resolve import resolve_record
-from videopro.backbones.qwen.runner import QwenRunner
-from videopro.backbones.qwen.vision_attention import attend_by_chunk
-from videopro.backbones.weights_bar import hide_weights_bar
-from videopro.backbones.whole_models import loaded_whole
-from videopro.errors import BackboneError
+from videopro.backbones.qwen.layers import attend_by_chunk
+from videopro.errors import BackboneError, ConfigError
 from videopro.storage import non_finite, non_finite_in
-from videopro.video import Frame
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +95,8 @@ def load_weights(checkpoint: Checkpoint, device: torch.device | None, **options:
             f"model {name!r}: {_locate(checkpoint.folder, damaged)} holds NaN or infinite weights; download "
             "or save the checkpoint again"
         )
-    note_beyond(model, info["unexpected_keys"])
+    # For `keep_beyond`.
+    model.unexpected_tensors = tuple(sorted(info["unexpected_keys"]))
     attend_by_chunk(model)
     loaded_model: PreTrainedModel = model
     return loaded_model
@@ -149,45 +149,16 @@ def checkpoint_identity(config: BackboneConfig, checkpoint: Checkpoint) -> dict[
     weights. Raises BackboneError."""
     _, device = _device(config)
     resolved = resolve_record(config, checkpoint)
-    planner = resolved.planner
-    model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(checkpoint.settings)]
+    source = Path(checkpoint.source)
     return {
-        "kind": "qwen",
-        "model": Path(checkpoint.source).name if Path(checkpoint.source).is_dir() else checkpoint.source,
-        "class": model_class.__name__,
+        **config.answering(),
+        "model": source.name if source.is_dir() else checkpoint.source,
         "weights": folder_fingerprint(checkpoint.folder),
         "adapter": folder_fingerprint(adapter_folder(config.adapter)) if config.adapter else None,
         "dtype": str(_dtype(config, device)).removeprefix("torch."),
-        "attention": config.attention,
         "frames": resolved.frames,
         "pixels": resolved.pixels,
-        **video_settings(checkpoint),
-        **(planner.identity() if planner is not None else {}),
-    }
-
-
-def video_settings(checkpoint: Checkpoint) -> dict[str, str]:
-    """What the installed transformers makes of a video, from one of two temporal patches of 2 x 2 tokens:
-    `video_prompt`, the text with its marks, and `video_positions`, in time, height and width, of the visual
-    tokens and of the next one, from the first visual token on."""
-    inputs = QwenInputs(checkpoint.processor, frames=4, pixels=2**20, device=torch.device("cpu"))
-    picture = np.full((2 * inputs.patch, 2 * inputs.patch, 3), 127, dtype=np.uint8)
-    head = inputs.head([Frame(picture, time) for time in (0.5, 1.5, 4.0, 7.0)])
-    text = re.sub(r"(<\|video_pad\|>)+", r"\1...", inputs.tokenizer.decode(head.ids))
-    # The rule is the model's own, and needs no weights: they are on no device, but where inputs go to.
-    settings = copy.deepcopy(checkpoint.settings)
-    settings.get_text_config().num_hidden_layers = settings.vision_config.depth = 1
-    model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(settings)]
-    with loaded_whole(), torch.device("meta"):
-        model = model_class(settings)
-    model.set_input_embeddings(torch.nn.Embedding(1, 1))
-    positions, next_position = QwenRunner(model, ends=(), pad=0).positions(head)
-    seen = positions[:, 0, torch.tensor(head.types) > 0]
-    first = int(seen[0, 0])
-    rows = (" ".join(map(str, row)) for row in (seen - first).tolist())
-    return {
-        "video_prompt": text[text.index("<", text.rfind("user\n") + 1) :],
-        "video_positions": f"t {next(rows)}; h {next(rows)}; w {next(rows)}; next {next_position - first}",
+        **(resolved.planner.identity() if resolved.planner is not None else {}),
     }
 
 
@@ -258,3 +229,99 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
             "it was trained on"
         )
     return adapted if trained else adapted.eval().requires_grad_(False)
+
+
+# In the names of both: a Qwen model's projector is a part of its vision tower there.
+_VISUAL = ".visual."
+
+
+def check_adapter_fits(adapter: str, model: str) -> list[str]:
+    """The names of the adapter's weights in a model. Raises BackboneError unless they are those of modules
+    that the model has."""
+    checkpoint = find_checkpoint(model)
+    with torch.device("meta"):
+        empty = AutoModelForImageTextToText.from_config(checkpoint.settings)
+    with warnings.catch_warnings():
+        # Copying weights into a model without any does nothing, and torch says so for each of them. peft
+        # warns of what is missing, which is raised as an error.
+        warnings.filterwarnings("ignore", message=".*copying from a non-meta parameter")
+        warnings.filterwarnings("ignore", message="Found missing adapter keys")
+        adapted = attach_adapter(empty, adapter, model)
+    # The adapter's own carry its name.
+    return [name for name, _ in adapted.named_parameters() if ".default" in name]
+
+
+def check_language_only(names: Iterable[str], adapter: str, instead: str) -> None:
+    """Raise ConfigError if a weight of an adapter belongs to the vision tower or to the projector, whose
+    adapters vLLM leaves out. `names`: of its weights in a model; `adapter`: what it is, for the message."""
+    beside = next((name for name in names if _VISUAL in f".{name}"), None)
+    if beside is not None:
+        raise ConfigError(
+            f"{adapter} adapts more than the language model ({beside}), which vLLM would leave out; {instead}"
+        )
+
+
+# ---- tensors beyond the model ------------------------------------------------------------------------------
+
+_INDEX = "model.safetensors.index.json"
+
+
+def keep_beyond(model: Any, base: Path, folder: Path) -> list[str]:
+    """Copy what the checkpoint in `base` has beyond the model, unchanged, to the same model's files in
+    `folder`, and list it in their index. Returns the names. Does nothing if `folder` has no safetensors of a
+    whole model. Raises BackboneError if the base's weights are in another format, and OSError."""
+    saved = _files(folder)
+    if not saved:
+        return []
+    unexpected: tuple[str, ...] = getattr(model, "unexpected_tensors", ())
+    # transformers drops what fits these without listing it as unexpected.
+    patterns = [re.compile(pattern) for pattern in model._keys_to_ignore_on_load_unexpected or ()]
+    stored = _files(base)
+    if unexpected and not stored:
+        raise BackboneError(
+            f"{base}: has tensors beyond the model ({', '.join(unexpected[:3])}, ...) that are not in "
+            "safetensors, so they cannot be kept; convert the checkpoint to safetensors first"
+        )
+    # transformers may name a tensor of a foreign part otherwise than its file does; its first word tells.
+    modules = {name.partition(".")[0] for name in saved}
+    foreign = {name.partition(".")[0] for name in unexpected} - modules
+    beyond = sorted(
+        name
+        for name in stored.keys() - saved.keys()
+        if name in unexpected
+        or name.partition(".")[0] in foreign
+        or any(pattern.search(name) for pattern in patterns)
+    )
+    if beyond:
+        tensors = {}
+        for name in beyond:
+            with safe_open(base / stored[name], framework="pt") as content:
+                tensors[name] = content.get_tensor(name)
+        _add(folder, saved, tensors)
+    return beyond
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """The file of each tensor of a whole model in safetensors; empty without one."""
+    index = folder / _INDEX
+    if index.is_file():
+        return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+    file = folder / "model.safetensors"
+    if not file.is_file():
+        return {}
+    with safe_open(file, framework="pt") as content:
+        return dict.fromkeys(content.keys(), file.name)
+
+
+def _add(folder: Path, saved: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> None:
+    """Add a file of tensors, number the files anew, and write the index."""
+    before = sorted(set(saved.values()))
+    count = len(before) + 1
+    renamed = {name: f"model-{number:05}-of-{count:05}.safetensors" for number, name in enumerate(before, 1)}
+    last = f"model-{count:05}-of-{count:05}.safetensors"
+    for name in before:
+        os.replace(folder / name, folder / renamed[name])
+    save_file(dict(tensors), folder / last, metadata={"format": "pt"})
+    weight_map = {name: renamed[file] for name, file in saved.items()} | dict.fromkeys(tensors, last)
+    written = {"metadata": {}, "weight_map": dict(sorted(weight_map.items()))}
+    (folder / _INDEX).write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")

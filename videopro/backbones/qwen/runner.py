@@ -15,14 +15,19 @@ import torch
 from transformers import Cache, PreTrainedModel
 
 from videopro.backbones.base import Sampling
-from videopro.backbones.qwen.draws import TokenSampler, uniforms
+from videopro.backbones.qwen.caches import (
+    PromptHead,
+    SharedCache,
+    attending,
+    can_share,
+    join_heads,
+    make_growing,
+)
 from videopro.backbones.qwen.features import grids, visual_inputs
-from videopro.backbones.qwen.growing_cache import make_growing
 from videopro.backbones.qwen.inputs import EncodedPrompt
-from videopro.backbones.qwen.joined_heads import PromptHead, can_join, join_heads
-from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
+from videopro.backbones.qwen.replies import Replies, SampledReply, TokenSampler, uniforms
 from videopro.backbones.qwen.static_batch import RowsSoFar
-from videopro.backbones.qwen.writing import Replies, SampledReply, StaticWriter, is_on_one_device, is_static
+from videopro.backbones.qwen.writing import StaticWriter, is_on_one_device, is_static
 
 
 @dataclass
@@ -140,7 +145,7 @@ class QwenRunner:
 
     def can_join(self, head: PromptHead) -> bool:
         """Whether the rows of a batch may begin with this head and with others."""
-        return not self.is_recurrent and can_join(self.model, head)
+        return not self.is_recurrent and can_share(self.model, head.cache)
 
     def start_after(self, heads: Sequence[PromptHead], tails: Sequence[EncodedPrompt]) -> DecodingState:
         """Run tails, each after its head, to generate replies to them. All heads must be the same one, unless

@@ -1,6 +1,6 @@
 """A batch of replies that are written together, a token of each in a step that never waits for the host.
 
-All that a step reads and writes stays at its place on the device: keys and values (`static_cache`), the
+All that a step reads and writes stays at its place on the device: keys and values (`caches`), the
 tokens, their positions, what is visible to each row, and where the next token goes. A step is therefore the
 same work each time. On a CUDA device it is captured once as a graph and replayed, which spares Python the
 thousands of kernels of a large model; elsewhere the same code runs step by step.
@@ -8,7 +8,10 @@ thousands of kernels of a large model; elsewhere the same code runs step by step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +19,70 @@ import torch
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from videopro.backbones.qwen.captures import Captures
-from videopro.backbones.qwen.draws import TokenSampler
-from videopro.backbones.qwen.fused_norms import fused_norms
-from videopro.backbones.qwen.shared_prompts import PromptRows, attending
-from videopro.backbones.qwen.static_cache import KeyValueStore, StaticCache, StaticLayer
+from videopro.backbones.qwen.caches import (
+    KeyValueStore,
+    PromptRows,
+    StaticCache,
+    StaticLayer,
+    attending,
+)
+from videopro.backbones.qwen.layers import fused_norms
+from videopro.backbones.qwen.replies import TokenSampler
+
+_one_at_a_time = threading.Lock()
+"""torch captures one graph at a time in a process. Two threads write replies where a policy is sampled while
+its base answers programs."""
+
+
+class Captures:
+    """Captured steps of a model on `device`, which share the memory of their intermediate values. The device
+    has to be the current one of a thread that uses them. Made where the stream is current on which the steps
+    are replayed."""
+
+    def __init__(self, device: torch.device) -> None:
+        # torch's own stream for captures is on the GPU that was current when it was first needed. A graph's
+        # kernels keep the priority with which they were captured, wherever it is replayed.
+        priority = torch.cuda.current_stream(device).priority
+        self._stream: Any = torch.cuda.Stream(device, priority=priority)
+        self._alive: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._pool: Any = None
+
+    def warm_up(self, step: Callable[[], None]) -> None:
+        """Run a step as it will be captured: libraries allocate what they need in the first."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream), _without_autocast_cache():
+            step()
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    def capture(self, step: Callable[[], None]) -> Any:
+        """A graph of the step, which is not run."""
+        graph = torch.cuda.CUDAGraph()
+        with _one_at_a_time:
+            if not self._alive:
+                # With the last graph in it a pool is given up: torch takes its handle for no other graph.
+                self._pool = torch.cuda.graph_pool_handle()
+            with (
+                # Other threads of this process decode videos and run other models meanwhile.
+                torch.cuda.graph(
+                    graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+                ),
+                _without_autocast_cache(),
+            ):
+                step()
+            self._alive.add(graph)
+        return graph
+
+
+@contextlib.contextmanager
+def _without_autocast_cache() -> Iterator[None]:
+    """Within, autocast keeps no casts: a captured step would read one that is gone when it is replayed."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
+
 
 KeysValues = tuple[torch.Tensor, torch.Tensor]
 STEP_WINDOW = 16

@@ -7,25 +7,19 @@ each token.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import Cache, PreTrainedModel
 
-from videopro.backbones.qwen.captures import Captures
-from videopro.backbones.qwen.draws import TokenSampler
-from videopro.backbones.qwen.merged_copy import MergedWeight
-from videopro.backbones.qwen.shared_prompts import SharedCache, can_share
-from videopro.backbones.qwen.static_batch import STEP_WINDOW, Layout, RowsSoFar, StaticBatch
-from videopro.backbones.qwen.static_cache import KeyValueStore
-from videopro.errors import BackboneError
+from videopro.backbones.qwen.caches import KeyValueStore, SharedCache, can_share
+from videopro.backbones.qwen.layers import MergedWeight
+from videopro.backbones.qwen.replies import Replies, TokenSampler
+from videopro.backbones.qwen.static_batch import STEP_WINDOW, Captures, Layout, RowsSoFar, StaticBatch
 
-OnReply = Callable[[int, "SampledReply"], None]
 Between = Callable[[int], RowsSoFar | None]
 _AT_ONCE = 8
 """Steps between two looks at what a device has written. A look waits for the device."""
@@ -33,112 +27,6 @@ _MOST_BATCHES = 12
 """Captured steps that are kept, of the layouts used last."""
 ROOM, ROOM_ON_CPU = 256, 128
 """Tokens of a row's own for which there is room at first; more is made as it is needed."""
-
-
-class NonFiniteLogits(BackboneError):
-    """A model's output is NaN for these `rows` of the batch."""
-
-    def __init__(self, rows: Sequence[int]) -> None:
-        super().__init__(
-            "the model's output is NaN: its weights or its adapter are damaged, or its dtype is "
-            "too narrow for it; load them again, or use dtype 'fp32'"
-        )
-        self.rows = tuple(rows)
-
-
-@dataclass(frozen=True)
-class SampledReply:
-    """One reply: token ids and natural log-probabilities, without the token that ended it."""
-
-    ids: list[int]
-    logprobs: list[float]
-    end: tuple[int, float] | None = None
-    """The token that ended it and its log-probability; None if the length limit ended it."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the model ended it with an end token."""
-        return self.end is not None
-
-
-class Replies:
-    """The replies of a batch while they are written. `ends`: the token ids that end one; `cancelled`: the
-    numbers of those for which nobody waits any more, at the time."""
-
-    def __init__(
-        self,
-        count: int,
-        ends: frozenset[int],
-        limit: int,
-        on_reply: OnReply,
-        cancelled: Callable[[], Collection[int]] = tuple,
-    ) -> None:
-        self.written = [SampledReply([], []) for _ in range(count)]
-        self._ends = ends
-        self._limit = limit
-        self._on_reply = on_reply
-        self._cancelled = cancelled
-        self._given_up: frozenset[int] = frozenset()
-
-    def left(self, number: int) -> int:
-        """The most tokens that a reply may still get."""
-        return self._limit - len(self.written[number].ids)
-
-    @property
-    def count(self) -> int:
-        """All replies, those that have ended included."""
-        return len(self.written)
-
-    def extend(self, count: int) -> range:
-        """Make room for more replies; returns their numbers."""
-        self.written += [SampledReply([], []) for _ in range(count)]
-        return range(self.count - count, self.count)
-
-    def is_open(self, number: int) -> bool:
-        """Whether a reply goes on."""
-        reply = self.written[number]
-        return not reply.ended and len(reply.ids) < self._limit and number not in self._given_up
-
-    def give_up(self) -> None:
-        """Let the replies for which nobody waits any more end where they are."""
-        self._given_up = frozenset(self._cancelled())
-
-    def add(
-        self, numbers: Sequence[int], tokens: Sequence[Sequence[int]], logprobs: Sequence[Sequence[float]]
-    ) -> None:
-        """Add tokens to the replies of these numbers, (replies, tokens); those after its end do not count.
-        Raises NonFiniteLogits."""
-        parts = list(zip(numbers, tokens, logprobs, strict=True))
-        non_finite = [
-            number for number, ids, scores in parts if self.is_open(number) and self._has_nan(ids, scores)
-        ]
-        if non_finite:
-            raise NonFiniteLogits(non_finite)
-        for number, ids, scores in parts:
-            if self.is_open(number):
-                self._extend(number, ids, scores)
-
-    def _has_nan(self, ids: Sequence[int], scores: Sequence[float]) -> bool:
-        """Whether a NaN comes before the reply's end."""
-        for token, score in zip(ids, scores, strict=True):
-            if math.isnan(score):
-                return True
-            if token in self._ends:
-                return False
-        return False
-
-    def _extend(self, number: int, ids: Sequence[int], scores: Sequence[float]) -> None:
-        reply = self.written[number]
-        for token, score in zip(ids, scores, strict=True):
-            if token in self._ends:
-                self.written[number] = replace(reply, end=(token, score))
-                break
-            reply.ids.append(token)
-            reply.logprobs.append(score)
-            if len(reply.ids) == self._limit:
-                break
-        if not self.is_open(number):
-            self._on_reply(number, self.written[number])
 
 
 class StaticWriter:

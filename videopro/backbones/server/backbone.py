@@ -6,11 +6,9 @@ says of itself.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
-import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -29,33 +27,27 @@ from videopro.backbones.base import (
     Sampling,
     Visual,
     YesNoRequest,
-    check_system,
 )
 from videopro.backbones.model_record import PlannerRecord
-from videopro.backbones.server.client import Endpoint
-from videopro.backbones.server.completion import Completion
-from videopro.backbones.server.failures import RequestRefused, refuses_schema
-from videopro.backbones.server.fields import (
+from videopro.backbones.server.clients import refuses_schema
+from videopro.backbones.server.endpoint import Endpoint, RequestRefused
+from videopro.backbones.server.messages import (
     CHOICE_FIELDS,
     NEUTRAL_SAMPLING,
     RESERVED_FIELDS,
-    reply_fields,
-    request_body,
-    row_seed,
-)
-from videopro.backbones.server.messages import (
-    JPEG_QUALITY,
     EncodedFrames,
     Messages,
     Prompted,
     check_budget,
     encode_frames,
+    reply_fields,
+    request_body,
+    row_seed,
     sent_size,
     user_message,
 )
 from videopro.backbones.server.profile import ENGINES, ServerProfile
-from videopro.backbones.server.qwen_chat import from_qwen, has_video
-from videopro.backbones.server.replies import NO_LOGPROBS, read_choice, read_generation
+from videopro.backbones.server.replies import NO_LOGPROBS, Completion, read_choice, read_generation
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, prompts
 
@@ -64,50 +56,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What a run's key says of the prompt that the server's own processor makes of a video.
-_UNKNOWN = "the server's own, not known here"
-
-
-class ServerPrefix(Prefix):
-    """Frames encoded as JPEGs once.
-
-    The server caches the rest: requests begin with the same bytes, so its own prefix and image caches (vLLM
-    and SGLang: on by default) save the encoding and the keys and values. It does not report how much it
-    saved, so `tokens` is 0. Nothing here depends on an adapter: the prefix works with it on and off.
-    """
-
-    tokens = 0
-
-    def __init__(
-        self, owner: ServerBackbone, frames: Sequence[Frame], encoded: EncodedFrames, *, system: str = ""
-    ) -> None:
-        self.frames = tuple(frames)
-        self.system = system
-        self.owner = owner
-        self._encoded: EncodedFrames | None = encoded
-
-    @property
-    def closed(self) -> bool:
-        return self._encoded is None
-
-    @property
-    def encoded(self) -> EncodedFrames:
-        """The JPEGs. Raises `BackboneError` after `close()`."""
-        if self._encoded is None:
-            raise BackboneError("this prefix was closed; make a new one with prefix(frames)")
-        return self._encoded
-
-    def close(self) -> None:
-        self._encoded = None
-
 
 class ServerBackbone(Backbone):
     """A served VideoLLM.
 
-    `config` has kind "server"; tests replace the waiting and the randomness of the back-off with `sleep` and
-    `uniform`. `budget_settings` says how the user gives frames and pixels, for messages. Nothing is sent
-    until the first call, or until frames or pixels are asked for that the config does not give. Thread-safe;
-    all threads together have at most `config.concurrency` requests in flight.
+    `config` has kind "server". `budget_settings` says how the user gives frames and pixels, for messages.
+    Nothing is sent until the first call, or until frames or pixels are asked for that the config does not
+    give. Thread-safe; all threads together have at most `config.concurrency` requests in flight.
 
     Video: with `config.video` "video", frames are sent as one video; with "frames", as images after their
     times; with "auto", the first call about several frames probes the server with two small requests: frames
@@ -134,15 +89,13 @@ class ServerBackbone(Backbone):
         self,
         config: BackboneConfig,
         *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        uniform: Callable[[], float] = random.random,
         budget_settings: str = "--backbone frames=N pixels=N",
     ) -> None:
         _check(config)
         self.config = config
         self.name = config.model
         self.server_settings = config.server_settings
-        self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
+        self._endpoint = Endpoint(config)
         self._server = f"server {self._endpoint.url}"
         self.profile = ServerProfile(config, self._endpoint, budget_settings, self._probe)
         """What the server says of itself and its model. May query it."""
@@ -192,29 +145,22 @@ class ServerBackbone(Backbone):
         queries the server. `form`: how videos are sent, as a run recorded it; saves probing the server.
         """
         profile, config = self.profile, self.config
-        card = profile.card
         profile.compare_budget()
         if form is None:
             profile.require_video()
+            form = profile.video_form
         elif config.video != "auto":
             form = config.video
-        adapter_root = profile.adapter_root
-        record = self.planner
         return {
-            "kind": "server",
-            "model": config.model,
-            "adapter_model": config.adapter_model,
+            **config.answering(),
             "engine": profile.engine,
-            "weights": card.get("root"),
-            **({} if adapter_root is None else {"adapter_weights": adapter_root}),
+            "weights": profile.card.get("root"),
+            "adapter_weights": profile.adapter_root,
             "frames": self.frames,
             "pixels": self.pixels,
-            "video": profile.video_form if form is None else form,
-            "video_prompt": _UNKNOWN,
-            "video_positions": _UNKNOWN,
-            "jpeg_quality": JPEG_QUALITY,
+            "video": form,
             "extra_body": self._extra_body(),
-            **({} if record is None else record.identity()),
+            **({} if self.planner is None else self.planner.identity()),
         }
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
@@ -268,18 +214,14 @@ class ServerBackbone(Backbone):
             self._offers_schemas = False
         return self._write(rows, sampling, seeds, [None] * len(rows))
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """Generate a reply to Qwen chat messages; see `qwen_chat.from_qwen` for their parts."""
-        as_video = has_video(messages) and self.profile.video_form == "video"
-        row = functools.partial(
-            from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
-        )
-        return self._write([row], sampling, [sampling.seed], [None])[0]
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
+        """Encode frames as JPEGs once, for both states of the adapter.
 
-    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> ServerPrefix:
-        """Encode frames as JPEGs once."""
+        The server caches the rest: requests begin with the same bytes, so its own prefix and image caches
+        (vLLM and SGLang: on by default) save the encoding and the keys and values.
+        """
         check_budget(len(frames), self.frames)
-        return ServerPrefix(self, frames, encode_frames(frames, self.pixels), system=system)
+        return Prefix(self, frames, encode_frames(frames, self.pixels), system=system)
 
     @contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:
@@ -335,7 +277,7 @@ class ServerBackbone(Backbone):
             for completion, schema in zip(completions, schemas, strict=True)
         ]
 
-    def _send(self, rows: Sequence[Prompted], *, retry_5xx: bool = True) -> list[Completion]:
+    def _send(self, rows: Sequence[Prompted]) -> list[Completion]:
         if not rows:
             return []
         # An unknown model is reported before anything is sent to it.
@@ -350,29 +292,23 @@ class ServerBackbone(Backbone):
             return request_body(model, row(), {**fields, **neutral, **extra})
 
         try:
-            return self._endpoint.complete(
-                [functools.partial(body, row, fields) for row, fields in rows], retry_5xx=retry_5xx
-            )
+            return self._endpoint.complete([functools.partial(body, row, fields) for row, fields in rows])
         except RequestRefused as refused:
             if refused.status in (400, 422) and "logprob" in str(refused).lower():
                 raise BackboneError(f"{self._server} {NO_LOGPROBS}. It says: {refused}") from None
             raise
 
     def _message(self, request: GenerateRequest, as_video: bool) -> Messages:
-        if isinstance(request.visual, Prefix):
-            check_system(request.visual, request.system)
-        encoded = self._encoded(request.visual)
+        encoded = self._encoded(request)
         return user_message(encoded, request.text, as_video, system=request.system, prefill=request.prefill)
 
-    def _encoded(self, visual: Visual) -> EncodedFrames | None:
+    def _encoded(self, request: GenerateRequest) -> EncodedFrames | None:
+        visual = request.visual
         if visual is None:
             return None
         if isinstance(visual, Prefix):
-            if not isinstance(visual, ServerPrefix) or visual.owner is not self:
-                raise BackboneError(
-                    "this prefix belongs to another backbone; make one with this one's prefix(frames)"
-                )
-            return visual.encoded
+            shared: EncodedFrames = visual.use(self, request.system)
+            return shared
         check_budget(len(visual), self.frames)
         return encode_frames(visual, self.pixels)
 
@@ -390,9 +326,9 @@ class ServerBackbone(Backbone):
         return extra
 
     def _probe(self, rows: Sequence[Prompted]) -> list[Completion]:
-        """Send requests about the server, to the base, without retrying what it does not support."""
+        """Send requests about the server, to the base."""
         with self.adapter(False):
-            return self._send(rows, retry_5xx=False)
+            return self._send(rows)
 
 
 def _check(config: BackboneConfig) -> None:

@@ -30,8 +30,9 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from videopro.backbones.base import Interleaved, Stills
-from videopro.backbones.control_tokens import escape_control_tokens
+from videopro.backbones.base import Interleaved, Sampling, Stills
+from videopro.backbones.server.replies import TOP_LOGPROBS
+from videopro.backbones.texts import escape_control_tokens
 from videopro.errors import BackboneError
 from videopro.video import pad_picture, size_to_decode
 
@@ -100,14 +101,14 @@ def sent_size(height: int, width: int, pixels: int) -> tuple[int, int]:
     return size_to_decode(height, width, fit_pixels(height, width, pixels))
 
 
-def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
-    """Encode an image (an RGB array, (H, W, 3) uint8, or PIL's) as a base64 JPEG of at most `pixels` pixels,
-    with the margin that it needs (`videopro.video.shapes`).
+def jpeg(image: np.ndarray, pixels: int) -> str:
+    """Encode an image, (height, width, 3) uint8, as a base64 JPEG of at most `pixels` pixels, with the margin
+    that it needs (`videopro.video.shapes`).
 
     The bytes are those that Pillow writes, in half the time and without the interpreter's lock: several
     videos' frames are encoded at a time.
     """
-    array = pad_picture(_rgb(image))
+    array = pad_picture(image)
     height, width = array.shape[:2]
     size = fit_pixels(height, width, pixels)
     if size != (height, width):
@@ -116,13 +117,6 @@ def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
         np.ascontiguousarray(array), quality=JPEG_QUALITY, colorsubsampling="444", fastdct=False
     )
     return base64.b64encode(encoded).decode("ascii")
-
-
-def _rgb(image: np.ndarray | Image.Image) -> np.ndarray:
-    if isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[2] == 3:
-        return image.astype(np.uint8, copy=False)
-    picture = image if isinstance(image, Image.Image) else Image.fromarray(image)
-    return np.asarray(picture.convert("RGB"))
 
 
 def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
@@ -218,3 +212,59 @@ def check_budget(count: int, frames: int) -> None:
             f"{count} frames in one call; the budget is {frames}: sample fewer, or raise the backbone's "
             "'frames'"
         )
+
+
+# Request fields that the backbone sets itself, so `extra_body` may not.
+RESERVED_FIELDS = {
+    "model",
+    "messages",
+    "max_tokens",
+    "logprobs",
+    "top_logprobs",
+    "temperature",
+    "top_p",
+    "seed",
+    "stream",
+    "response_format",
+    *CONTINUES,
+}
+# What vLLM and SGLang would otherwise take from the model's generation_config.json: Qwen's has top_k 20 and,
+# in Qwen2.5-VL, a repetition penalty, which changes greedy replies too. A local model ignores that file.
+NEUTRAL_SAMPLING: Mapping[str, Any] = {
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    # Since vLLM 0.31.
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+# Of a call that is answered with one token.
+CHOICE_FIELDS: Mapping[str, Any] = {"max_tokens": 1, "temperature": 0.0, "top_logprobs": TOP_LOGPROBS}
+
+
+def reply_fields(sampling: Sampling, seed: int | None, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields of a call whose reply is written, and fits `schema` if there is one."""
+    fields: dict[str, Any] = {"max_tokens": sampling.max_new_tokens, "temperature": sampling.temperature}
+    if sampling.temperature > 0:
+        fields["top_p"] = sampling.top_p
+        if seed is not None:
+            fields["seed"] = seed
+    if schema is not None:
+        fields["response_format"] = response_format(schema)
+    return fields
+
+
+def request_body(model: str, encoded: Messages, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a request with log-probabilities."""
+    body = {"model": model, "messages": encoded.messages, "logprobs": True, **fields}
+    # The user's fields beside those that carry the frames' times, not in place of them.
+    for name, value in encoded.extra_body.items():
+        body[name] = {**value, **body[name]} if name in body else value
+    return body
+
+
+def row_seed(seed: int, row: int) -> int:
+    """The seed for a row of a batch, 0 to 2**31 - 1; row 0 gets `seed` itself."""
+    if row == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, row]).generate_state(1)[0]) >> 1

@@ -1,5 +1,5 @@
 """What a server says of itself and its model: the engine, the budgets, the weights, the form in which it
-takes a video. Each is asked once, and kept for all calls.
+takes a video; and what this machine has of that model. Each is asked once, and kept for all calls.
 
 Where something is missing, such as a flag of the engine, the user is warned; the run's record has the same
 text (`Backbone.notes`).
@@ -10,20 +10,27 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from videopro.backbones.address import is_openai
-from videopro.backbones.base import BackboneConfig
-from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.model_record import budget_notes
-from videopro.backbones.server.client import Endpoint
-from videopro.backbones.server.completion import Completion
-from videopro.backbones.server.failures import RequestRefused, unknown_model
+from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig
+from videopro.backbones.checks import folder_fingerprint
+from videopro.backbones.model_record import (
+    MODEL_RECORD,
+    BaseRecord,
+    ModelRecord,
+    PlannerRecord,
+    base_notes,
+    budget_notes,
+    read_model_record,
+)
+from videopro.backbones.own_models import MODELS, lasting_name
+from videopro.backbones.server.endpoint import Endpoint, RequestRefused, unknown_model
 from videopro.backbones.server.messages import (
     EncodedFrames,
     Prompted,
@@ -32,10 +39,13 @@ from videopro.backbones.server.messages import (
     sent_size,
     user_message,
 )
-from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, has_processor, own_prompt
-from videopro.backbones.server.replies import prompt_tokens
-from videopro.backbones.server.served_record import Cards, ServedRecord, find_served
+from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, own_prompt
+from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.errors import BackboneError
+
+Cards = Mapping[str, Mapping[str, Any]]
+"""The server's list of models, by name."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +54,7 @@ T = TypeVar("T")
 Form = Literal["video", "frames"]
 """How frames are sent: as one video, or as images after their times."""
 Probe = Callable[[Sequence[Prompted]], list[Completion]]
-"""Sends requests to the model, adapter off, without retrying what the server does not support."""
+"""Sends requests to the model, adapter off."""
 
 ENGINES = ("vllm", "sglang")
 """Servers that know more than OpenAI's fields, as `/models` names them."""
@@ -52,7 +62,7 @@ ENGINES = ("vllm", "sglang")
 # reference there (2.60, ModelCard in ray/llm/_internal/serve/core/configs/openai_api_models.py).
 _UNNAMED = (None, "", "organization-owner")
 # How servers refuse a field that they do not know (some ignore it), and a part that they do not know or a
-# video that they cannot read. The 500 among them is why probes are not retried after one.
+# video that they cannot read.
 _UNKNOWN_FIELD = (400, 422, 500, 501)
 _UNKNOWN_VIDEO = (400, 404, 413, 415, 422, 500, 501)
 # Start times of the two videos of a probe, in seconds: later times take more digits, and so more tokens.
@@ -194,7 +204,7 @@ class ServerProfile:
             "return_token_ids": True,
         }
         try:
-            (completion,) = self._endpoint.complete([lambda: body], retry_5xx=False)
+            (completion,) = self._endpoint.complete([lambda: body])
         except RequestRefused as refused:
             if refused.status in _UNKNOWN_FIELD:
                 return False
@@ -306,13 +316,14 @@ class ServerProfile:
         folder = self.record.folder
         if self.engine != "vllm" or folder is None:
             return
-        if not has_processor(folder):
-            logger.info(
-                "%s: %s has only some of the model's files: prompts were not compared", self._server, folder
-            )
-            return
         frames, pixels = self.budget
         count = min(max(2, frames), _MOST_COMPARED)
+        try:
+            own, decode = own_prompt(folder, count, pixels)
+        except BackboneError as error:
+            # The engine has its own files, so the run can go on.
+            self._warn(f"the engine's prompt was not compared with ours: {error}")
+            return
         film = encode_frames(
             film_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
         )
@@ -321,11 +332,114 @@ class ServerProfile:
         if completion.prompt_token_ids is None:
             logger.info("%s does not return the ids of a prompt: they were not compared", self._server)
             return
-        try:
-            differs = difference(completion.prompt_token_ids, *own_prompt(folder, count, pixels))
-        except BackboneError as error:
-            # The engine has its own files, so the run can go on.
-            self._warn(f"the engine's prompt was not compared with ours: {error}")
-            return
+        differs = difference(completion.prompt_token_ids, own, decode)
         if differs:
             self._warn(f"the engine's prompt is not the one that this model has here: {differs}")
+
+
+# ---- what this machine has of a served model ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ServedRecord:
+    """What this machine has of a served model. Without its files, that is its name only."""
+
+    name: str
+    folder: Path | None = None
+    """The checkpoint, or that of an adapter's base."""
+    frames: int | None = None
+    """Frames a call and pixels a frame for which it was made; None: nothing here says so."""
+    pixels: int | None = None
+    planner: PlannerRecord | None = None
+    """What it records of itself as a planner; None: it is not one, or nothing here says so."""
+    elsewhere: str = ""
+    """The folder of the server's machine that holds its files, if it is not here."""
+    record: ModelRecord = field(default_factory=ModelRecord)
+    """What its folder, or its adapter's, records of its training; empty: nothing here says so."""
+    base_notes: tuple[str, ...] = ()
+    """What the user has to know of an adapter's base."""
+
+    def budget(self, frames: int | None, pixels: int | None, settings: str) -> tuple[int, int, str]:
+        """The frames a call and the pixels a frame, and a note for the user where they are a guess. `frames`
+        and `pixels` are the user's (None: unset), and `settings` says how to give them.
+
+        Raises BackboneError for a model whose files are elsewhere: it may have been made for other ones.
+        """
+        frames, pixels = frames or self.frames, pixels or self.pixels
+        if frames and pixels:
+            return frames, pixels, ""
+        if self.elsewhere:
+            raise BackboneError(
+                f"the server has {self.name!r} from {self.elsewhere}, which is not on this machine, so "
+                f"nothing says with how many frames and pixels it was trained; give {settings} (as in its "
+                f"{MODEL_RECORD})"
+            )
+        frames, pixels = frames or DEFAULT_FRAMES, pixels or DEFAULT_PIXELS
+        note = (
+            f"nothing says for how many frames and pixels {self.name!r} was made; it is shown {frames} "
+            f"frames of {pixels:,} pixels each. If it was made for others, give {settings}"
+        )
+        return frames, pixels, note
+
+
+def find_served(cards: Cards, name: str) -> ServedRecord:
+    """The record of the model that a server lists as `name`. Raises ConfigError for a broken
+    `videopro.json`."""
+    card = cards.get(name, {})
+    parent = card.get("parent")
+    if parent is None:
+        # Only a hub name or a folder has a root; servers that say nothing have no card, or none with it.
+        return _find_checkpoint(name, card.get("root"))
+    base_root = cards.get(str(parent), {}).get("root")
+    base = _find_checkpoint(str(parent), base_root)
+    folder = _adapter_folder(name, card.get("root"))
+    if folder is None:
+        # The base's budgets may not be the adapter's.
+        return ServedRecord(name, base.folder, elsewhere=str(card.get("root") or "another machine"))
+    record = read_model_record(folder)
+    planner = None if record.planner is None else replace(record.planner, base="", weights="")
+    notes: Iterable[str] = ()
+    if base.folder is not None:
+        source = base_root if isinstance(base_root, str) else str(base.folder)
+        now = BaseRecord(lasting_name(source), folder_fingerprint(base.folder))
+        notes = base_notes(f"adapter {name!r}", record, lambda: now)
+    return ServedRecord(
+        name,
+        base.folder,
+        record.frames or base.frames,
+        record.pixels or base.pixels,
+        planner,
+        record=record,
+        base_notes=tuple(notes),
+    )
+
+
+def _find_checkpoint(name: str, root: object) -> ServedRecord:
+    folder = _checkpoint_folder(name, root)
+    if folder is None:
+        is_path = isinstance(root, str) and (root.startswith(("/", ".", "~")) or root.count("/") != 1)
+        return ServedRecord(name, elsewhere=str(root) if is_path and root != name else "")
+    record = read_model_record(folder)
+    frames, pixels = record.frames or DEFAULT_FRAMES, record.pixels or DEFAULT_PIXELS
+    return ServedRecord(name, folder, frames, pixels, record.planner, record=record)
+
+
+def _checkpoint_folder(name: str, root: object) -> Path | None:
+    """The checkpoint's folder on this machine: the server's own path, or in the cache of the hub."""
+    if isinstance(root, str):
+        path = Path(root).expanduser()
+        if (path / "config.json").is_file():
+            return path
+        if root.count("/") == 1:
+            from huggingface_hub import try_to_load_from_cache
+
+            cached = try_to_load_from_cache(root, "config.json")
+            if isinstance(cached, str):
+                return Path(cached).parent
+    return MODELS[name].folder() if name in tuple(MODELS) else None
+
+
+def _adapter_folder(name: str, root: object) -> Path | None:
+    if isinstance(root, str) and (Path(root).expanduser() / "adapter_config.json").is_file():
+        return Path(root).expanduser()
+    return next((own.adapter(name) for own in MODELS.working() if name in own.adapters), None)

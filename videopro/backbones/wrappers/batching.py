@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -23,11 +23,12 @@ from videopro.backbones.base import (
     ChoiceRequest,
     GenerateRequest,
     Generation,
+    Joining,
+    JoiningBackbone,
     Prefix,
     Sampling,
     YesNoRequest,
 )
-from videopro.backbones.joining import Joining, JoiningBackbone
 from videopro.backbones.wrappers.wrapper import BackboneWrapper
 from videopro.errors import (
     BackboneError,
@@ -140,12 +141,6 @@ class BatchingBackbone(BackboneWrapper):
                     inner.generate_joining(batch, sampling, joining)
 
         return self._submit(kind, requests, serve, joins=joins)
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        def serve(chats: Sequence[Sequence[Mapping[str, Any]]]) -> list[Generation]:
-            return [self.inner.chat(chat, sampling) for chat in chats]
-
-        return self._submit(("chat", object()), [messages], serve)[0]
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         def serve(videos: Sequence[Sequence[Frame]]) -> list[Prefix]:
@@ -406,3 +401,34 @@ class _Joined:
         replies[index] = reply
         if len(replies) == len(pending.requests):
             self._line.finish(pending, [replies[index] for index in range(len(replies))])
+
+
+def share_backbone(backbone: Backbone, *, adapter: bool | None = None) -> Backbone:
+    """The backbone for any number of threads, with its adapter on, off, or as it is (None).
+
+    A server gets each request as it comes. A model in this process gets those that wait for it in batches
+    (`BatchingBackbone`), and what is shared once more waits in the same queue.
+    """
+    if isinstance(backbone, BatchingBackbone):
+        return backbone.with_adapter(adapter)
+    if not backbone.is_concurrent:
+        return BatchingBackbone(backbone, adapter=adapter)
+    return backbone if adapter is None else AdapterBackbone(backbone, adapter)
+
+
+class AdapterBackbone(BackboneWrapper):
+    """A backbone that serves several threads at a time, with its adapter on or off in every call."""
+
+    def __init__(self, inner: Backbone, adapter: bool) -> None:
+        super().__init__(inner)
+        self._adapter = adapter
+
+    def _call(self, ask: Callable[[], ReplyT], stage: str = "backbone") -> ReplyT:
+        with self.inner.adapter(self._adapter):
+            return ask()
+
+    def identity(self) -> dict[str, object]:
+        return self._call(self.inner.identity)
+
+    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
+        raise BackboneError("this backbone has one adapter setting for all callers; switch its inner one's")

@@ -1,11 +1,14 @@
-"""The base class of backbones that wrap another backbone."""
+"""The base class of backbones that wrap another backbone, and the one that measures what an answer costs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from videopro.backbones.base import (
     GREEDY,
@@ -18,7 +21,10 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.question import Answer
+from videopro.traces import Cost
 from videopro.video import Frame
+
+T = TypeVar("T")
 
 
 class BackboneWrapper(Backbone):
@@ -61,25 +67,103 @@ class BackboneWrapper(Backbone):
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         return self.inner.frame_size(height, width, n_frames)
 
+    def _call(self, ask: Callable[[], T], stage: str = "backbone") -> T:
+        """Every request goes through here; `stage`: what its time counts as."""
+        return ask()
+
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        return self.inner.answer_batch(requests)
+        return self._call(lambda: self.inner.answer_batch(requests))
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        return self.inner.yes_no_batch(requests)
+        return self._call(lambda: self.inner.yes_no_batch(requests))
 
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        return self.inner.generate_batch(requests, sampling)
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        return self.inner.chat(messages, sampling)
+        return self._call(lambda: self.inner.generate_batch(requests, sampling))
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
-        return self.inner.prefix(frames, system=system)
+        return self._call(lambda: self.inner.prefix(frames, system=system), stage="encode")
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         return self.inner.adapter(enabled)
 
     def close(self) -> None:
         self.inner.close()
+
+
+class CostCounter(ABC):
+    """Something that costs are added to."""
+
+    @abstractmethod
+    def add(self, cost: Cost) -> None:
+        """Add frames, calls, tokens or seconds."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the wall time of a `with` block under `name`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(Cost(stages={name: time.perf_counter() - started}))
+
+
+class Meter(CostCounter):
+    """Adds up costs until they are taken. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._cost = Cost()
+        self._since = time.perf_counter()
+
+    def add(self, cost: Cost) -> None:
+        self._cost = self._cost + cost
+
+    def take(self) -> Cost:
+        """The costs since the last call; `seconds` is the wall time since then."""
+        now = time.perf_counter()
+        cost = self._cost + Cost(seconds=now - self._since)
+        self._cost, self._since = Cost(), now
+        return cost
+
+
+class ThreadMeter(CostCounter):
+    """Counts into the meter that the calling thread has chosen, so that programs that share a backbone are
+    counted separately."""
+
+    def __init__(self) -> None:
+        self._chosen = threading.local()
+
+    @contextmanager
+    def into(self, meter: Meter) -> Iterator[None]:
+        """Within the block, this thread's costs go to `meter`."""
+        # Restored and not cleared: an agent's tool may count apart inside a question that counts too.
+        before = self._chosen.__dict__.get("meter")
+        self._chosen.meter = meter
+        try:
+            yield
+        finally:
+            self._chosen.meter = before
+
+    def add(self, cost: Cost) -> None:
+        meter = self._chosen.__dict__.get("meter")
+        if meter is None:
+            raise RuntimeError("a call is counted in a thread that has chosen no meter")
+        meter.add(cost)
+
+
+class MeteredBackbone(BackboneWrapper):
+    """A backbone whose calls are counted: stage "backbone", and "encode" for prefixes."""
+
+    def __init__(self, inner: Backbone, meter: CostCounter) -> None:
+        super().__init__(inner)
+        self._meter = meter
+
+    def _call(self, ask: Callable[[], T], stage: str = "backbone") -> T:
+        with self._meter.stage(stage):
+            replies = ask()
+        if isinstance(replies, list):  # no prefix
+            tokens_in = sum(reply.tokens_in for reply in replies)
+            tokens_out = sum(reply.tokens_out for reply in replies)
+            self._meter.add(Cost(calls=len(replies), tokens_in=tokens_in, tokens_out=tokens_out))
+        return replies

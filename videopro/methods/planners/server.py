@@ -7,10 +7,8 @@ log-probabilities, which endpoints of reasoning models do not return.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -229,19 +227,16 @@ class ApiPlanner(Planner):
         spec: str,
         *,
         sampling: Sampling = PLAN_SAMPLING,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        uniform: Callable[[], float] = random.random,
         **settings: Any,
     ) -> None:
-        """`sampling`: its seed is not used, because each request has its own. `sleep` and `uniform` replace
-        the wait and the jitter between retries in tests. `settings`: `api_key_env`, `concurrency` (at most
-        so many requests at a time, over all threads), `timeout` and `retries` of the `BackboneConfig`. Raises
-        ConfigError for an invalid spec."""
+        """`sampling`: its seed is not used, because each request has its own. `settings`: `api_key_env`,
+        `concurrency` (at most so many requests at a time, over all threads), `timeout` and `retries` of the
+        `BackboneConfig`. Raises ConfigError for an invalid spec."""
         config = api_config(spec, "planner", **settings)
         self.name = spec
         self._model = config.model
         self._sampling = sampling
-        self._client = ChatClient(config, sleep=sleep, uniform=uniform)
+        self._client = ChatClient(config)
 
     def identity(self) -> dict[str, object]:
         return {

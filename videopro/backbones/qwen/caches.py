@@ -1,25 +1,79 @@
-"""Attention for rows that share a prompt: its keys and values are stored once, not once per row.
+"""Caches of keys and values: with room for more tokens, for rows that share a prompt, at one place for
+captured steps, and for the heads of several prompts.
 
 Several replies to a prompt, or several questions about a video, begin with the same keys and values. The
 library's cache stores them for each row, and each pass reads them all: for a long video that is most of the
-memory and time of generation. Here a row stores keys and values of its own tokens only. Equals ordinary
-attention up to rounding. Only for full-attention layers and passes without gradients.
+memory and time of generation. In a `SharedCache` a row stores keys and values of its own tokens only, and
+attention reads the prompt's once. Equals ordinary attention up to rounding. Only for full-attention layers
+and passes without gradients.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from transformers import AttentionInterface, AttentionMaskInterface, Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.masking_utils import sdpa_mask
 
-from videopro.backbones.qwen.growing_cache import GrowingLayer
+_ROOM = 128
+"""Tokens allocated at once."""
+
+
+# ---- room for more tokens ----------------------------------------------------------------------------------
+
+
+class GrowingLayer(DynamicLayer):
+    """A DynamicCache layer whose `keys` and `values`, (rows, heads, tokens, size), are the used part of
+    larger tensors: the library's own copies the whole prompt for each token of a reply. Not for passes with
+    gradients: their saved tensors would be overwritten."""
+
+    def __init__(self, layer: DynamicLayer) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.__dict__.update(layer.__dict__)
+        self._keys_room: torch.Tensor | None = None
+        self._values_room: torch.Tensor | None = None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append tokens; returns the keys and values of all tokens."""
+        # The first tokens are the prompt's, for which no room is known to be needed yet.
+        if not self.is_initialized:
+            return super().update(key_states, value_states, *args, **kwargs)
+        assert self.keys is not None
+        assert self.values is not None
+        self.keys, self._keys_room = _append(self.keys, key_states, self._keys_room)
+        self.values, self._values_room = _append(self.values, value_states, self._values_room)
+        return self.keys, self.values
+
+
+def make_growing(cache: Cache) -> None:
+    """Turn the cache's dynamic layers into growing ones. Layers of other types stay as they are."""
+    # Exactly this type: sliding and recurrent layers derive from it, and keep other things.
+    cache.layers = [GrowingLayer(layer) if type(layer) is DynamicLayer else layer for layer in cache.layers]
+
+
+def _append(
+    before: torch.Tensor, new: torch.Tensor, room: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    length, total = before.shape[-2], before.shape[-2] + new.shape[-2]
+    # Reordering the rows replaces the tensor, so that it is no longer a part of `room`.
+    if room is None or room.data_ptr() != before.data_ptr() or room.shape[-2] < total:
+        room = before.new_empty((*before.shape[:-2], total + _ROOM, before.shape[-1]))
+        room[..., :length, :] = before
+    room[..., length:total, :] = new
+    return room[..., :total, :], room
+
+
+# ---- rows that share a prompt ------------------------------------------------------------------------------
 
 _NAME = "videopro_shared_prompts"
 _REPLACEABLE = ("sdpa", "eager")
@@ -249,3 +303,152 @@ def _causal(scores: torch.Tensor) -> torch.Tensor:
 
 AttentionInterface.register(_NAME, _attend)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
+
+
+# ---- caches that stay at one place -------------------------------------------------------------------------
+
+
+class KeyValueStore:
+    """Memory for the keys and values of one model, taken anew by each batch of replies: captured steps refer
+    to its addresses. It grows to the largest batch."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[tuple[str, int], torch.Tensor] = {}
+        self.grown = 0
+        """How often a tensor was replaced by a larger one; steps captured before refer to the former."""
+
+    def take(self, name: str, layer: int, shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+        """A tensor of this shape, with whatever it held before."""
+        size = 1
+        for length in shape:
+            size *= length
+        stored = self._tensors.get((name, layer))
+        if stored is None or stored.numel() < size:
+            self.grown += stored is not None
+            # Freed first: both together may not fit.
+            self._tensors.pop((name, layer), None)
+            stored = None
+            stored = self._tensors[name, layer] = torch.empty(size, dtype=like.dtype, device=like.device)
+        return stored[:size].view(*shape)
+
+    def release(self) -> None:
+        """Free the memory."""
+        self.grown += 1
+        self._tensors.clear()
+
+
+class StaticLayer(SharedLayer):
+    """A layer whose `keys` and `values`, (rows, heads, room, size), are written at `index`."""
+
+    def __init__(
+        self,
+        prompts: tuple[torch.Tensor, torch.Tensor],
+        continuations: tuple[torch.Tensor, torch.Tensor],
+        rows: PromptRows,
+        index: torch.Tensor,
+    ) -> None:
+        """`prompts`, `continuations`: keys and values; `index`: (1,), of a step's token in a continuation."""
+        # What it has is complete, so that no initialization of the library's may replace it.
+        DynamicLayer.__init__(self)  # type: ignore[no-untyped-call, unused-ignore]
+        self.prompt_keys, self.prompt_values = prompts
+        self.keys, self.values = continuations
+        self.dtype, self.device = self.keys.dtype, self.keys.device
+        self.is_initialized = True
+        self.rows = rows
+        self._index = index
+        self.read = self.keys.shape[2]
+        """How many of a row's own tokens attention reads."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write a token of each row; returns the rows' own keys and values."""
+        assert self.keys is not None
+        assert self.values is not None
+        self.keys.index_copy_(2, self._index, key_states)
+        self.values.index_copy_(2, self._index, value_states)
+        return self.keys[:, :, : self.read], self.values[:, :, : self.read]
+
+    def get_seq_length(self) -> int:
+        """Tokens of a row that attention reads, its prompt's included."""
+        return self.prompt_keys.shape[-2] + self.read
+
+
+class StaticCache(SharedCache):
+    """A cache of `StaticLayer`s, for steps of one token a row. Nothing in a step depends on a number that the
+    host knows, so that it can be captured as a CUDA graph and replayed."""
+
+    def __init__(self, layers: list[StaticLayer]) -> None:
+        Cache.__init__(self, layers=layers)  # type: ignore[arg-type]
+
+    def read(self, tokens: int) -> None:
+        """Let attention read this many of the rows' own tokens."""
+        for layer in self.layers:
+            assert isinstance(layer, StaticLayer)
+            layer.read = tokens
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        """Not possible: its rows stay where they are."""
+        raise NotImplementedError("rows of a static cache are chosen when a batch is laid out")
+
+
+# ---- heads of prompts --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PromptHead:
+    """A prompt's head after its forward pass: what later tokens need."""
+
+    cache: Cache
+    length: int
+    next_position: int
+    """M-RoPE position of the next token; a video's positions differ from its tokens' indices."""
+
+
+@dataclass(frozen=True)
+class JoinedHeads:
+    """The heads of a batch's rows; those of several rows once."""
+
+    cache: Cache
+    """A row for each head; the cache of the only head itself, which must not be changed."""
+    of: torch.Tensor
+    """(rows,), the head of each row."""
+    mask: torch.Tensor
+    """(rows, longest head), 1 for a token and 0 for padding."""
+    deltas: torch.Tensor
+    """(rows, 1), M-RoPE: offset from a later token's index in the row to its position."""
+    heads: tuple[PromptHead, ...]
+    """The head of each row of `cache`."""
+
+
+def join_heads(heads: Sequence[PromptHead], device: torch.device) -> JoinedHeads:
+    """Join the heads of a batch's rows, one for each row, so that replies about several videos are written
+    together: a step reads all weights, whatever the number of its rows. Several different heads are copied
+    into a new cache, padded on the left, and the padding is masked."""
+    # By identity: a head that several rows share is stored once.
+    distinct = list({id(head): head for head in heads}.values())
+    indices = {id(head): index for index, head in enumerate(distinct)}
+    longest = max(head.length for head in distinct)
+    cache = distinct[0].cache
+    if len(distinct) > 1:
+        cache = copy.copy(cache)
+        layers = zip(*(head.cache.layers for head in distinct), strict=True)
+        cache.layers = [_join_layers(parts, longest) for parts in layers]
+    of = torch.tensor([indices[id(head)] for head in heads], device=device)
+    lengths = torch.tensor([head.length for head in distinct], device=device)
+    mask = (torch.arange(longest, device=device) >= longest - lengths[:, None]).long()
+    deltas = torch.tensor([[head.next_position - head.length] for head in distinct], device=device)
+    return JoinedHeads(cache, of, mask[of], deltas[of], tuple(distinct))
+
+
+def _join_layers(layers: Sequence[DynamicLayer], longest: int) -> DynamicLayer:
+    joined = copy.copy(layers[0])
+    joined.keys = torch.cat([_padded(layer.keys, longest) for layer in layers])
+    joined.values = torch.cat([_padded(layer.values, longest) for layer in layers])
+    return joined
+
+
+def _padded(tensor: torch.Tensor | None, longest: int) -> torch.Tensor:
+    """(1, heads, tokens, size) with zeros before the tokens, up to `longest` of them."""
+    assert tensor is not None
+    return pad(tensor, (0, 0, longest - tensor.shape[-2], 0))

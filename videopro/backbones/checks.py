@@ -1,0 +1,130 @@
+"""What is known of a model beside its answers: the fingerprint of its files, what it needs before it is
+loaded, the identity that it would have, and whether it serves requests at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones.address import default_key_name
+from videopro.backbones.base import Backbone, BackboneConfig
+from videopro.backbones.own_models import MODELS
+from videopro.cli import Need, is_hub_name
+from videopro.errors import BackboneError
+from videopro.question import Question
+
+_LARGEST_WHOLE_FILE = 64 * 2**20
+"""Largest file, in bytes, that is hashed completely."""
+_BLOCK = 2**20
+_BLOCKS = 16
+# Files that affect a model's answers; training states, logs, cards and measurements do not.
+_PATTERNS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.txt", "*.model")
+_IGNORED = ("trainer_state.json", "training_record.json", "figures.json")
+
+
+def folder_fingerprint(folder: Path, *, also: Sequence[str] = ()) -> str:
+    """16 hex digits over the names and contents of a model's files. `also`: further patterns of such files.
+
+    A file of up to 64 MiB is hashed completely. Of a larger file, the size and 16 blocks of 1 MiB are hashed,
+    evenly spread from the first byte (the safetensors header with every tensor's name, type and offset) to
+    the last. Weights that differ only between the blocks get the same fingerprint; training changes all.
+
+    A `videopro.json` with versions is left out: how a model is asked is in a run's key by itself, and the
+    same weights have the same fingerprint whatever wrote them.
+    """
+    digest = hashlib.sha256()
+    # A set, because a file may fit several patterns, and sorted, because folders have no order.
+    for path in sorted({path for pattern in (*_PATTERNS, *also) for path in folder.glob(pattern)}):
+        if path.is_file() and path.name not in _IGNORED and not _is_dated_record(path):
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+            digest.update(_digest(path))
+    return digest.hexdigest()[:16]
+
+
+def _is_dated_record(path: Path) -> bool:
+    return path.name == "videopro.json" and b'"versions"' in path.read_bytes()
+
+
+def _digest(path: Path) -> bytes:
+    digest = hashlib.sha256()
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= _LARGEST_WHOLE_FILE:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        else:
+            for i in range(_BLOCKS):
+                file.seek((size - _BLOCK) * i // (_BLOCKS - 1))
+                digest.update(file.read(_BLOCK))
+    return digest.digest()
+
+
+def model_needs(config: BackboneConfig, role: str = "model") -> list[Need]:
+    """The checkpoint and the adapter of a config, or its server. `role`: the model's part, for messages."""
+    if config.kind == "server":
+        url = config.base_url or ""
+        key = config.api_key_env or default_key_name(url) or ""
+        return [Need(f"{role} server:{config.model}", url=url, key=key)]
+    if config.kind == "own":
+        return []  # Its plug-in says what is missing.
+    named = [(f"{role} {config.model}", config.model)]
+    if config.adapter:
+        named.append((f"adapter {config.adapter}", config.adapter))
+    return [_checkpoint(subject, name) for subject, name in named]
+
+
+def _checkpoint(subject: str, name: str) -> Need:
+    if is_hub_name(name):
+        return Need(subject, hub=name)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return Need(subject)
+    problem = (
+        "it is a file; give the folder with its config and weights"
+        if path.exists()
+        else ("there is no such folder; give an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct")
+    )
+    return Need(subject, problem=problem)
+
+
+def check_alive(backbone: Backbone, message: str) -> None:
+    """Raise BackboneError, with `message` and the cause, if the backbone can serve no request at all: a
+    server is unreachable, or a device has failed. Otherwise every remaining question would be recorded as
+    unanswerable."""
+    try:
+        # Without any picture: a video that the model cannot take must not count as a dead model.
+        backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
+    except BackboneError as error:
+        raise BackboneError(
+            f"{message}\nIt serves no other request either, so the run stops. All finished answers are kept; "
+            "fix this and re-run the same command to resume."
+        ) from error
+
+
+# A server that does not list its models within this time counts as unreachable.
+_SECONDS = 10.0
+
+
+def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, object]:
+    """What `load_backbone(config).identity()` would return. `recorded` is the identity that a run recorded;
+    it supplies what would otherwise need further requests to a server. Raises ConfigError, and BackboneError
+    if files are missing or broken or a server is unreachable."""
+    if config.kind == "server":
+        from videopro.backbones.server import ServerBackbone
+
+        # One short try: a finished run can be reported without its server.
+        server = ServerBackbone(config.but(retries=0, timeout=min(config.timeout, _SECONDS)))
+        try:
+            return server.identity(form=recorded.get("video"))
+        finally:
+            server.close()
+    if config.kind == "own":
+        with closing(MODELS[config.model].load(config)) as own:
+            return own.identity()
+    from videopro.backbones.qwen import checkpoint_identity, find_checkpoint
+
+    return checkpoint_identity(config, find_checkpoint(config.model))
