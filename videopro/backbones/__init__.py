@@ -28,9 +28,9 @@ from videopro.backbones.base import Stills as Stills
 from videopro.backbones.base import Visual as Visual
 from videopro.backbones.base import YesNoRequest as YesNoRequest
 from videopro.backbones.checks import check_alive as check_alive
-from videopro.backbones.checks import folder_fingerprint as folder_fingerprint
 from videopro.backbones.checks import identify as identify
 from videopro.backbones.checks import model_needs as model_needs
+from videopro.backbones.fingerprint import folder_fingerprint as folder_fingerprint
 from videopro.backbones.model_record import MODEL_RECORD as MODEL_RECORD
 from videopro.backbones.model_record import BaseRecord as BaseRecord
 from videopro.backbones.model_record import ModelRecord as ModelRecord

@@ -28,8 +28,9 @@ from tests.support.qwen_models import (
     pictures,
     reference,
 )
-from videopro.backbones import BackboneConfig, PlannerRecord, checks, load_backbone, read_spec
-from videopro.backbones.checks import folder_fingerprint, identify
+from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone, read_spec
+from videopro.backbones.checks import identify
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen import find as find_module
 from videopro.errors import BackboneError, ConfigError
@@ -184,8 +185,8 @@ def test_identity_does_not_need_the_weights(family: str, tmp_path: Path) -> None
 
 
 def test_the_fingerprint_of_a_large_file_samples_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_LARGEST_WHOLE_FILE", 1000)
-    monkeypatch.setattr(checks, "_BLOCK", 10)
+    monkeypatch.setattr(fingerprint, "_LARGEST_WHOLE_FILE", 1000)
+    monkeypatch.setattr(fingerprint, "_BLOCK", 10)
     data = bytearray(range(256)) * 8
     path = tmp_path / "model.safetensors"
     prints = []

@@ -74,12 +74,15 @@ def test_variables_of_openais_client_are_for_openai_only(
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-mine")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer sk-custom\nX-Team: me")
+    monkeypatch.setenv(
+        "OPENAI_CUSTOM_HEADERS", "authorization: Bearer sk-custom\nX-Team: me\nContent-Type: x/y"
+    )
     assert make(stub, api_key_env=None).answer(None, COLOURS).letter == "A"
     for seen in stub.seen:
         assert seen.headers["authorization"] == "Bearer none"
         values = " ".join(seen.headers.values())
         assert not any(name in values for name in ("sk-", "org-mine", "proj-mine"))
+        assert "x-team" not in seen.headers
 
 
 def test_a_key_may_be_a_whole_header(stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tests.support.training_runs import (
     whole_and_resumed,
 )
 from videopro.backbones import load_backbone
-from videopro.backbones.checks import folder_fingerprint
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.train import merge, sft
 from videopro.train.runtime import RECORD
 

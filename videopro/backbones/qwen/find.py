@@ -15,7 +15,7 @@ from transformers.processing_utils import ProcessorMixin
 from transformers.utils.hub import cached_file
 
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig
-from videopro.backbones.checks import folder_fingerprint
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.model_record import (
     MODEL_RECORD,
     TRAINING_RECORD,

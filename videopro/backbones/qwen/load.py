@@ -24,7 +24,7 @@ from transformers import AutoModelForImageTextToText, PreTrainedModel
 from transformers.processing_utils import ProcessorMixin
 
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.checks import folder_fingerprint
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
 from videopro.backbones.process import hide_weights_bar, loaded_whole
 from videopro.backbones.qwen.find import (

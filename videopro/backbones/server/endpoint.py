@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import re
 import ssl
 import threading
@@ -191,21 +192,23 @@ class Endpoint:
             trust_env=not is_direct,
             verify=ssl.create_default_context() if is_direct else True,
         )
+        headers: dict[str, Any] = {}
+        if not is_openai(self.url):
+            # What the client takes from its environment for OpenAI.
+            lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+            names = (
+                "OpenAI-Organization",
+                "OpenAI-Project",
+                *(line.partition(":")[0].strip() for line in lines),
+            )
+            headers = dict.fromkeys(filter(None, names), openai.Omit())
         # A proxy with passwords wants "Basic ...". The client needs a key; servers without one ignore it.
         is_header = self._key.startswith(("Basic ", "Bearer "))
-        authorization = self._key if is_header else f"Bearer {self._key or 'none'}"
-        removed = () if is_openai(self.url) else ("openai-organization", "openai-project")
-
-        async def before(request: Any) -> None:
-            # Last, since OPENAI_CUSTOM_HEADERS may hold the key of another server.
-            request.headers["Authorization"] = authorization
-            for name in removed:
-                request.headers.pop(name, None)
-
-        http.event_hooks = {"request": [before]}
+        headers["Authorization"] = self._key if is_header else f"Bearer {self._key or 'none'}"
         return openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key or "none",
+            default_headers=headers,
             max_retries=0 if self._recover else self._config.retries,
             timeout=seconds,
             http_client=http,

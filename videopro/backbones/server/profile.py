@@ -19,7 +19,7 @@ import numpy as np
 
 from videopro.backbones.address import is_openai
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig
-from videopro.backbones.checks import folder_fingerprint
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.model_record import (
     MODEL_RECORD,
     BaseRecord,
