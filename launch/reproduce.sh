@@ -6,5 +6,5 @@
 # docs/reproduce.md has the stages and what was never run. EXTRAS names the extras of pyproject.toml to install.
 set -euo pipefail
 case "${1:-}" in "" | -*) config=paper ;; *.yaml | *.yml) config=$(realpath "$1"); shift ;; *) config=$1; shift ;; esac
-source "$(dirname "$0")/setup.sh" "${EXTRAS:-train,report,benchmarks,encoders,easyocr,speech}"
+source "$(dirname "$0")/setup.sh" "${EXTRAS:-train,report,benchmarks,encoders,easyocr}"
 exec videopro reproduce --config "$config" "$@"

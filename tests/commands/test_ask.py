@@ -113,11 +113,11 @@ def test_an_answer_that_a_refinement_lost_is_kept() -> None:
     made = methods.create(
         "videopro", _options(AskConfig(video=Path("v"), question="Q?", model="m", method="videopro"))
     )
-    assert made.settings.rule == AnswerRule("last-answered", "native")
+    assert made.settings.reasoning().rule == AnswerRule("last-answered", "native")
     options = {"final": "last", "fallback": "none"}
     config = AskConfig(video=Path("v"), question="Q?", model="m", method="videopro", options=options)
-    assert methods.create("videopro", _options(config)).settings.rule == AnswerRule()
-    assert methods.create("videopro", {}).settings.rule == AnswerRule(), "the paper's is a run's default"
+    assert methods.create("videopro", _options(config)).settings.reasoning().rule == AnswerRule()
+    assert methods.create("videopro", {}).settings.reasoning().rule == AnswerRule(), "the paper's is a run's default"
 
 
 class ExploringBackbone(ColourBackbone):

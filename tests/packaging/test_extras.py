@@ -217,7 +217,7 @@ def test_the_extras_that_are_named_exist() -> None:
                 given = {word.arg: word.value for word in node.keywords}
                 named |= {extra.value for extra in [given.get("extra")] if isinstance(extra, ast.Constant)}
     assert named == {
-        *("report", "benchmarks", "easyocr", "speech", "encoders", "tracking"),
+        *("report", "benchmarks", "easyocr", "encoders", "tracking"),
         *("train", "qlora", "deepspeed", "ray", "serve"),
     }
     assert named <= set(PROJECT["optional-dependencies"])

@@ -609,7 +609,7 @@ def _to_planner() -> str:
     ):
         planner = ApiPlanner(f"api:served@{stub.url}", sampling=Sampling(99, 0.7))
         budget = TeacherBudget()
-        teacher = Teacher(planner, ReplyLog(Path(folder) / "replies.jsonl", budget), budget, concurrency=1)
+        teacher = Teacher(planner, budget, ReplyLog(Path(folder) / "replies.jsonl", budget), concurrency=1)
         for request in requests:
             planner.write([request])
         teacher.ask(requests)

@@ -16,7 +16,7 @@ from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint
 from videopro.backbones import folder_fingerprint, load_backbone
 from videopro.pocket import model_dir
-from videopro.storage import file_lock, sole_writer
+from videopro.storage import files, sole_writer
 from videopro.train import merge
 from videopro.train.runtime.trainable import linear_pattern
 
@@ -66,7 +66,7 @@ def test_a_merged_checkpoint_is_base_and_adapter(adapter: tuple[str, Path], tmp_
 def test_a_second_merge_into_a_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(file_lock, "_SOON", 0.0)
+    monkeypatch.setattr(files, "_SOON", 0.0)
     with sole_writer(tmp_path / "merged.part"):
         assert merge.main(["--base", "pocket", "--adapter", "x", "--output", str(tmp_path / "merged")]) == 2
     assert "merged.part: another command is writing there" in capsys.readouterr().err

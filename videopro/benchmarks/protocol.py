@@ -175,7 +175,7 @@ class Protocol:
     (CG-Bench, temporal grounding)."""
     reply_tokens: int = 256
     """Maximum length of a written reply, in tokens."""
-    subtitles: LineRule | Literal["offered"] = "offered"
+    subtitles: Literal[LineRule, "offered"] = "offered"
     """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
     The others are what the direct prompt shows."""
     sampling: SampleRule = "midpoints"

@@ -18,7 +18,7 @@ from transformers import TrainerCallback
 
 from tests.support import sft_world as world
 from tests.support.training_runs import LORA, adapter, assert_equal, flags, two_processes
-from videopro.storage import file_lock, sole_writer
+from videopro.storage import files, sole_writer
 from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import read_settings
@@ -237,7 +237,7 @@ def test_a_second_training_in_a_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A job that was queued again while the first one still runs."""
-    monkeypatch.setattr(file_lock, "_SOON", 0.2)
+    monkeypatch.setattr(files, "_SOON", 0.2)
     with sole_writer(tmp_path / "run"):
         assert run(tmp_path / "run") == 2
     said = capsys.readouterr().err
