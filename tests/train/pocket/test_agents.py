@@ -88,7 +88,7 @@ def test_a_movement_is_looked_at_more_closely() -> None:
     teacher = VcaTeacher(MOVE, 16)
     teacher.explore(None)
     assert json.loads(teacher.explore_pair()[1]) == {"segment": 2}
-    teacher.explore(teacher.tree.find(2))
+    teacher.explore(teacher.tree.nodes[2])
     assert json.loads(teacher.explore_pair()[1]) == {"answer": "A"}
 
 
