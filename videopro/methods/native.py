@@ -42,6 +42,9 @@ from videopro.traces import (
 )
 from videopro.video import Frame, LineRule, SampleRule, SubtitleLine, Subtitles, clue_times, frame_times
 
+# Of a benchmark that has no prompt of its own: ours is asked with, and this says how lines are put into it.
+_PLAIN = AnswerPrompt(source="", text="")
+
 
 @dataclass(frozen=True)
 class NativeSettings:
@@ -190,7 +193,7 @@ class NativeMethod(Method):
         context: MethodContext,
     ) -> list[Result]:
         """Ask questions about one visual, each in its own way. Raises BackboneError."""
-        system, prefill = self._system(context), _prefill(context)
+        system, prefill = self._system(context), _form(context).prefill
         names_intervals = context.protocol.reply == "intervals"
         written = [i for i, item in enumerate(items) if self._is_written(item, context)]
         chosen = [i for i in range(len(items)) if i not in set(written)]
@@ -235,10 +238,7 @@ class NativeMethod(Method):
         return item.question.is_open or (self.settings.reply or context.protocol.reply) != "letter"
 
     def _system(self, context: MethodContext) -> str:
-        if self.settings.system is not None:
-            return self.settings.system
-        official = context.protocol.answer_prompt
-        return official.system if official is not None else ""
+        return _form(context).system if self.settings.system is None else self.settings.system
 
     def _frames(self, context: MethodContext, clues: Sequence[tuple[float, float]] = ()) -> list[Frame]:
         protocol, video = context.protocol, context.video
@@ -257,23 +257,21 @@ class NativeMethod(Method):
         lines: Sequence[SubtitleLine] = ()
         if spoken.subtitles is not None:
             lines = shown_lines(spoken.subtitles, self.settings.subtitles, times)
-        official = context.protocol.answer_prompt
-        visual = frames
+        form, visual = _form(context), frames
         if self.settings.subtitles.startswith("interleaved"):
             if self.settings.subtitles == "interleaved_overlapping":
                 *before, lines = lines_after(lines, times, context.video.duration)
             else:
                 *before, lines = lines_before(lines, times)
-            join = "\n" if official is None else official.join
-            texts = ["".join(f"{_line_text(line, official)}{join}" for line in group) for group in before]
+            texts = ["".join(f"{form.subtitle_line(line)}{form.join}" for line in group) for group in before]
             visual = Interleaved(frames, texts)
-        subtitles = [_line_text(line, official) for line in lines]
+        subtitles = [form.subtitle_line(line) for line in lines]
         if self.settings.subtitles == "frames_inside":
             subtitles = list(dict.fromkeys(subtitles))
-        if official is not None:
-            prompt = official.fill(item.question, subtitles, len(frames), times)
-        else:
+        if form is _PLAIN:
             prompt = prompts.with_context("\n".join(subtitles), prompts.direct(item.question))
+        else:
+            prompt = form.fill(item.question, subtitles, len(frames), times)
         return _Turn(visual, prompt, spoken.notes, spoken.prepared)
 
     def _spoken(self, item: Item, context: MethodContext) -> Spoken:
@@ -344,8 +342,9 @@ def _one_row(line: SubtitleLine) -> SubtitleLine:
     return replace(line, text=" ".join(line.text.split("\n")))
 
 
-def _line_text(line: SubtitleLine, official: AnswerPrompt | None) -> str:
-    return line.text if official is None else official.subtitle_line(line)
+def _form(context: MethodContext) -> AnswerPrompt:
+    """How the prompt is put together: as the benchmark's own, or plainly."""
+    return context.protocol.answer_prompt or _PLAIN
 
 
 def _between(visual: Sequence[Frame]) -> tuple[str, ...]:
@@ -358,11 +357,6 @@ def _user_turn(prompt: _Turn) -> str:
         return prompt.prompt
     pairs = zip(prompt.visual.texts, prompt.visual, strict=True)
     return "".join(f"{text}[frame at {frame.time:.2f} s]\n" for text, frame in pairs) + prompt.prompt
-
-
-def _prefill(context: MethodContext) -> str:
-    official = context.protocol.answer_prompt
-    return official.prefill if official is not None else ""
 
 
 def _result(
