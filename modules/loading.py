@@ -106,7 +106,8 @@ class ModuleSettings:
     extra_modules: tuple[str, ...] = field(
         default=(),
         metadata=setting(
-            "modules of your own that programs may call: plug-ins by name, or path/to/file.py[@NAME]"
+            "modules of your own that programs may call: plug-ins by name, or path/to/file.py[@NAME]",
+            answers=True,
         ),
     )
 

@@ -117,7 +117,8 @@ def test_an_answer_that_a_refinement_lost_is_kept() -> None:
     options = {"final": "last", "fallback": "none"}
     config = AskConfig(video=Path("v"), question="Q?", model="m", method="videopro", options=options)
     assert methods.create("videopro", _options(config)).settings.reasoning().rule == AnswerRule()
-    assert methods.create("videopro", {}).settings.reasoning().rule == AnswerRule(), "the paper's is a run's default"
+    default = methods.create("videopro", {}).settings.reasoning().rule
+    assert default == AnswerRule(), "the paper's is a run's default"
 
 
 class ExploringBackbone(ColourBackbone):

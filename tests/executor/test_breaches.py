@@ -126,7 +126,7 @@ def test_only_one_place_looks_up_signal_names() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if "signal.Signals(" in path.read_text(encoding="utf-8")
     ]
-    assert named == ["signals.py"]
+    assert named == ["exceptions.py"]
 
 
 # ---- one deadline -----------------------------------------------------------------------------------------

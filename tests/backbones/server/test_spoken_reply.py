@@ -39,8 +39,8 @@ def ask(request: pytest.FixtureRequest, make: Make) -> Iterator[Ask]:
         return reply.text, reply.notes.get("cut off") == f"after {limit} tokens"
 
     def agent(stub: StubServer, limit: int) -> tuple[str, bool]:
-        closing.append(ApiModel(api_config(f"api:served@{stub.url}", "model", retries=0)))
-        reply = closing[-1].reply("What?", [], Sampling(limit))
+        model = ApiModel(api_config(f"api:served@{stub.url}", "model", retries=0))
+        reply = model.reply("What?", [], Sampling(limit))
         return reply.text, reply.cut_at == limit
 
     yield {"backbone": backbone, "planner": planner, "agent": agent}[request.param]

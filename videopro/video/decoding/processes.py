@@ -109,12 +109,17 @@ class DecodingProcesses:
     ) -> tuple[ProcessPoolExecutor, Future[_Decoded]]:
         """Used by `PartInProcess`."""
         arguments = (probe, ticks, size, timeout, self._threads, os.getpid(), memory)
+        refused = 0
         while True:
             executor = self._running()
             try:
                 return executor, executor.submit(_decode, *arguments)
-            except BrokenProcessPool:
+            except (BrokenProcessPool, OSError) as error:
                 self.replace(executor)
+                # A pool that breaks while it starts a process raises OSError: its handles are closed by then.
+                refused += isinstance(error, OSError)
+                if refused == _ATTEMPTS:
+                    raise
 
     def _running(self) -> ProcessPoolExecutor:
         with self._lock:
