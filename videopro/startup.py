@@ -103,11 +103,15 @@ class _HubRetries(logging.Filter):
         return True
 
 
-for _logger, _beginning in _LOGGED:
-    logging.getLogger(_logger).addFilter(_Hidden(_beginning))
-logging.getLogger("huggingface_hub.utils._http").addFilter(_HubRetries())
-for _category, _message in _WARNED:
-    warnings.filterwarnings("ignore", message=_message, category=_category)
+def _hide_messages() -> None:
+    for logger, beginning in _LOGGED:
+        logging.getLogger(logger).addFilter(_Hidden(beginning))
+    logging.getLogger("huggingface_hub.utils._http").addFilter(_HubRetries())
+    for category, message in _WARNED:
+        warnings.filterwarnings("ignore", message=message, category=category)
+
+
+_hide_messages()
 
 
 _CACHES = {

@@ -6,7 +6,6 @@ import logging
 import subprocess
 import sys
 import warnings
-from importlib import reload
 
 import pytest
 
@@ -57,7 +56,7 @@ def test_other_messages_of_the_same_loggers_and_categories_are_shown(
     assert [record.getMessage() for record in caplog.records] == ["something new"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        reload(startup)
+        startup._hide_messages()
         for message, category in (
             ("`is_gradient_checkpointing` is deprecated and will be removed in v6.", FutureWarning),
             ("`another_name` is deprecated", FutureWarning),

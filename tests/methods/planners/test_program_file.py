@@ -101,7 +101,7 @@ def test_settings_that_do_not_go_with_it(tmp_path: Path) -> None:
     spec = written(tmp_path, LOOK)
     with pytest.raises(ConfigError, match=r"names no file; give file:PROGRAM\.py"):
         create("videopro", {"planner": "file:"})
-    with pytest.raises(ConfigError, match="reads no prompts of a file; leave --prompts out"):
+    with pytest.raises(ConfigError, match="reads no prompts; leave --prompts out"):
         create("videopro", {"planner": spec, "prompts": {"plan": "{question} {choices}"}})
     with pytest.raises(ConfigError, match="does not see the video; leave it out"):
         create("videopro", {"planner": spec, "planner_frames": 4})

@@ -126,7 +126,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("program", {}, "has no plan_program, with which method program asks"),
         ("videopro", {"planner_prompt": "full"}, "leave it or --prompts out"),
         ("videopro", {"refinement_shows": "log"}, "the slots of the --prompts say"),
-        ("videopro", {"planner": "pocket-teacher"}, "reads no prompts of a file"),
+        ("videopro", {"planner": "pocket-teacher"}, "reads our prompts only"),
     ],
 )
 def test_settings_that_contradict_a_file(
