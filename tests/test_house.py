@@ -29,12 +29,10 @@ from videopro.executor import parsing
 from videopro.question import thoughts
 
 # Imports that import_module makes by name count too.
-MOST_ROOMS = 22
-# Ten, and the server's: above the viewer, whose pages it shows, and below the command that starts it.
-MOST_FLOORS = 11
-# 120, three for engines that commands and trainings start, fourteen for the server, which puts together what
-# commands do, and ten for the tools, which open modules to any agent; python perf/house.py --edges lists all.
-MOST_ARROWS = 147
+MOST_ROOMS = 21
+MOST_FLOORS = 10
+# python perf/house.py --edges lists all.
+MOST_ARROWS = 137
 # The files and packages that a reader follows from a worker's search for work to the trace.
 MOST_STOPS = 20
 
