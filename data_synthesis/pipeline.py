@@ -44,7 +44,7 @@ from videopro.engine import (
 from videopro.engine.cluster import Cluster, RaySettings, WorkerPool
 from videopro.errors import BackboneError, RunError, VideoProError, WorkerBug
 from videopro.methods import make_trace, video_ref
-from videopro.methods.planners import Planner, PlannerReply, PlanRequest
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest, planner_needs
 from videopro.modules import ModuleModels
 from videopro.question import Parser
 from videopro.traces import Redo, Result, Trace, TraceLog, VideoRef
@@ -140,7 +140,7 @@ class Exploration:
             replies = stack.enter_context(closing(ReplyLog(folder.replies, budget)))
             if free is None:
                 path = folder.replies.absolute()
-                ray.get(host.open.remote(config, self.make_planner, path, dict(os.environ)))
+                ray.get(host.open.remote(config, self.make_planner, path, _environment(config)))
             log = stack.enter_context(closing(folder.log(redo=self.redo)))
             log.refresh()
             progress.watch(folder.log(writable=False))
@@ -295,6 +295,17 @@ class ExploringWorker:
         trim_heap()
 
 
+# In small letters.
+_NETWORK = {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"}
+
+
+def _environment(config: SynthesisConfig) -> dict[str, str]:
+    """What the teacher's client reads in the environment: its key, and how the network is reached. No more,
+    since it leaves this process."""
+    keys = {need.key for need in planner_needs(config.teacher, config.api_key_env)}
+    return {name: value for name, value in os.environ.items() if name in keys or name.lower() in _NETWORK}
+
+
 class TeacherHost:
     """A Ray actor on the command's own machine that asks the teacher for all workers."""
 
@@ -308,7 +319,7 @@ class TeacherHost:
         replies: Path,
         environment: Mapping[str, str],
     ) -> None:
-        """Make the teacher, in the command's environment: the node's own lacks the key."""
+        """Make the teacher. `environment`: of the command's, as the node's own may lack it."""
         os.environ.update(environment)
         self._teacher = open_teacher(config, make_planner(None), replies)
 
