@@ -302,7 +302,7 @@ _NETWORK = {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file
 def _environment(config: SynthesisConfig) -> dict[str, str]:
     """What the teacher's client reads in the environment: its key, and how the network is reached. No more,
     since it leaves this process."""
-    keys = {need.key for need in planner_needs(config.teacher, config.api_key_env)}
+    keys = {need.key for need in planner_needs(config.teacher or "", config.api_key_env)}
     return {name: value for name, value in os.environ.items() if name in keys or name.lower() in _NETWORK}
 
 
