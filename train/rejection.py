@@ -31,6 +31,7 @@ from videopro.backbones import (
 from videopro.cli import Counter, build_settings, check_needs, exit_status, needs_extra
 from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError, unexpected_as
 from videopro.executor import Program, parse_program
+from videopro.methods import named_plugins
 from videopro.methods.planners import load_answerer
 from videopro.methods.program import derive_seed, program_needs
 from videopro.modules import ModuleModels, ModuleSettings
@@ -155,6 +156,7 @@ def run(config: RejectionConfig) -> str:
     log = config.output.with_name(config.output.name + ".samples")
     # The batch size and the number of workers change only the duration.
     identity = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
+    identity |= named_plugins({"model": config.model, "answerer": config.answerer, **config.modules})
     identity = json.loads(json.dumps(identity, default=str))
     right = JsonLinesLog(log, make_folder=True)
     try:

@@ -17,6 +17,7 @@ from trl import ModelConfig
 
 from videopro.backbones import folder_fingerprint, library_versions
 from videopro.errors import RunError, VideoError
+from videopro.methods import named_plugins
 from videopro.storage import parse_json, write_atomically
 from videopro.train.runtime.rows import HasVideo, digest
 from videopro.train.runtime.setup import RECORD, TrainingSetup
@@ -140,6 +141,13 @@ def describe_run(
         "pixels": start.pixels,
         "prompts": None if start.prompts is None else dict(start.prompts.texts),
         "processes": PartialState().num_processes,
+        **named_plugins(
+            {
+                "model": model.model_name_or_path,
+                "answerer": getattr(training, "answerer", None),
+                **training.mapping("modules" if hasattr(training, "modules") else "eval_modules"),
+            }
+        ),
     }
     for name in ("eval_data", "eval_questions"):
         if name in deciding:

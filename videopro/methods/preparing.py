@@ -136,6 +136,12 @@ def plugin_identity(plugins: Sequence[Used]) -> dict[str, Any]:
     return {"plugins": versions} if versions else {}
 
 
+def named_plugins(named: Mapping[str, Any]) -> dict[str, Any]:
+    """`plugin_identity` of the plug-ins that these settings name. Raises VideoProError for one that cannot be
+    loaded."""
+    return plugin_identity(used_plugins(_named_plugins(named)))
+
+
 def _load_with(
     plugins: Sequence[Used], load: Callable[..., Backbone], model: str, **backbone: Any
 ) -> Backbone:

@@ -137,3 +137,21 @@ def test_the_list_names_settings() -> None:
     }
     for harmless in HARMLESS:
         assert harmless in known or any(name.startswith(harmless) for name in known if harmless[-1] == "_")
+
+
+def test_a_module_of_ones_own_that_changed_makes_another_run(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    text = (
+        "from videopro.modules.calls import CallContext, SingleFrame, module\n\n\n"
+        '@module(family="extraction")\ndef get_nothing(call: CallContext, frame: SingleFrame) -> float:\n'
+        '    """See nothing.\n\n    Returns 0.\n    """\n    return 0.0\n'
+    )
+    file.write_text(text)
+    modules = json.dumps(json.loads(NO_MODELS) | {"extra_modules": [str(file)]})
+    before = described("grpo", tmp_path, modules=modules)
+    assert described("grpo", tmp_path, modules=modules) == before
+    file.write_text(text.replace("0.0", "1.0"))
+    now = described("grpo", tmp_path, modules=modules)
+    assert [name for name in before if before[name] != now[name]] == ["plugins"]
+    with pytest.raises(RunError, match="plugins"):
+        resumed(tmp_path, before, now)
