@@ -31,10 +31,13 @@ from tests.support.qwen_models import (
 from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone, read_spec
 from videopro.backbones.checks import identify
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.qwen import QwenBackbone
+from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.backbones.qwen import find as find_module
+from videopro.backbones.qwen.load import video_settings
 from videopro.errors import BackboneError, ConfigError
+from videopro.pocket import MODEL_FOLDER
 from videopro.question import prompts
+from videopro.runs import identity_difference
 
 
 @pytest.fixture
@@ -330,3 +333,33 @@ def test_short_names() -> None:
 def test_a_saved_checkpoint_is_an_ordinary_one() -> None:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_5_moe"))
     assert type(model).__name__ == "Qwen3_5MoeForConditionalGeneration"
+
+
+def test_what_the_processor_and_the_model_make_of_a_video_is_in_the_identity() -> None:
+    """Worked out by hand for frames at 0.5, 1.5, 4 and 7 s, in two patches of 2 x 2 tokens."""
+    blocks = [f"<{time} seconds><|vision_start|><|video_pad|>...<|vision_end|>" for time in (1.0, 5.5)]
+    flat, nested = "".join(blocks), f"<|vision_start|>{''.join(blocks)}<|vision_end|>"
+    pair = "<|vision_start|><|video_pad|>...<|vision_end|>"
+    # One position a patch in time, counted on in the text: 2 for the patch, the marks, the time's tokens.
+    pocket = find_checkpoint(str(MODEL_FOLDER))
+    written = len(pocket.processor.tokenizer("<5.5 seconds>")["input_ids"])
+    step = 2 + 1 + written + 1
+    counted = (
+        f"t 0 0 0 0 {step} {step} {step} {step}; h 0 0 1 1 {step} {step} {step + 1} {step + 1}; "
+        f"w 0 1 0 1 {step} {step + 1} {step} {step + 1}; next {step + 2 + 1}"
+    )
+    assert video_settings(pocket) == {"video_prompt": flat, "video_positions": counted}
+    found = video_settings(find_checkpoint(str(checkpoint("qwen3_vl"))))
+    assert found["video_prompt"] == nested
+    # Qwen2.5-VL: 4 positions a second (its config's tokens_per_second), and 6.5 s / 3 between two frames, so
+    # 17.3 positions between two patches of two frames.
+    older = find_checkpoint(str(checkpoint("qwen2_5_vl")))
+    assert older.settings.vision_config.tokens_per_second == 4
+    assert video_settings(older) == {
+        "video_prompt": pair,
+        "video_positions": "t 0 0 0 0 17 17 17 17; h 0 0 1 1 0 0 1 1; w 0 1 0 1 0 1 0 1; next 3",
+    }
+    recorded, now = ({"model": {"video_prompt": text}} for text in (nested, flat))
+    (line,) = identity_difference(recorded, now)
+    assert line.startswith("model.video_prompt: the run has '<|vision_start|><1.0 seconds>")
+    assert ", this command '<1.0 seconds><|vision_start|>" in line

@@ -5,6 +5,7 @@ for engines), which transformers drops on loading.
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from peft.utils import load_peft_weights
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import AutoModelForImageTextToText, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.processing_utils import ProcessorMixin
 
 from videopro.backbones.base import BackboneConfig
@@ -35,9 +38,12 @@ from videopro.backbones.qwen.find import (
     first_line,
     resolve_record,
 )
+from videopro.backbones.qwen.inputs import QwenInputs
 from videopro.backbones.qwen.layers import attend_by_chunk
+from videopro.backbones.qwen.runner import QwenRunner
 from videopro.errors import BackboneError, ConfigError
 from videopro.storage import non_finite, non_finite_in
+from videopro.video import Frame
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +164,33 @@ def checkpoint_identity(config: BackboneConfig, checkpoint: Checkpoint) -> dict[
         "dtype": str(_dtype(config, device)).removeprefix("torch."),
         "frames": resolved.frames,
         "pixels": resolved.pixels,
+        **video_settings(checkpoint),
         **(resolved.planner.identity() if resolved.planner is not None else {}),
+    }
+
+
+def video_settings(checkpoint: Checkpoint) -> dict[str, str]:
+    """What the installed transformers makes of a video, from one of two temporal patches of 2 x 2 tokens:
+    `video_prompt`, the text with its marks, and `video_positions`, in time, height and width, of the visual
+    tokens and of the next one, from the first visual token on."""
+    inputs = QwenInputs(checkpoint.processor, frames=4, pixels=2**20, device=torch.device("cpu"))
+    picture = np.full((2 * inputs.patch, 2 * inputs.patch, 3), 127, dtype=np.uint8)
+    head = inputs.head([Frame(picture, time) for time in (0.5, 1.5, 4.0, 7.0)])
+    text = re.sub(r"(<\|video_pad\|>)+", r"\1...", inputs.tokenizer.decode(head.ids))
+    # The rule is the model's own, and needs no weights: they are on no device, but where inputs go to.
+    settings = copy.deepcopy(checkpoint.settings)
+    settings.get_text_config().num_hidden_layers = settings.vision_config.depth = 1
+    model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(settings)]
+    with loaded_whole(), torch.device("meta"):
+        model = model_class(settings)
+    model.set_input_embeddings(torch.nn.Embedding(1, 1))
+    positions, next_position = QwenRunner(model, ends=(), pad=0).positions(head)
+    seen = positions[:, 0, torch.tensor(head.types) > 0]
+    first = int(seen[0, 0])
+    rows = (" ".join(map(str, row)) for row in (seen - first).tolist())
+    return {
+        "video_prompt": text[text.index("<", text.rfind("user\n") + 1) :],
+        "video_positions": f"t {next(rows)}; h {next(rows)}; w {next(rows)}; next {next_position - first}",
     }
 
 
