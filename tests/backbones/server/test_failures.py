@@ -13,6 +13,7 @@ import pytest
 from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, Make
 from tests.support.stub_server import BadRequest, StubFault, StubServer, completion, entry, letter, text_of
 from videopro.backbones import ChoiceRequest
+from videopro.backbones.server import endpoint
 from videopro.errors import BackboneError
 
 
@@ -111,6 +112,16 @@ def test_a_reply_that_is_none_is_asked_for_again(
     stub.faults = [fault] * 2
     with pytest.raises(BackboneError, match=f"not a chat completion.*{words}"):
         make(stub, retries=1).answer(None, COLOURS)
+
+
+def test_a_reply_that_drips_ends(stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_LONGEST_PAUSE", 0.1)
+    # For 20 s, a byte in time each.
+    stub.faults = [StubFault(body=b" " * 200, drip=0.1)]
+    start = time.monotonic()
+    with pytest.raises(BackboneError, match=r"no reply within 0.5 s"):
+        make(stub, timeout=0.5, retries=0).answer(None, COLOURS)
+    assert time.monotonic() - start < 5
 
 
 def test_a_server_that_is_too_slow_times_out(stub: StubServer, make: Make) -> None:

@@ -49,6 +49,8 @@ Body = Callable[[], Mapping[str, Any]]
 _CONNECT_SECONDS = 10.0
 # Before a reply is asked for again that a stopping server broke off, or that was none.
 _PAUSE_SECONDS = 1.0
+# Of the client before it asks again.
+_LONGEST_PAUSE = 8.0
 # Seconds that closing waits for connections; what does not close in time ends with the process.
 _CLOSING_SECONDS = 10
 # Statuses of servers that do not list their models.
@@ -246,17 +248,20 @@ class Endpoint:
 
         # In threads: encoding images and parsing log-probabilities take CPU time, and other requests go on.
         model, content = await asyncio.to_thread(_encoded, body)
+        # The client's limit is for each piece of a reply: one that drips would never end.
+        longest = (self._config.timeout + _LONGEST_PAUSE) * (self._config.retries + 1)
         for tries_left in range(self._config.retries, -1, -1):
             try:
                 # Not by `chat.completions`, which would encode the body here, in the event loop.
-                reply = await self._client.post(
-                    "/chat/completions",
-                    cast_to=bytes,
-                    content=content,
-                    options={"headers": {"Content-Type": "application/json"}},
-                )
+                async with asyncio.timeout(longest):
+                    reply = await self._client.post(
+                        "/chat/completions",
+                        cast_to=bytes,
+                        content=content,
+                        options={"headers": {"Content-Type": "application/json"}},
+                    )
                 completion = await asyncio.to_thread(read_completion, reply)
-            except (openai.APIError, InvalidReply) as error:
+            except (openai.APIError, InvalidReply, TimeoutError) as error:
                 # Of other errors the client itself has asked again, unless `recover` does.
                 is_passing = isinstance(error, InvalidReply) or (self._recover and _is_passing(error))
                 if not (tries_left and is_passing):
@@ -302,7 +307,7 @@ class Endpoint:
         server = f"server {self.url}"
         if isinstance(error, openai.APIStatusError):
             return await self._refusal(error, server, model)
-        if isinstance(error, openai.APITimeoutError):
+        if isinstance(error, openai.APITimeoutError | TimeoutError):
             return BackboneError(
                 f"{server} gave no reply within {self._config.timeout:g} s; raise the backbone's 'timeout', "
                 "or lower its 'concurrency' or the number of frames"
