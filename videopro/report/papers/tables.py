@@ -259,9 +259,9 @@ def _word(value: Any) -> str:
 
 def _fill(table: PaperTable, runs: Sequence[ReportRun]) -> list[FilledRow]:
     """The paper's rows with our runs; then rows for other values of what is varied, and for other methods."""
-    filled: list[FilledRow] = []
-    for row in table.rows:
-        filled.append((row, [] if row.settings is None else own_runs(runs, table.paper, row.settings)))
+    filled: list[FilledRow] = [
+        (row, [] if row.settings is None else own_runs(runs, table.paper, row.settings)) for row in table.rows
+    ]
     placed = {run.path for _, there in filled for run in there}
     if table.varied:
         varied = own_runs(runs, table.paper, {}, free=table.varied)
