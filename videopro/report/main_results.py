@@ -133,7 +133,9 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
     data = by_dataset(chosen)
     if not data:
         raise MissingRuns("main: no run has a question with a known answer; finish or grade the runs first")
-    names = list(dict.fromkeys(run.name for run in sorted(chosen, key=_order)))
+    # A model's direct answers before its methods.
+    ordered = sorted(chosen, key=lambda run: (run.model, run.method != "native"))
+    names = list(dict.fromkeys(run.name for run in ordered))
     of = {(run.name, run.dataset): run for run in chosen}
     rows: list[tuple[Cell, ...]] = []
     for name in names:
@@ -166,10 +168,6 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         (Table("Main results", heads, tuple(rows), tuple(notes)),),
         runs=tuple(full_runs),
     )
-
-
-def _order(run: ReportRun) -> tuple[str, int]:
-    return run.model, 0 if run.method == "native" else 1
 
 
 def _macro(run: ReportRun) -> Metric | None:
