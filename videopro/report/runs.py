@@ -85,9 +85,8 @@ class DatasetKey:
     @property
     def rank(self) -> int:
         """Its position in the paper's Table 1; last if it is not there."""
-        order = [(benchmark, split) for benchmark, split, _ in PRESETS["videopro"][0]]
         key = (self.benchmark, self.split)
-        return order.index(key) if key in order else len(order)
+        return [*((benchmark, split) for benchmark, split, _ in PRESETS["videopro"][0]), key].index(key)
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,7 @@ class ReportRun:
     @property
     def method_rank(self) -> int:
         """The position of its method in METHOD_TITLES; last if it is not there."""
-        order = list(METHOD_TITLES)
-        return order.index(self.method) if self.method in order else len(order)
+        return [*METHOD_TITLES, self.method].index(self.method)
 
     @property
     def without(self) -> tuple[str, ...]:

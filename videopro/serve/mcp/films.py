@@ -107,10 +107,8 @@ class OfferedFilms:
         with self._lock:
             context = self._contexts.get(key)
         if context is None:
-            subtitles = None
-            video = video_of(film)
-            if film.subtitles is not None:
-                subtitles = load_subtitles(film.subtitles, duration=video.duration)
+            video, file = video_of(film), film.subtitles
+            subtitles = None if file is None else load_subtitles(file, duration=video.duration)
             context = models.context(video, subtitles, is_indexed=is_indexed)
             with self._lock:
                 self._contexts[key] = context
