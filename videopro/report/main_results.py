@@ -99,11 +99,9 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
             for name, value in run.summary["metrics"].items():
                 if value["robust"] is None and value["official"] is None:
                     continue
-                # Grades, which are no shares.
-                if value["valid"] is not None:
-                    cells = [Number(value["robust"], 2), Number(value["official"], 2)]
-                else:
-                    cells = [share(value["robust"]), share(value["official"])]  # type: ignore[list-item]
+                # Grades are no shares.
+                cell = share if value["valid"] is None else partial(Number, decimals=2)
+                cells = map(cell, (value["robust"], value["official"]))
                 rows.append((data.title, run.name, name, value["n"], *cells))
     if not rows:
         raise MissingRuns(

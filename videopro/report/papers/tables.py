@@ -19,6 +19,7 @@ from videopro.report.table import (
     Section,
     Table,
     accuracy_cell,
+    share,
 )
 from videopro.traces import NO_SUBTITLES
 from videopro.traces.scoring import accuracy, grouped, is_answerable, mean_frames_seen
@@ -122,9 +123,8 @@ def metric(name: str) -> Callable[[ReportRun], Cell]:
         value = run.summary["metrics"].get(name)
         if value is None or value["robust"] is None:
             return None
-        if value["valid"] is not None:
-            return run.lacks or Number(value["robust"], 2)
-        return run.lacks or Number(100 * value["robust"], 1)
+        robust = value["robust"]
+        return run.lacks or (share(robust) if value["valid"] is None else Number(robust, 2))
 
     return of
 
