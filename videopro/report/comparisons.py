@@ -173,12 +173,9 @@ def changed_sides(first: ReportRun, second: ReportRun) -> tuple[list[str], list[
     """Ids of the questions that only the second run answered correctly, and of those that only the first
     did."""
     before = {record.question_id: record.correct for record in first.records}
-    gained: list[str] = []
-    lost: list[str] = []
-    for record in second.records:
-        if record.question_id in before and record.correct != before[record.question_id]:
-            (gained if record.correct else lost).append(record.question_id)
-    return gained, lost
+    changed = [each for each in second.records if before.get(each.question_id) == (not each.correct)]
+    gained = [record.question_id for record in changed if record.correct]
+    return gained, [record.question_id for record in changed if not record.correct]
 
 
 def pairs(runs: Sequence[ReportRun]) -> Section:
@@ -224,12 +221,9 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
 
 
 def _question(first: ReportRun, second: ReportRun, question_id: str) -> tuple[Cell, ...]:
-    second_trace = next(trace for trace in second.traces if trace.question_id == question_id)
-    first_trace = next(trace for trace in first.traces if trace.question_id == question_id)
-    answers = [
-        trace.final.letter if trace.final is not None else None for trace in (second_trace, first_trace)
-    ]
-    return (question_id, second_trace.question, second_trace.gold, *(letter or "none" for letter in answers))
+    traces = [trace for run in (second, first) for trace in run.traces if trace.question_id == question_id]
+    answers = [(trace.final and trace.final.letter) or "none" for trace in traces]
+    return (question_id, traces[0].question, traces[0].gold, *answers)
 
 
 def efficiency(runs: Sequence[ReportRun]) -> Section:

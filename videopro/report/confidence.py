@@ -99,19 +99,6 @@ TAUS = tuple(round(0.4 + 0.05 * step, 2) for step in range(11))
 """The range of the paper's Figure 4."""
 
 
-def refined_below(run: ReportRun) -> float:
-    """The confidence below which a run stored refinements. Raises MissingRuns for a run without
-    refinement."""
-    method = run.identity["method"]
-    if run.method != "videopro" or method["max_rounds"] < 1:
-        raise MissingRuns(
-            f"tau: {run.path} (method {run.method}) does not refine; give a run of `videopro infer --method "
-            "videopro --refine-below 0.9`"
-        )
-    stored = method["refine_below"]
-    return float(method["tau"] if stored is None else stored)
-
-
 Point: TypeAlias = tuple[float, Accuracy, float, float, float | None]
 """tau, accuracy, share of questions refined, seconds and planner tokens per question."""
 
@@ -125,9 +112,16 @@ def sweep(
     """The run rescored under each tau, by its own rule for the final answer or by `rule`. `natives`: direct
     answers for a fallback that the run did not use.
 
-    Raises MissingRuns for a tau above what the run stored, and NoFallback if a direct answer is missing.
+    Raises MissingRuns for a run without refinement and for a tau above what it stored, and NoFallback if a
+    direct answer is missing.
     """
-    stored = refined_below(run)
+    method = run.identity["method"]
+    if run.method != "videopro" or method["max_rounds"] < 1:
+        raise MissingRuns(
+            f"tau: {run.path} (method {run.method}) does not refine; give a run of `videopro infer --method "
+            "videopro --refine-below 0.9`"
+        )
+    stored = method["tau"] if method["refine_below"] is None else method["refine_below"]
     if max(taus) > stored:
         raise MissingRuns(
             f"tau: {run.path} stored refinements of answers below {stored:g} only, but the sweep goes to "

@@ -71,7 +71,7 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
         "confidence": final.confidence if final is not None else 0.0,
         "video": trace.video.key,
         "frames_seen": trace.frames_seen,
-        **_steps_counted(trace),
+        **({"steps": len(trace.steps), "unparsed": _unparsed(trace)} if trace.steps else {}),
         **{f"group_{kind}": name for kind, name in trace.groups.items()},
     }
     if trace.reference is not None:
@@ -182,7 +182,7 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
             "official": trace.official,
             "frames_seen": trace.frames_seen,
             "steps": len(trace.steps),
-            "unparsed": sum(step.is_unparsed for step in trace.steps),
+            "unparsed": _unparsed(trace),
             "notes": list(trace.notes),
             "prepared": [asdict(part) for part in trace.prepared],
         },
@@ -216,11 +216,8 @@ def _question_text(trace: Trace) -> str:
     return "\n".join([trace.question, *trace.lettered_choices])
 
 
-def _steps_counted(trace: Trace) -> dict[str, int]:
-    """Of an agent's question: its steps, and the replies that could not be parsed."""
-    if not trace.steps:
-        return {}
-    return {"steps": len(trace.steps), "unparsed": sum(step.is_unparsed for step in trace.steps)}
+def _unparsed(trace: Trace) -> int:
+    return sum(step.is_unparsed for step in trace.steps)
 
 
 def _conversation(trace: Trace) -> Iterator[dict[str, Any]]:

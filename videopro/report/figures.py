@@ -9,6 +9,7 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -83,17 +84,11 @@ HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")
 def colours(drawn: Sequence[tuple[str, str]]) -> dict[str, str]:
     """A colour for each name, from pairs of name and method, in order."""
     by_name: dict[str, str] = {}
-    used: set[str] = set()
-    extra = 0
+    extra = cycle(EXTRA_COLOURS)
     for name, method in drawn:
-        if name in by_name:
-            continue
-        colour = METHODS.get(method, "")
-        if not colour or colour in used:
-            colour = EXTRA_COLOURS[extra % len(EXTRA_COLOURS)]
-            extra += 1
-        used.add(colour)
-        by_name[name] = colour
+        if name not in by_name:
+            is_free = method in METHODS and METHODS[method] not in by_name.values()
+            by_name[name] = METHODS[method] if is_free else next(extra)
     return by_name
 
 
@@ -177,20 +172,14 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
         axes.set_ylim(0, 1.08 * max(1, *(part.accuracy.n for part in bins)))
         over = axes.twinx()
         filled = [part for part in bins if part.accuracy.accuracy is not None]
+        at = [(part.low + part.high) / 2 for part in filled]
+        shares = [part.accuracy.accuracy or 0.0 for part in filled]
         over.plot([0, 1], [0, 1], color="#a5abb3", linewidth=1, linestyle=(0, (4, 3)))
-        over.errorbar(
-            [(part.low + part.high) / 2 for part in filled],
-            [part.accuracy.accuracy or 0.0 for part in filled],
-            yerr=list(zip(*(_errors(part.accuracy) for part in filled), strict=True)),
-            color=LINE, linewidth=1.4, elinewidth=0.9,
-        )  # fmt: skip
-        over.scatter(
-            [(part.low + part.high) / 2 for part in filled],
-            [part.accuracy.accuracy or 0.0 for part in filled],
-            s=13, color=LINE, zorder=3,
-            # Hollow where it is a share of few answers.
-            facecolors=["white" if part.accuracy.n < FEW_ANSWERS else LINE for part in filled],
-        )  # fmt: skip
+        errors = list(zip(*(_errors(part.accuracy) for part in filled), strict=True))
+        over.errorbar(at, shares, yerr=errors, color=LINE, linewidth=1.4, elinewidth=0.9)
+        # Hollow where it is a share of few answers.
+        faces = ["white" if part.accuracy.n < FEW_ANSWERS else LINE for part in filled]
+        over.scatter(at, shares, s=13, color=LINE, zorder=3, facecolors=faces)
         over.set_ylim(0, 1.02)
         _percent(over)
         over.grid(visible=False)

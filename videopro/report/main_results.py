@@ -74,18 +74,8 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
                 )
             )
     heads = (
-        *(
-            "run",
-            "benchmark",
-            "protocol",
-            "model",
-            "planner",
-            "sampling",
-            "final answer",
-            "frames",
-            "questions",
-            "videos",
-        ),
+        *("run", "benchmark", "protocol", "model", "planner", "sampling", "final answer", "frames"),
+        *("questions", "videos"),
         *("accuracy, %", "official, %", "unparsed, %", "coverage, %", "errors", "folder"),
     )
     notes = (
@@ -109,11 +99,9 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
             for name, value in run.summary["metrics"].items():
                 if value["robust"] is None and value["official"] is None:
                     continue
-                # Grades, which are no shares.
-                if value["valid"] is not None:
-                    cells = [Number(value["robust"], 2), Number(value["official"], 2)]
-                else:
-                    cells = [share(value["robust"]), share(value["official"])]  # type: ignore[list-item]
+                # Grades are no shares.
+                cell = share if value["valid"] is None else partial(Number, decimals=2)
+                cells = map(cell, (value["robust"], value["official"]))
                 rows.append((data.title, run.name, name, value["n"], *cells))
     if not rows:
         raise MissingRuns(
@@ -139,17 +127,17 @@ def headline(run: ReportRun) -> list[WeightedPart]:
 def main_results(runs: Sequence[ReportRun]) -> Section:
     """Accuracy per benchmark and their mean, with the gain over the direct answers of the same model."""
     full_runs = [run for run in runs if not run.without]
-    chosen = variants_of(full_runs)
-    data = by_dataset([run for run in chosen if run.records])
+    chosen = [run for run in variants_of(full_runs) if run.records]
+    data = by_dataset(chosen)
     if not data:
         raise MissingRuns("main: no run has a question with a known answer; finish or grade the runs first")
-    names = list(dict.fromkeys(run.name for run in sorted(chosen, key=_order)))
-    of = {(run.name, run.dataset): run for run in chosen if run.records}
+    # A model's direct answers before its methods.
+    ordered = sorted(chosen, key=lambda run: (run.model, run.method != "native"))
+    names = list(dict.fromkeys(run.name for run in ordered))
+    of = {(run.name, run.dataset): run for run in chosen}
     rows: list[tuple[Cell, ...]] = []
     for name in names:
         named_runs = {dataset: of[name, dataset] for dataset in data if (name, dataset) in of}
-        if not named_runs:
-            continue
         cells = [
             accuracy_cell(weighted_accuracy(headline(named_runs[dataset]))) if dataset in named_runs else None
             for dataset in data
@@ -158,7 +146,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         # A mean over fewer benchmarks than those of the other rows would be one over other questions.
         if len(data) > 1 and len(named_runs) == len(data):
             mean = accuracy_cell(weighted_accuracy(_mean([named_runs[dataset] for dataset in data])))
-        rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(named_runs, data, of)))
+        rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(named_runs, chosen)))
     heads = (
         "",
         *(_head(of, dataset) for dataset in data),
@@ -178,10 +166,6 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         (Table("Main results", heads, tuple(rows), tuple(notes)),),
         runs=tuple(full_runs),
     )
-
-
-def _order(run: ReportRun) -> tuple[str, int]:
-    return run.model, 0 if run.method == "native" else 1
 
 
 def _macro(run: ReportRun) -> Metric | None:
@@ -209,30 +193,15 @@ def _qualified(run: ReportRun, record: QuestionScore) -> QuestionScore:
     return replace(record, question_id=data + record.question_id, video=data + record.video)
 
 
-def _gain(
-    named_runs: dict[DatasetKey, ReportRun],
-    data: Sequence[DatasetKey] | dict[DatasetKey, list[ReportRun]],
-    of: dict[tuple[str, DatasetKey], ReportRun],
-) -> Cell:
+def _gain(named_runs: dict[DatasetKey, ReportRun], runs: Sequence[ReportRun]) -> Cell:
     """The gain over the native run of the same model, on the benchmarks that both have."""
-    pairs = []
-    for dataset in data:
-        run = named_runs.get(dataset)
-        if run is None or run.method == "native":
-            continue
-        # Of another budget, a part of the gain would be that of more frames.
-        native = next(
-            (
-                other
-                for (_, where), other in of.items()
-                if where == dataset
-                and other.method == "native"
-                and (other.model, other.frames) == (run.model, run.frames)
-            ),
-            None,
-        )
-        if native is not None:
-            pairs.append((run, native))
+    # Of another budget, a part of the gain would be that of more frames.
+    natives = {(run.dataset, run.model, run.frames): run for run in reversed(runs) if run.method == "native"}
+    pairs = [
+        (run, natives[dataset, run.model, run.frames])
+        for dataset, run in named_runs.items()
+        if run.method != "native" and (dataset, run.model, run.frames) in natives
+    ]
     if not pairs:
         return None
     parts = []

@@ -103,25 +103,17 @@ def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
 def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The runs with names that are distinct within each dataset. Raises ConfigError if that is impossible."""
     several = len({run.model for run in runs}) > 1 or len({run.dataset.benchmark for run in runs}) > 1
-    planners: dict[str, set[str]] = {}
-    budgets: dict[str, set[int | None]] = {}
-    presets: dict[str, set[str]] = {}
-    for run in runs:
-        who = f"{run.model} {run.method}"
-        planners.setdefault(who, set()).add(run.planner)
-        budgets.setdefault(who, set()).add(run.frames)
-        presets.setdefault(who, set()).add(run.preset)
 
     def default_name(run: ReportRun) -> str:
         name = METHOD_TITLES.get(run.method, run.method)
         if several:
             name = run.model if run.method == "native" else f"{run.model} + {name}"
-        who = f"{run.model} {run.method}"
-        if len(planners[who]) > 1:
+        alike = [other for other in runs if (other.model, other.method) == (run.model, run.method)]
+        if len({other.planner for other in alike}) > 1:
             name += f" ({run.planner})"
-        if len(presets[who]) > 1:
+        if len({other.preset for other in alike}) > 1:
             name += f" ({run.preset} settings)"
-        if len(budgets[who]) > 1:
+        if len({other.frames for other in alike}) > 1:
             name += f", {run.frames} frames"
         return name + "".join(f" w/o {group}" for group in run.without)
 

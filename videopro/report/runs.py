@@ -85,9 +85,8 @@ class DatasetKey:
     @property
     def rank(self) -> int:
         """Its position in the paper's Table 1; last if it is not there."""
-        order = [(benchmark, split) for benchmark, split, _ in PRESETS["videopro"][0]]
         key = (self.benchmark, self.split)
-        return order.index(key) if key in order else len(order)
+        return [*((benchmark, split) for benchmark, split, _ in PRESETS["videopro"][0]), key].index(key)
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,7 @@ class ReportRun:
     @property
     def method_rank(self) -> int:
         """The position of its method in METHOD_TITLES; last if it is not there."""
-        order = list(METHOD_TITLES)
-        return order.index(self.method) if self.method in order else len(order)
+        return [*METHOD_TITLES, self.method].index(self.method)
 
     @property
     def without(self) -> tuple[str, ...]:
@@ -300,14 +298,15 @@ def question_notes(runs: Sequence[ReportRun]) -> list[str]:
     return notes
 
 
-_TITLES = {
-    "last": (),
-    f"last {NATIVE}": ("native fallback",),
-    "last-answered": ("last answer",),
-    f"last-answered {NATIVE}": ("last answer", "native fallback"),
-}
+# What a rule of RESCORINGS adds to the name of a run.
+_BEFORE = {"first": ", before refinement", f"first {NATIVE}": ", before refinement, native fallback"}
 # Without refinement the first program is the last one.
-_SINGLE = ("last", f"last {NATIVE}")
+_SINGLE = {"last": "", f"last {NATIVE}": ", native fallback"}
+_REFINED = {
+    **_SINGLE,
+    "last-answered": ", last answer",
+    f"last-answered {NATIVE}": ", last answer, native fallback",
+}
 
 NOTE = (
     "The answer of the last program counts, even if that program failed (the paper's rule). Last answer: the "
@@ -331,17 +330,13 @@ def natives_for(run: ReportRun, runs: Sequence[ReportRun]) -> NativeTraces:
             other.method == "native"
             and (other.dataset, other.model, other.frames) == (run.dataset, run.model, run.frames)
             and run.questions <= other.questions
-            and _is_fallback(other)
+            # Asked in the same way: with the backbone's own frames, and nothing else.
+            and not (asked := other.identity["method"]).get("frames")
+            and not asked.get("fps")
+            and asked.get("subtitles", "none") == "none"
         ):
             return {trace.question_id: trace for trace in other.traces}
     return {}
-
-
-def _is_fallback(native: ReportRun) -> bool:
-    """Whether the native run asks in the same way as a fallback: with the backbone's own frames, and nothing
-    else."""
-    method = native.identity["method"]
-    return not method.get("frames") and not method.get("fps") and method.get("subtitles", "none") == "none"
 
 
 def variants(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
@@ -349,25 +344,21 @@ def variants(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
     `runs`: all runs, for their direct answers."""
     if not run.writes_programs:
         return [run]
-    natives = natives_for(run, runs)
-    rescored = []
-    for name in _TITLES if run.method == "videopro" else _SINGLE:
-        traces = rescore_all(run.traces, RESCORINGS[name], natives)
-        if traces is not None:
-            rescored.append(replace(run, name=", ".join((run.name, *_TITLES[name])), traces=traces))
-    return rescored
+    return _rescored(run, runs, _REFINED if run.method == "videopro" else _SINGLE)
 
 
 def rescored_before(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The run before any refinement, alone and with a native fallback if possible."""
+    return _rescored(run, runs, _BEFORE)
+
+
+def _rescored(run: ReportRun, runs: Sequence[ReportRun], titles: Mapping[str, str]) -> list[ReportRun]:
     natives = natives_for(run, runs)
-    rescored = []
-    for name, title in (("first", ()), (f"first {NATIVE}", ("native fallback",))):
-        traces = rescore_all(run.traces, RESCORINGS[name], natives)
-        if traces is not None:
-            named = ", ".join((f"{run.name}, before refinement", *title))
-            rescored.append(replace(run, name=named, traces=traces))
-    return rescored
+    return [
+        replace(run, name=run.name + title, traces=traces)
+        for rule, title in titles.items()
+        if (traces := rescore_all(run.traces, RESCORINGS[rule], natives)) is not None
+    ]
 
 
 def variants_of(runs: Sequence[ReportRun]) -> list[ReportRun]:

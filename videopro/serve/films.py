@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -90,7 +91,7 @@ class FilmStore:
         self.limit_bytes = limit_bytes
         self.folders = FilmFolders(folders)
         self._folder = folder / "films"
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._writing = threading.Lock()
         """Held while a film is put in its place: two clients may bring the same one."""
         self._kept: dict[Path | None, int] = {}
@@ -107,10 +108,7 @@ class FilmStore:
     def size(self) -> int:
         """What the uploaded films take."""
         with self._lock:
-            return self._size()
-
-    def _size(self) -> int:
-        return sum(film.bytes for film in self._films.values() if film.is_uploaded)
+            return sum(film.bytes for film in self._films.values() if film.is_uploaded)
 
     @contextmanager
     def receive(self, size: int) -> Iterator[Path]:
@@ -118,7 +116,7 @@ class FilmStore:
         Raises Problem where there is no room for it within the limit."""
         part = self.incoming / f"{_PART}{uuid.uuid4().hex}"
         with self._lock:
-            room = self.limit_bytes - self._size() - sum(self._kept.values())
+            room = self.limit_bytes - self.size - sum(self._kept.values())
             if size > room:
                 message = (
                     f"the file is larger than {max(0, room):,} bytes, the room that is left for films here; "
@@ -327,25 +325,25 @@ class FilmFolders:
         for folder in self._folders:
             try:
                 file = (folder / path).resolve()
-                is_inside = any(file.is_relative_to(each) for each in self._folders)
-                if is_inside and file.is_file():
+                if self._holds(file) and file.is_file():
                     return file
             except (OSError, RuntimeError, ValueError):  # Names that are too long, circles of links.
                 continue
         raise Problem(404, f"{printed}: there is no such file in the server's folders", code="no_film")
 
-    def films(self) -> list[dict[str, object]]:
+    def films(self) -> list[dict[str, Any]]:
         """The films in the folders, by relative path; of very many the first."""
-        films: dict[str, dict[str, object]] = {}
-        for relative, file in islice(self._films(), _MOST_FILMS):
+        films: dict[str, dict[str, Any]] = {}
+        found = (
+            (file.relative_to(folder).as_posix(), file)
+            for folder in self._folders
+            for file in files_below(folder)
+            if file.suffix.lower() in FILM_ENDINGS and self._holds(file.resolve())
+        )
+        for relative, file in islice(found, _MOST_FILMS):
             # Of equal paths the first folder's counts, as in `resolve`.
             films.setdefault(relative, {"path": relative, "bytes": file.stat().st_size})
         return list(films.values())
 
-    def _films(self) -> Iterator[tuple[str, Path]]:
-        for folder in self._folders:
-            for file in files_below(folder):
-                if file.suffix.lower() in FILM_ENDINGS:
-                    target = file.resolve()
-                    if any(target.is_relative_to(each) for each in self._folders):
-                        yield file.relative_to(folder).as_posix(), file
+    def _holds(self, file: Path) -> bool:
+        return any(file.is_relative_to(folder) for folder in self._folders)

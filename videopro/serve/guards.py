@@ -198,15 +198,14 @@ class Guard:
         if not self._limits.keys or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
             return ""
         kind, _, token = headers.get("authorization", "").partition(" ")
+        session = ""
         if kind.lower() == "bearer":
-            for key in self._limits.keys:
-                if hmac.compare_digest(key.encode(), token.strip().encode()):
-                    return session_of(key)[:8]
+            session = session_of(token.strip())
         elif scope["method"] in _READS:
             session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-            for key in self._limits.keys:
-                if hmac.compare_digest(session_of(key).encode(), session.encode()):
-                    return session_of(key)[:8]
+        for key in self._limits.keys:
+            if hmac.compare_digest(session_of(key).encode(), session.encode()):
+                return session_of(key)[:8]
         message = (
             "this server needs a key: send it as Authorization: Bearer KEY (api_key of the openai client)"
         )

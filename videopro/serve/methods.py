@@ -120,7 +120,6 @@ class PreparedMethods:
         named = [name for name in METHODS.ours() if not others or name in others] + others
         self._kinds: dict[str, type[Method]] = {name: METHODS[name] for name in named}
         self._kinds[self.first.method.name] = type(self.first.method)
-        self._offered = list(self._kinds)
         self._frames = frames
 
     def model_settings(self) -> dict[str, Any]:
@@ -175,10 +174,10 @@ class PreparedMethods:
     def _checked(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options that are set. Raises Problem for a method or an option that a client may not name, and
         for a value above the operator's."""
-        if method not in self._offered:
-            message = f"unknown method {method[:60]!r}; {did_you_mean(method, self._offered)}"
+        if method not in self._kinds:
+            message = f"unknown method {method[:60]!r}; {did_you_mean(method, list(self._kinds))}"
             if method in METHODS.ours():
-                message = f"method {method!r} is not offered here; these are: {', '.join(self._offered)}"
+                message = f"method {method!r} is not offered here; these are: {', '.join(self._kinds)}"
             raise Problem(400, message, code="unknown_method", param="videopro.method")
         settable = {option.name: option for option in _settable(self._kinds[method])}
         for name, value in options.items():

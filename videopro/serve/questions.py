@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.benchmarks import LETTERS, ROBUST, Item, Protocol
 from videopro.errors import Cancellation, Cancelled
 from videopro.methods import error_event, make_trace
 from videopro.question import Question
@@ -60,8 +60,7 @@ def ended_as(trace: Trace) -> Literal["answered", "failed", "stopped"]:
 def summary_of(trace: Trace) -> dict[str, Any]:
     """What a list shows of a question."""
     final = trace.final
-    letter = None if final is None else final.letter
-    choices = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", trace.choices, strict=False))
+    choices = dict(zip(LETTERS, trace.choices, strict=False))
     return {
         "id": trace.question_id,
         # Its id begins with the time.
@@ -73,8 +72,8 @@ def summary_of(trace: Trace) -> dict[str, Any]:
         "answer": None
         if final is None
         else {
-            "letter": letter,
-            "choice": None if letter is None else choices.get(letter),
+            "letter": final.letter,
+            "choice": choices.get(final.letter or ""),
             "text": final.raw,
             "confidence": final.confidence,
         },
@@ -168,7 +167,9 @@ class Questions:
             self._forget_old()
         try:
             question.ticket = self._line.enter(
-                client, lambda: self._answer(question), lambda position: self._queued(question, position)
+                client,
+                lambda: self._answer(question),
+                lambda position: self._emit(question, {"type": "queued", "position": position}),
             )
         except Problem:
             self._is_over(question)
@@ -260,9 +261,6 @@ class Questions:
     def _emit(self, question: AskedQuestion, event: Event) -> None:
         self._watch(question, event)
         question.log.add(event)
-
-    def _queued(self, question: AskedQuestion, position: int) -> None:
-        self._emit(question, {"type": "queued", "position": position})
 
     def _answer(self, question: AskedQuestion) -> None:
         limit = threading.Timer(

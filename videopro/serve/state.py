@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -29,22 +30,14 @@ class Metrics:
 
     def __init__(self, line: FairLine, films: FilmStore) -> None:
         self._registry = registry = CollectorRegistry()
-        self._questions = Counter(
-            "videopro_questions", "Questions that ended", ["outcome"], registry=registry
-        )
-        self._first = Histogram(
-            *("videopro_first_step_seconds", "From a question to its first step"),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._total = Histogram(
-            *("videopro_answer_seconds", "From a question to its answer"), buckets=_SECONDS, registry=registry
-        )
-        self._tokens = Counter("videopro_tokens", "Tokens of models", ["kind"], registry=registry)
-        self._frames = Counter("videopro_frames", "Decoded frames", registry=registry)
-        self._requests = Counter(
-            "videopro_requests", "Requests by route and status", ["route", "status"], registry=registry
-        )
+        counter = partial(Counter, registry=registry)
+        times = partial(Histogram, registry=registry, buckets=_SECONDS)
+        self._questions = counter("videopro_questions", "Questions that ended", ["outcome"])
+        self._first = times("videopro_first_step_seconds", "From a question to its first step")
+        self._total = times("videopro_answer_seconds", "From a question to its answer")
+        self._tokens = counter("videopro_tokens", "Tokens of models", ["kind"])
+        self._frames = counter("videopro_frames", "Decoded frames")
+        self._requests = counter("videopro_requests", "Requests by route and status", ["route", "status"])
         for name, about, value in (
             ("videopro_questions_running", "Questions being answered", lambda: line.running),
             ("videopro_questions_waiting", "Questions in line", lambda: line.waiting),

@@ -125,8 +125,7 @@ def row(trace: Trace) -> dict[str, Any]:
         "steps": len(trace.steps),
         "frames": trace.frames_seen,
     }
-    about_rounded: dict[str, Any] = _plain(about)
-    return about_rounded
+    return {**_plain(about)}
 
 
 def page(
@@ -190,8 +189,6 @@ def _round(
     letters = LETTERS[: len(trace.choices)]
     lines = lines_of_calls(attempt.program or "", calls)
     before = _refined_by(trace, index)
-    if before is not None and not trace.rounds[before].program:
-        before = None  # A reply without a program has nothing to compare with.
     lines_shown = []
     if attempt.program is not None:
         modules = frozenset(call.fn for call in calls)
@@ -228,7 +225,8 @@ def _refined_by(trace: Trace, index: int) -> int | None:
     if attempt.prompt_kind not in REFINEMENT_KINDS or not index:
         return None
     before = index - 1 if attempt.refines is None else attempt.refines
-    return before if 0 <= before < index else None
+    # A reply without a program has nothing to compare with.
+    return before if trace.rounds[before].program else None
 
 
 def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:

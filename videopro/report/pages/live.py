@@ -77,14 +77,13 @@ def watch_run(run: Path, console: Console, sleep: Callable[[float], None] = time
                 requested = set(folder.requested_ids()) or set(tail.traces)
                 done = len(requested & tail.traces.keys())
                 pace.note(now, done)
+                status = _status_text(len(requested) - done, pace.rate, is_running)
                 if console.is_terminal or not is_running:
                     latest = list(tail.traces.values())[-_LATEST:]
-                    status = _status_text(len(requested) - done, pace.rate, is_running)
                     screen = render_screen(settings, numbers, done, len(requested), status, latest)
                     live.update(screen, refresh=True)
                 elif now - printed >= PLAIN_SECONDS:
                     printed = now
-                    status = _status_text(len(requested) - done, pace.rate, is_running)
                     line = f"{done}/{len(requested)}  accuracy {percent(numbers['accuracy'])} %  {status}"
                     print(line, file=console.file, flush=True)
                 if not is_running:

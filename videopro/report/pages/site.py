@@ -176,14 +176,10 @@ def _index(
     settings = read_yaml(folder.config)
     rows = [row(trace) for trace in traces]
     columns = list(rows[0]) if rows else []
+    named = ("method", "model", "run_key", "benchmark", "split")
     return {
         "name": folder.path.resolve().name,
-        "run": {
-            "method": settings.get("method"),
-            "model": settings.get("model"),
-            "run key": settings.get("run_key"),
-            **{key: settings.get(key) for key in ("benchmark", "split")},
-        },
+        "run": {key.replace("_", " "): settings.get(key) for key in named},
         "breakdowns": list(protocol.groups),
         "numbers": summarize(traces, protocol, {}, grades),
         "columns": columns,
@@ -199,13 +195,8 @@ def make_pictures(
     pictures. Raises ConfigError if pictures cannot be written."""
     errors = []
     for done, video in enumerate(site.videos, 1):
-        try:
+        with writing_to(site.pictures):
             sheets = make_sheets(video, site.pictures, side)
-        except OSError as error:
-            raise ConfigError(
-                f"{site.pictures}: cannot be written ({error.strerror}); fix this and re-run the same "
-                "command to resume"
-            ) from error
         if sheets.error:
             errors.append(sheets.error)
         on_progress(done, len(site.videos))
@@ -248,9 +239,7 @@ def write_overview(output: Path, sites: Sequence[Site]) -> Path:
                 "page": site.index.relative_to(output).as_posix(),
                 "name": site.path.name,
                 "run": site.about["run"],
-                "accuracy": numbers["accuracy"],
-                "questions": numbers["questions"],
-                "videos": numbers["videos"],
+                **{name: numbers[name] for name in ("accuracy", "questions", "videos")},
                 "unanswered": sum(numbers["errors"].values()),
             }
         )

@@ -20,18 +20,17 @@ class TextTable:
     """Texts as numbers of lines that are stored once: an agent's prompts repeat what it has seen so far."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
         self._numbers: dict[str, int] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines, by number."""
+        return list(self._numbers)
 
     def add(self, text: str) -> list[int]:
         """The numbers of the text's lines; none for an empty text."""
-        return [self._number(line) for line in text.split("\n")] if text else []
-
-    def _number(self, line: str) -> int:
-        number = self._numbers.setdefault(line, len(self.lines))
-        if number == len(self.lines):
-            self.lines.append(line)
-        return number
+        lines = text.split("\n") if text else []
+        return [self._numbers.setdefault(line, len(self._numbers)) for line in lines]
 
 
 def steps_of(

@@ -133,10 +133,6 @@ class ThumbnailSheets:
     cells: dict[str, list[int]] = field(default_factory=dict)
     """key -> sheet, left, top, width, height."""
 
-    def lacks(self, video: VideoPictures) -> list[Picture]:
-        """The wanted pictures that are not there yet."""
-        return [picture for key, picture in video.pictures.items() if key not in self.cells]
-
 
 def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
     """The sheets of an earlier command; empty if it was killed before it wrote the index."""
@@ -155,7 +151,7 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
     Raises OSError if files cannot be written."""
     before = read_sheets(folder, pictures.name)
     sheets = before if before.side == side else ThumbnailSheets(side=side)
-    missing = sheets.lacks(pictures)
+    missing = [picture for key, picture in pictures.pictures.items() if key not in sheets.cells]
     if not missing:
         return sheets
     sheets.error = ""

@@ -19,6 +19,7 @@ from videopro.report.table import (
     Section,
     Table,
     accuracy_cell,
+    share,
 )
 from videopro.traces import NO_SUBTITLES
 from videopro.traces.scoring import accuracy, grouped, is_answerable, mean_frames_seen
@@ -122,9 +123,8 @@ def metric(name: str) -> Callable[[ReportRun], Cell]:
         value = run.summary["metrics"].get(name)
         if value is None or value["robust"] is None:
             return None
-        if value["valid"] is not None:
-            return run.lacks or Number(value["robust"], 2)
-        return run.lacks or Number(100 * value["robust"], 1)
+        robust = value["robust"]
+        return run.lacks or (share(robust) if value["valid"] is None else Number(robust, 2))
 
     return of
 
@@ -259,9 +259,9 @@ def _word(value: Any) -> str:
 
 def _fill(table: PaperTable, runs: Sequence[ReportRun]) -> list[FilledRow]:
     """The paper's rows with our runs; then rows for other values of what is varied, and for other methods."""
-    filled: list[FilledRow] = []
-    for row in table.rows:
-        filled.append((row, [] if row.settings is None else own_runs(runs, table.paper, row.settings)))
+    filled: list[FilledRow] = [
+        (row, [] if row.settings is None else own_runs(runs, table.paper, row.settings)) for row in table.rows
+    ]
     placed = {run.path for _, there in filled for run in there}
     if table.varied:
         varied = own_runs(runs, table.paper, {}, free=table.varied)

@@ -12,7 +12,7 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from videopro.errors import ConfigError, VideoProError, acquired
+from videopro.errors import ConfigError, acquired
 from videopro.modules import VideoContext
 from videopro.modules.tools import Budget, ToolModels, VideoTools, load_models
 from videopro.serve.answering import Answerer, FilmIndexes
@@ -56,19 +56,13 @@ class OfferedFilms:
             self._models.close()
         self._home.cleanup()
 
-    def files(self) -> list[dict[str, Any]]:
-        """The films that can be opened: paths and sizes."""
-        return self.store.folders.films()
-
     def film(self, name: str) -> Film:
         """The film of an id, or of a path in the folders. Raises Problem."""
         if name in self._given:
             return replace(self.store.get(name.partition(_GIVEN)[0]), id=name, subtitles=self._given[name])
-        return (
-            self.store.get(name)
-            if name.startswith(ID_PREFIX)
-            else self.store.from_folder(self._relative(name))
-        )
+        if name.startswith(ID_PREFIX):
+            return self.store.get(name)
+        return self.store.from_folder(self._relative(name))
 
     def with_subtitles(self, film: Film, path: str) -> Film:
         """The film with the subtitles in a file of the folders, under an id of its own: nobody else's film
@@ -106,17 +100,15 @@ class OfferedFilms:
     def tools(self, film: Film, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
         """The tools of a film for one call. Raises VideoProError."""
         models = self.models(tell)
-        self._check_scope(models, film)
+        _check_scope(models, film)
         if is_indexed:
             self.index(film, tell)
         key = (film.id, film.subtitles, is_indexed)
         with self._lock:
             context = self._contexts.get(key)
         if context is None:
-            subtitles = None
-            video = video_of(film)
-            if film.subtitles is not None:
-                subtitles = load_subtitles(film.subtitles, duration=video.duration)
+            video, file = video_of(film), film.subtitles
+            subtitles = None if file is None else load_subtitles(file, duration=video.duration)
             context = models.context(video, subtitles, is_indexed=is_indexed)
             with self._lock:
                 self._contexts[key] = context
@@ -130,7 +122,7 @@ class OfferedFilms:
         """Index the clips of a film, if they are not. Returns how many there are. Raises VideoProError, and
         Cancelled; what was done of the index is kept."""
         models = self.models(tell)
-        self._check_scope(models, film)
+        _check_scope(models, film)
         assert self._indexes is not None
         clips = self._indexes.make(film, lambda done, total: tell("indexing", done, total))
         if clips is None:
@@ -139,12 +131,6 @@ class OfferedFilms:
                 "with --modules encoder=languagebind"
             )
         return clips
-
-    def _check_scope(self, models: ToolModels, film: Film) -> None:
-        try:
-            models.check_video(film.path)
-        except VideoProError as error:
-            raise type(error)(str(error).replace(str(film.path), film.name)) from error
 
     def _relative(self, name: str) -> str:
         """A path as the folders take it: clients name files in full, too."""
@@ -155,3 +141,8 @@ class OfferedFilms:
                 if path.is_relative_to(folder):
                     return path.relative_to(folder).as_posix()
         return name
+
+
+def _check_scope(models: ToolModels, film: Film) -> None:
+    with called_by_name({str(film.path): film.name}):
+        models.check_video(film.path)

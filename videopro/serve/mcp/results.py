@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field
 
 from videopro.errors import ConfigError
 from videopro.modules.tools import VideoTools
-from videopro.serve.films import Film
 
 # What an answer's steps are made of; evidence and the answer have fields of their own.
 _STEPS = ("reply", "call", "execution", "step")
@@ -47,18 +46,6 @@ class FilmInfo(BaseModel):
     width: int
     height: int
     has_subtitles: bool
-
-    @classmethod
-    def of(cls, film: Film) -> FilmInfo:
-        """Of a film that was opened."""
-        return cls(
-            film=film.id,
-            name=film.name,
-            duration=film.duration,
-            width=film.width,
-            height=film.height,
-            has_subtitles=film.subtitles is not None,
-        )
 
 
 class Opened(BaseModel):

@@ -101,12 +101,20 @@ class _Tools:
 
         def work(tell: Tell) -> CallToolResult:
             if not path:
-                files = [results.FilmFile(**each) for each in self._films.files()]
+                files = [results.FilmFile(**each) for each in self._films.store.folders.films()]
                 return structured(results.Opened(films=files))
             opened = self._films.film(path)
             if subtitles:
                 opened = self._films.with_subtitles(opened, subtitles)
-            return structured(results.Opened(film=results.FilmInfo.of(opened)))
+            film = results.FilmInfo(
+                film=opened.id,
+                name=opened.name,
+                duration=opened.duration,
+                width=opened.width,
+                height=opened.height,
+                has_subtitles=opened.subtitles is not None,
+            )
+            return structured(results.Opened(film=film))
 
         return await self._working(context, work)
 

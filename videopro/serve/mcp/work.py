@@ -19,8 +19,6 @@ from videopro.serve.guards import HANG_UP
 from videopro.serve.line import FairLine
 
 T = TypeVar("T")
-# Told while nobody reads it, of a question of an hour.
-_MOST_REPORTS = 10_000
 _STEP, _PLACE = 1.0, 0.001
 """By how much the progress of a call rises with what is not counted, since it has to rise. Little for a new
 place in line: what is counted afterwards, such as clips, begins at 0."""
@@ -86,7 +84,7 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
     client cancels the call or goes, the work is cancelled and not waited for. Raises what the work raised,
     and Problem if too many wait."""
     loop = asyncio.get_running_loop()
-    told: asyncio.Queue[_Told | None] = asyncio.Queue(_MOST_REPORTS)
+    told: asyncio.Queue[_Told | None] = asyncio.Queue()
     result: asyncio.Future[T] = loop.create_future()
     is_late = threading.Event()
 
@@ -94,10 +92,6 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
         # From whatever thread: those that methods start know no loop.
         with suppress(RuntimeError):  # The server has ended, and its loop is closed.
             loop.call_soon_threadsafe(function, *arguments)
-
-    def send(report: _Told) -> None:
-        with suppress(asyncio.QueueFull):
-            told.put_nowait(report)
 
     def settle(set_result: Callable[[Any], None], value: Any) -> None:
         if not result.done():
@@ -107,7 +101,7 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
 
         def tell(doing: str, done: float | None = None, total: float | None = None) -> None:
             cancellation.check()
-            soon(send, _Told(doing, done, total))
+            soon(told.put_nowait, _Told(doing, done, total))
 
         def stop_late() -> None:
             is_late.set()
@@ -143,7 +137,7 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
             ticket = turn.line.enter(
                 turn.client,
                 job,
-                lambda place: soon(send, _Told(f"waiting, place {place} in line", rise=_PLACE)),
+                lambda place: soon(told.put_nowait, _Told(f"waiting, place {place} in line", rise=_PLACE)),
             )
             try:
                 return await result
