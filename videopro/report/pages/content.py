@@ -225,8 +225,8 @@ def _refined_by(trace: Trace, index: int) -> int | None:
     if attempt.prompt_kind not in REFINEMENT_KINDS or not index:
         return None
     before = index - 1 if attempt.refines is None else attempt.refines
-    # A reply without a program has nothing to compare with.
-    return before if trace.rounds[before].program else None
+    # A reply without a program has nothing to compare with, nor has a number in a damaged trace.
+    return before if 0 <= before < index and trace.rounds[before].program else None
 
 
 def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
