@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark
-from videopro.cli import setting
+from videopro.cli import option, setting
 from videopro.data_synthesis.datasets import GRPO_KINDS, RowLimits
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
 from videopro.errors import ConfigError
@@ -31,72 +31,54 @@ class QuestionSettings:
     )
     model: str = field(metadata=setting("who answers: a hub name, a folder, server:MODEL@URL, or a plug-in"))
     output: Path = field(metadata=setting("folder of what is made; resumed if it holds the same"))
-    split: str | None = field(
-        default=None, metadata=setting("split of the source; unset: its training split")
-    )
-    root: Path | None = field(
-        default=None, metadata=setting("folder of the source's files; required unless its videos are drawn")
-    )
-    world_seed: int | None = field(default=None, metadata=setting("draw another world from this seed"))
+    split: str | None = option(None, "split of the source; unset: its training split")
+    root: Path | None = option(None, "folder of the source's files; required unless its videos are drawn")
+    world_seed: int | None = option(None, "draw another world from this seed")
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16")
     )
-    without_family: tuple[str, ...] = field(default=(), metadata=setting("families of questions to hold out"))
-    limit: int | None = field(
-        default=None,
-        metadata=setting(
-            "number of questions to ask, of those that the filters leave (whole videos, in an order drawn "
-            "from seed)"
-        ),
+    without_family: tuple[str, ...] = option((), "families of questions to hold out")
+    limit: int | None = option(
+        None,
+        "number of questions to ask, of those that the filters leave (whole videos, in an order drawn "
+        "from seed)",
     )
-    offset: int = field(default=0, metadata=setting("leave out the first questions of that order"))
-    ids: tuple[str, ...] = field(default=(), metadata=setting("ask only these questions"))
-    seed: int = field(
-        default=0, metadata=setting("random seed: order of questions, positions of options, programs")
-    )
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
-    grpo_rows: int | None = field(
-        default=None,
-        metadata=setting(
-            "rows of grpo.jsonl at most, evenly over kinds and over families; unset: all (paper: 10000)"
-        ),
+    offset: int = option(0, "leave out the first questions of that order")
+    ids: tuple[str, ...] = option((), "ask only these questions")
+    seed: int = option(0, "random seed: order of questions, positions of options, programs")
+    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
+    grpo_rows: int | None = option(
+        None, "rows of grpo.jsonl at most, evenly over kinds and over families; unset: all (paper: 10000)"
     )
     grpo_caps: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("the same of grpo.jsonl, such as plan=6000 native_refinement=3000 mode_native=2000"),
     )
-    tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
-    prompts: str | None = field(
-        default=None,
-        metadata=setting(
-            "the prompts in the rows, as --prompts of videopro infer, for a planner that will be run with "
-            "them; unset: ours"
-        ),
+    tau: float = option(0.75, "minimum confidence of a confident answer")
+    prompts: str | None = option(
+        None,
+        "the prompts in the rows, as --prompts of videopro infer, for a planner that will be run with "
+        "them; unset: ours",
     )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=setting("subtitles for the modules: those the source lists, or none")
+    subtitles: Literal["listed", "none"] = option(
+        "listed", "subtitles for the modules: those the source lists, or none"
     )
-    subtitle_track: str | None = field(default=None, metadata=setting(benchmarks.SUBTITLE_TRACK_HELP))
-    exclude: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "videos that are for evaluation: folders, JSONL files, CG-Bench annotations (.json), or "
-            "benchmarks as NAME:FOLDER or NAME/SPLIT:FOLDER, such as lvbench:data/lvbench"
-        ),
+    subtitle_track: str | None = option(None, benchmarks.SUBTITLE_TRACK_HELP)
+    exclude: tuple[str, ...] = option(
+        (),
+        "videos that are for evaluation: folders, JSONL files, CG-Bench annotations (.json), or "
+        "benchmarks as NAME:FOLDER or NAME/SPLIT:FOLDER, such as lvbench:data/lvbench",
     )
-    evaluation: Literal["refuse", "skip"] = field(
-        default="refuse", metadata=setting("what to do with questions about videos of evaluation splits")
+    evaluation: Literal["refuse", "skip"] = option(
+        "refuse", "what to do with questions about videos of evaluation splits"
     )
-    cg_bench_mini: Literal["questions", "videos", "training"] = field(
-        default="questions",
-        metadata=setting(
-            "what of CG-Bench mini is for evaluation: its questions, its whole videos (questions about 93 % "
-            "of the set), or nothing (training)"
-        ),
+    cg_bench_mini: Literal["questions", "videos", "training"] = option(
+        "questions",
+        "what of CG-Bench mini is for evaluation: its questions, its whole videos (questions about 93 % "
+        "of the set), or nothing (training)",
     )
-    held_out_videos: int | None = field(
-        default=None,
-        metadata=setting("number of the source's videos to set aside for evaluation, drawn by seed"),
+    held_out_videos: int | None = option(
+        None, "number of the source's videos to set aside for evaluation, drawn by seed"
     )
 
     def check_questions(self) -> None:

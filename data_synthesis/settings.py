@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from videopro.backbones import check_key_name
-from videopro.cli import setting
+from videopro.cli import option, setting
 from videopro.data_synthesis.datasets import SFT_KINDS, RowLimits
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.questions import ModuleDrops, RowReference, Side, VideoSplit
@@ -24,42 +24,26 @@ from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule, Referenc
 class SynthesisConfig(QuestionSettings, ModuleSettings):
     """The settings of a synthesis, as flags or as YAML; those of ModuleSettings are the modules' models."""
 
-    teacher: str | None = field(
-        default=None,
-        metadata=setting(
-            "who writes programs: api:MODEL@URL (it sees no video), or a plug-in; not needed with "
-            "--programs 0"
-        ),
+    teacher: str | None = option(
+        None,
+        "who writes programs: api:MODEL@URL (it sees no video), or a plug-in; not needed with --programs 0",
     )
-    programs: int = field(
-        default=4,
-        metadata=setting(
-            "multi-step programs per question (K); 0: only native answers and the oracle mode, no teacher"
-        ),
+    programs: int = option(
+        4, "multi-step programs per question (K); 0: only native answers and the oracle mode, no teacher"
     )
-    refinements: int = field(
-        default=1,
-        metadata=setting("refinements of each program that failed, was wrong or had low confidence"),
+    refinements: int = option(1, "refinements of each program that failed, was wrong or had low confidence")
+    sft_share: float | None = option(
+        None,
+        "share of the videos that are for sft.jsonl; the others are for grpo.jsonl, so that the two "
+        "share no video. Unset: every video is for both",
     )
-    sft_share: float | None = field(
-        default=None,
-        metadata=setting(
-            "share of the videos that are for sft.jsonl; the others are for grpo.jsonl, so that the two "
-            "share no video. Unset: every video is for both"
-        ),
+    grpo_programs: int | None = option(
+        None,
+        "with sft_share: programs per question of a video for GRPO, which are never refined; unset: as "
+        "programs",
     )
-    grpo_programs: int | None = field(
-        default=None,
-        metadata=setting(
-            "with sft_share: programs per question of a video for GRPO, which are never refined; unset: as "
-            "programs"
-        ),
-    )
-    sft_rows: int | None = field(
-        default=None,
-        metadata=setting(
-            "rows of sft.jsonl at most, evenly over R1 to R4 and over families; unset: all (paper: 5000)"
-        ),
+    sft_rows: int | None = option(
+        None, "rows of sft.jsonl at most, evenly over R1 to R4 and over families; unset: all (paper: 5000)"
     )
     sft_caps: dict[str, Any] = field(
         default_factory=dict,
@@ -67,72 +51,49 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
             "rows of sft.jsonl at most by kind, rule or mode, such as native=1500 R4=2000 mode_program=3000"
         ),
     )
-    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP))
-    teacher_prompts: str | None = field(
-        default=None,
-        metadata=setting("the prompts for an API teacher, in the same form; unset: ours, with the examples"),
+    reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP)
+    teacher_prompts: str | None = option(
+        None, "the prompts for an API teacher, in the same form; unset: ours, with the examples"
     )
-    reference: ReferenceForm = field(
-        default="none",
-        metadata=setting(
-            "what the prompts in the rows say of the modules that are there, and a planner trained on them "
-            "is told when it is run: none, signatures, compact (a line each), or full"
-        ),
+    reference: ReferenceForm = option(
+        "none",
+        "what the prompts in the rows say of the modules that are there, and a planner trained on them "
+        "is told when it is run: none, signatures, compact (a line each), or full",
     )
-    drop_modules: float | None = field(
-        default=None,
-        metadata=setting(
-            "share of the questions that do without one group of modules, drawn from seed, for a planner "
-            "that is to read the reference; unset: 0"
-        ),
+    drop_modules: float | None = option(
+        None,
+        "share of the questions that do without one group of modules, drawn from seed, for a planner "
+        "that is to read the reference; unset: 0",
     )
-    always_program: bool = field(
-        default=False,
-        metadata=setting("add rows for --method program: a program even if a direct answer is enough"),
+    always_program: bool = option(
+        False, "add rows for --method program: a program even if a direct answer is enough"
     )
-    temperature: float = field(default=0.7, metadata=setting("sampling temperature of an API teacher"))
-    max_new_tokens: int = field(
-        default=4096, metadata=setting("maximum length of an API teacher's reply in tokens, with thinking")
+    temperature: float = option(0.7, "sampling temperature of an API teacher")
+    max_new_tokens: int = option(4096, "maximum length of an API teacher's reply in tokens, with thinking")
+    api_key_env: str | None = option(
+        None, "variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"
     )
-    api_key_env: str | None = field(
-        default=None,
-        metadata=setting("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
+    concurrency: int = option(8, "maximum number of parallel requests to an API teacher")
+    videos: int | None = option(None, "videos in flight; unset: 4 with an API teacher, else 1")
+    max_requests: int | None = option(
+        None, "maximum number of requests to an API teacher, over all commands on this folder"
     )
-    concurrency: int = field(
-        default=8, metadata=setting("maximum number of parallel requests to an API teacher")
-    )
-    videos: int | None = field(
-        default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
-    )
-    max_requests: int | None = field(
-        default=None,
-        metadata=setting("maximum number of requests to an API teacher, over all commands on this folder"),
-    )
-    max_cost: float | None = field(
-        default=None, metadata=setting("maximum cost of these requests; needs --price-in and --price-out")
-    )
-    price_in: float | None = field(default=None, metadata=setting("price per million prompt tokens"))
-    price_out: float | None = field(default=None, metadata=setting("price per million reply tokens"))
+    max_cost: float | None = option(None, "maximum cost of these requests; needs --price-in and --price-out")
+    price_in: float | None = option(None, "price per million prompt tokens")
+    price_out: float | None = option(None, "price per million reply tokens")
     engine: Literal["local", "ray", "vllm"] = field(default="local", metadata=ENGINES)
     ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
     vllm: dict[str, Any] = field(default_factory=dict, metadata=VLLM)
-    plan: bool = field(
-        default=False,
-        metadata=setting(
-            "only show what the filters leave, and what rows, tokens, cost and hours to expect; nothing is "
-            "loaded, asked or written"
-        ),
+    plan: bool = option(
+        False,
+        "only show what the filters leave, and what rows, tokens, cost and hours to expect; nothing is "
+        "loaded, asked or written",
     )
-    redo_errors: bool = field(
-        default=False, metadata=setting("retry questions whose recorded result is an error")
+    redo_errors: bool = option(False, "retry questions whose recorded result is an error")
+    redo_changed: bool = option(
+        False, "ask questions again whose film, subtitles or transcript is another one now"
     )
-    redo_changed: bool = field(
-        default=False,
-        metadata=setting("ask questions again whose film, subtitles or transcript is another one now"),
-    )
-    assemble_only: bool = field(
-        default=False, metadata=setting("only write the datasets and the card from what is recorded")
-    )
+    assemble_only: bool = option(False, "only write the datasets and the card from what is recorded")
 
     def __post_init__(self) -> None:
         # Speech recognition would bring back what the user left out.

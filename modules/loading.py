@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from videopro.backbones import Backbone, OwnModel, folder_fingerprint, loaded_whole
-from videopro.cli import Need, cache_root, folder_problem, is_hub_name, setting
+from videopro.cli import Need, cache_root, folder_problem, is_hub_name, option
 from videopro.errors import ConfigError, acquired
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
@@ -54,61 +54,43 @@ OPTIONS_FLAG = "--options {part}=none"
 class ModuleSettings:
     """The models behind the modules."""
 
-    encoder: str = field(
-        default="auto",
-        metadata=setting(
-            "clip encoder: languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER for another "
-            "checkpoint; asp-clip:FOLDER; none",
-            answers=True,
-        ),
+    encoder: str = option(
+        "auto",
+        "clip encoder: languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER for another "
+        "checkpoint; asp-clip:FOLDER; none",
+        answers=True,
     )
-    encoder_dtype: str = field(
-        default=AUTO_DTYPE,
-        metadata=setting(
-            "precision of the clip encoder, as --dtype of videopro index: float32, bfloat16 or float16; "
-            "auto: bfloat16 on a GPU, else float32",
-            answers=True,
-        ),
+    encoder_dtype: str = option(
+        AUTO_DTYPE,
+        "precision of the clip encoder, as --dtype of videopro index: float32, bfloat16 or float16; "
+        "auto: bfloat16 on a GPU, else float32",
+        answers=True,
     )
-    text_encoder: str = field(
-        default="auto",
-        metadata=setting("subtitle encoder: a sentence-transformers name; none: BM25", answers=True),
+    text_encoder: str = option(
+        "auto", "subtitle encoder: a sentence-transformers name; none: BM25", answers=True
     )
-    ocr: str = field(
-        default="auto",
-        metadata=setting(
-            "rapidocr, easyocr:en, easyocr:en@FOLDER (of its weight files) or none", answers=True
-        ),
+    ocr: str = option(
+        "auto", "rapidocr, easyocr:en, easyocr:en@FOLDER (of its weight files) or none", answers=True
     )
-    detector: str = field(
-        default="auto", metadata=setting("backbone, grounding-dino:NAME or none", answers=True)
-    )
-    tracker: str = field(default="auto", metadata=setting("detector, sam3:NAME or none", answers=True))
-    speech: str = field(
-        default="auto",
-        metadata=setting(f"{SPEECH_HELP}; auto: none, or whisper with preset paper", answers=True),
-    )
-    summarize: bool | None = field(
-        default=None,
-        metadata=setting("let the backbone summarize long transcripts; unset: yes, if it can", answers=True),
+    detector: str = option("auto", "backbone, grounding-dino:NAME or none", answers=True)
+    tracker: str = option("auto", "detector, sam3:NAME or none", answers=True)
+    speech: str = option("auto", f"{SPEECH_HELP}; auto: none, or whisper with preset paper", answers=True)
+    summarize: bool | None = option(
+        None, "let the backbone summarize long transcripts; unset: yes, if it can", answers=True
     )
 
     # Changes no answer by itself: what it stands for is in the settings above and in the backbone's.
-    preset: Literal["paper"] | None = field(default=None, metadata=setting(PAPER_HELP, answers=False))
-    clip_times: ClipTimes = field(
-        default="video",
-        metadata=setting(
-            "what times in the trims of a clip count from: video, or clip (from its start, for planners "
-            "trained on clips that are files of their own)",
-            answers=True,
-        ),
+    preset: Literal["paper"] | None = option(None, PAPER_HELP, answers=False)
+    clip_times: ClipTimes = option(
+        "video",
+        "what times in the trims of a clip count from: video, or clip (from its start, for planners "
+        "trained on clips that are files of their own)",
+        answers=True,
     )
-    extra_modules: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "modules of your own that programs may call: plug-ins by name, or path/to/file.py[@NAME]",
-            answers=True,
-        ),
+    extra_modules: tuple[str, ...] = option(
+        (),
+        "modules of your own that programs may call: plug-ins by name, or path/to/file.py[@NAME]",
+        answers=True,
     )
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, exit_status, option, setting
 from videopro.errors import ConfigError
 from videopro.modules.models.encoders.asp_clip import (
     AspClipConfig,
@@ -48,15 +48,11 @@ class PoolingSettings:
 
     features: Path = field(metadata=setting("made by videopro.train.pocket.chunk_features"))
     output: Path = field(metadata=setting("folder for the runs, record.json and model/"))
-    steps: int = field(default=450, metadata=setting("steps of each run"))
-    batch: int = field(default=64, metadata=setting("captions in a step"))
-    layers: int = field(default=2, metadata=setting("layers of the temporal transformer"))
-    seeds: tuple[int, ...] = field(
-        default=(1, 2, 3), metadata=setting("one run of each pooling for each seed")
-    )
-    splits: tuple[str, ...] = field(
-        default=("val", "test"), metadata=setting("splits to measure recall on, at least one")
-    )
+    steps: int = option(450, "steps of each run")
+    batch: int = option(64, "captions in a step")
+    layers: int = option(2, "layers of the temporal transformer")
+    seeds: tuple[int, ...] = option((1, 2, 3), "one run of each pooling for each seed")
+    splits: tuple[str, ...] = option(("val", "test"), "splits to measure recall on, at least one")
 
 
 COMMAND = CommandLine(

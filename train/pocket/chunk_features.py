@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from videopro.cli import CommandLine, counted, exit_status, setting
+from videopro.cli import CommandLine, counted, exit_status, option, setting
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.pocket import drawing, world
 from videopro.pocket.encoders import ENCODER
@@ -129,7 +129,7 @@ class ChunkFeatureSettings:
     """What is computed."""
 
     output: Path = field(metadata=setting("folder for SPLIT.npz"))
-    splits: tuple[str, ...] = field(default=("train", "val", "test"), metadata=setting("splits to compute"))
+    splits: tuple[str, ...] = option(("train", "val", "test"), "splits to compute")
 
 
 COMMAND = CommandLine(

@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
-from videopro.cli import CommandLine, counted, exit_status, setting
+from videopro.cli import CommandLine, counted, exit_status, option, setting
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.languagebind import to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
@@ -263,14 +263,10 @@ class EncoderSettings:
 
     frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
     output: Path = field(metadata=setting("folder for the checkpoints, the log and model/"))
-    steps: int = field(default=RetrieverRecipe.steps, metadata=setting("steps of training"))
-    batch: int = field(default=RetrieverRecipe.batch, metadata=setting("clips and texts in a step"))
-    seed: int = field(
-        default=RetrieverRecipe.seed, metadata=setting("random seed of the weights and the batches")
-    )
-    splits: tuple[str, ...] = field(
-        default=("val", "test"), metadata=setting("splits to measure recall on; none: do not measure")
-    )
+    steps: int = option(RetrieverRecipe.steps, "steps of training")
+    batch: int = option(RetrieverRecipe.batch, "clips and texts in a step")
+    seed: int = option(RetrieverRecipe.seed, "random seed of the weights and the batches")
+    splits: tuple[str, ...] = option(("val", "test"), "splits to measure recall on; none: do not measure")
 
 
 COMMAND = CommandLine(

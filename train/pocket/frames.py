@@ -21,7 +21,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from videopro.cli import CommandLine, counted, exit_status, setting
+from videopro.cli import CommandLine, counted, exit_status, option, setting
 from videopro.pocket import drawing, vocabulary
 from videopro.pocket.drawing import Actor, Sign
 from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
@@ -33,8 +33,8 @@ class FramesSettings:
     """How much is drawn."""
 
     output: Path = field(metadata=setting("folder for the frames"))
-    scenes: int = field(default=4000, metadata=setting("number of single scenes"))
-    videos: int = field(default=2000, metadata=setting("number of whole videos"))
+    scenes: int = option(4000, "number of single scenes")
+    videos: int = option(2000, "number of whole videos")
 
 
 COMMAND = CommandLine(

@@ -39,7 +39,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, exit_status, option, setting
 from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.architecture import FRAME_SIZE, mixed_precision
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
@@ -56,23 +56,17 @@ class LanguageSettings:
 
     output: Path = field(metadata=setting("folder for the checkpoints, the log and model/"))
     steps: int = field(metadata=setting("steps of the stage"))
-    frames: Path | None = field(
-        default=None, metadata=setting("pool of frames; without it, train on text only")
-    )
-    boxes: bool = field(default=False, metadata=setting("train mostly on boxes"))
-    writing: bool = field(default=False, metadata=setting("train mostly on copying"))
-    vision_from: Path | None = field(default=None, metadata=setting("output of videopro.train.pocket.vision"))
-    language_from: Path | None = field(
-        default=None, metadata=setting("state.pt of this command without --frames")
-    )
-    model_from: Path | None = field(default=None, metadata=setting("folder of a saved model to start from"))
-    pick_steps: int = field(default=0, metadata=setting("steps of picking options only"))
-    hold_vision: int = field(default=0, metadata=setting("steps during which the vision layers are frozen"))
-    lr: float = field(default=1e-3, metadata=setting("the highest learning rate"))
-    decay: float = field(
-        default=0.3, metadata=setting("share of the steps, at the end, over which the learning rate falls")
-    )
-    seed: int = field(default=0, metadata=setting("random seed of the weights and the rows"))
+    frames: Path | None = option(None, "pool of frames; without it, train on text only")
+    boxes: bool = option(False, "train mostly on boxes")
+    writing: bool = option(False, "train mostly on copying")
+    vision_from: Path | None = option(None, "output of videopro.train.pocket.vision")
+    language_from: Path | None = option(None, "state.pt of this command without --frames")
+    model_from: Path | None = option(None, "folder of a saved model to start from")
+    pick_steps: int = option(0, "steps of picking options only")
+    hold_vision: int = option(0, "steps during which the vision layers are frozen")
+    lr: float = option(1e-3, "the highest learning rate")
+    decay: float = option(0.3, "share of the steps, at the end, over which the learning rate falls")
+    seed: int = option(0, "random seed of the weights and the rows")
 
     def rate(self, step: int) -> float:
         """The learning rate at a step."""

@@ -28,7 +28,7 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
     get_vision_position_ids,
 )
 
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, exit_status, option, setting
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.script import make_script
 from videopro.pocket.vocabulary import COLORS, PLACES, SHAPES, SIGNS, WEATHERS
@@ -149,7 +149,7 @@ class VisionSettings:
 
     frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
     output: Path = field(metadata=setting("folder for the checkpoints, the log and table.pt"))
-    steps: int = field(default=6000, metadata=setting("steps of training"))
+    steps: int = option(6000, "steps of training")
 
 
 SIZE, RATE, SEED = 48, 1e-3, 0  # pictures in a step, the highest learning rate, and the random seed

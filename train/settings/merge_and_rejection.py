@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.cli import CommandLine, setting
+from videopro.cli import CommandLine, option, setting
 from videopro.errors import ConfigError
 from videopro.methods import ANSWERER_HELP
 from videopro.methods.program import REASONED, REASONED_HELP
@@ -33,27 +33,23 @@ class RejectionConfig:
     model: str = field(metadata=setting("the policy's model: pocket, a hub name, a folder"))
     data: Path = field(metadata=setting("grpo.jsonl with the prompts"))
     output: Path = field(metadata=setting("file for the rows, in the format of sft.jsonl"))
-    adapter: str | None = field(default=None, metadata=setting("folder or hub name of the policy's adapter"))
-    answerer: str | None = field(
-        default=None,
-        metadata=setting(ANSWERER_HELP),
+    adapter: str | None = option(None, "folder or hub name of the policy's adapter")
+    answerer: str | None = option(None, ANSWERER_HELP)
+    kinds: tuple[str, ...] = option(KINDS, "kinds of prompts")
+    samples: int = option(8, "replies per prompt")
+    temperature: float = option(1.0, "sampling temperature")
+    max_new_tokens: int = option(1024, "maximum length of a program in tokens")
+    batch_size: int = option(
+        8, "batch size of sampling; if larger than samples, prompts of a video share a batch"
     )
-    kinds: tuple[str, ...] = field(default=KINDS, metadata=setting("kinds of prompts"))
-    samples: int = field(default=8, metadata=setting("replies per prompt"))
-    temperature: float = field(default=1.0, metadata=setting("sampling temperature"))
-    max_new_tokens: int = field(default=1024, metadata=setting("maximum length of a program in tokens"))
-    batch_size: int = field(
-        default=8,
-        metadata=setting("batch size of sampling; if larger than samples, prompts of a video share a batch"),
-    )
-    workers: int = field(default=4, metadata=setting("programs that run in parallel"))
+    workers: int = option(4, "programs that run in parallel")
     modules: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("models behind the modules, as in the --options of videopro infer"),
     )
-    reasoned_confidence: ReasonedRule = field(default=REASONED, metadata=setting(REASONED_HELP))
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
-    seed: int = field(default=0, metadata=setting("random seed"))
+    reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP)
+    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
+    seed: int = option(0, "random seed")
 
     def __post_init__(self) -> None:
         for name in ("samples", "max_new_tokens", "batch_size", "workers"):

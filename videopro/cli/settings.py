@@ -50,9 +50,9 @@ def setting(
     }
 
 
-def option(default: Any, help: str, *, client: ClientMay | None = None, answers: bool | None = None) -> Any:
-    """A dataclass field that is a setting with this default, as `setting` describes it."""
-    return field(default=default, metadata=setting(help, client=client, answers=answers))
+def option(default: Any, help: str, **about: Any) -> Any:
+    """A dataclass field that is a setting with this default; the rest as in `setting`."""
+    return field(default=default, metadata=setting(help, **about))
 
 
 def answering_settings(settings: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from rich.console import Console, Group
 from videopro import methods
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
-from videopro.cli import CommandLine, TextTable, exit_status, read_yaml, setting
+from videopro.cli import CommandLine, TextTable, exit_status, option, read_yaml
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError, RunError
@@ -65,9 +65,7 @@ from videopro.traces.scoring import (
 class CompareConfig(InferConfig):
     """The settings of `videopro.infer`, for several methods."""
 
-    methods: tuple[str, ...] = field(
-        default=(), metadata=setting("methods to run; the others are compared with the first")
-    )
+    methods: tuple[str, ...] = option((), "methods to run; the others are compared with the first")
 
 
 @dataclass(frozen=True)

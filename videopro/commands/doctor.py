@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from itertools import takewhile
 from pathlib import Path
@@ -42,8 +42,8 @@ from videopro.cli import (
     is_here,
     is_hub_name,
     key_problem,
+    option,
     proxies,
-    setting,
     wandb_problem,
 )
 from videopro.errors import VideoProError
@@ -77,7 +77,7 @@ class Finding:
 class DoctorConfig:
     """The settings of `videopro doctor`."""
 
-    json: bool = field(default=False, metadata=setting("print the findings as JSON"))
+    json: bool = option(False, "print the findings as JSON")
 
 
 COMMAND = CommandLine("doctor", DoctorConfig)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro.backbones import MODELS, check_scope
-from videopro.cli import CommandLine, Counter, check_needs, exit_status, setting, trim_heap
+from videopro.cli import CommandLine, Counter, check_needs, exit_status, option, setting, trim_heap
 from videopro.commands.video_files import VIDEOS_HELP, Unprepared, named_videos
 from videopro.engine import CrashRecord, Unit, Walk, shard
 from videopro.engine.cluster import ENGINE, RAY, Cluster, RaySettings, WorkerPool, read_ray_settings
@@ -56,40 +56,29 @@ class IndexConfig:
     """The settings of `videopro index`."""
 
     videos: tuple[str, ...] = field(metadata=setting(VIDEOS_HELP, positional=True))
-    encoder: str | None = field(
-        default=None,
-        metadata=setting(
-            "languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER_OR_HUB_NAME, or "
-            "asp-clip:FOLDER; default: that of the plug-in whose videos they are"
-        ),
+    encoder: str | None = option(
+        None,
+        "languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER_OR_HUB_NAME, or "
+        "asp-clip:FOLDER; default: that of the plug-in whose videos they are",
     )
-    clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip in seconds"))
-    root: Path | None = field(
-        default=None,
-        metadata=setting("folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"),
+    clip_seconds: float = option(CLIP_SECONDS, "length of a clip in seconds")
+    root: Path | None = option(
+        None, "folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"
     )
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP))
-    device: str | None = field(
-        default=None, metadata=setting("such as cuda:1; default: the first accelerator")
+    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
+    device: str | None = option(None, "such as cuda:1; default: the first accelerator")
+    dtype: str = option(
+        AUTO_DTYPE,
+        "float32, bfloat16 or float16; runs read it with the same encoder_dtype; "
+        "auto: bfloat16 on a GPU, else float32",
     )
-    dtype: str = field(
-        default=AUTO_DTYPE,
-        metadata=setting(
-            "float32, bfloat16 or float16; runs read it with the same encoder_dtype; "
-            "auto: bfloat16 on a GPU, else float32"
-        ),
+    shard: str | None = option(
+        None, "index part i of n of the videos, such as 2/8, with n commands on n machines"
     )
-    shard: str | None = field(
-        default=None,
-        metadata=setting("index part i of n of the videos, such as 2/8, with n commands on n machines"),
-    )
-    query: str | None = field(
-        default=None, metadata=setting("print the clips of the video that best match this text")
-    )
-    top_k: int = field(default=3, metadata=setting("number of clips to print for a query"))
-    skip_unreadable: bool = field(
-        default=False,
-        metadata=setting("status 0 even if some of the videos are unreadable; they are named all the same"),
+    query: str | None = option(None, "print the clips of the video that best match this text")
+    top_k: int = option(3, "number of clips to print for a query")
+    skip_unreadable: bool = option(
+        False, "status 0 even if some of the videos are unreadable; they are named all the same"
     )
     engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
     ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from videopro import benchmarks, methods
 from videopro.benchmarks import BENCHMARKS, PRESETS, SUBTITLE_TRACK_HELP, Benchmark
-from videopro.cli import setting
+from videopro.cli import option, setting
 from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
@@ -27,35 +27,22 @@ class BenchmarkSettings:
             f"one of {', '.join(BENCHMARKS.ours())}, or a file of your own (.py)", group=_QUESTIONS
         )
     )
-    split: str = field(
-        default="", metadata=setting("split of the benchmark; unset: its default", group=_QUESTIONS)
+    split: str = option("", "split of the benchmark; unset: its default", group=_QUESTIONS)
+    root: Path | None = option(
+        None,
+        "folder of the benchmark's files, or hf:REPO on the hub; required unless its videos are made",
+        group=_QUESTIONS,
     )
-    root: Path | None = field(
-        default=None,
-        metadata=setting(
-            "folder of the benchmark's files, or hf:REPO on the hub; required unless its videos are made",
-            group=_QUESTIONS,
-        ),
+    annotations: str = option(
+        "", "file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one", group=_QUESTIONS
     )
-    annotations: str = field(
-        default="",
-        metadata=setting(
-            "file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one", group=_QUESTIONS
-        ),
+    protocol: str = option("", "evaluation protocol; unset: the benchmark's default", group=_QUESTIONS)
+    subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=_QUESTIONS)
+    skip_broken: bool = option(False, "skip broken records of the benchmark", group=_QUESTIONS)
+    world_seed: int | None = option(
+        None, "seed of another world, of a benchmark that draws its videos", group=_QUESTIONS
     )
-    protocol: str = field(
-        default="",
-        metadata=setting("evaluation protocol; unset: the benchmark's default", group=_QUESTIONS),
-    )
-    subtitle_track: str | None = field(default=None, metadata=setting(SUBTITLE_TRACK_HELP, group=_QUESTIONS))
-    skip_broken: bool = field(
-        default=False, metadata=setting("skip broken records of the benchmark", group=_QUESTIONS)
-    )
-    world_seed: int | None = field(
-        default=None,
-        metadata=setting("seed of another world, of a benchmark that draws its videos", group=_QUESTIONS),
-    )
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP, group=_QUESTIONS))
+    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP, group=_QUESTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +65,11 @@ class InferConfig(BenchmarkSettings):
     output: Path = field(
         metadata=setting("folder of the run; resumed if it contains the same run", group=_RUN)
     )
-    method: str = field(
-        default="native",
-        metadata=setting(
-            f"one of {', '.join(methods.METHODS.ours())}, a plug-in or a file of your own (.py); with "
-            "--help, whose options are shown below",
-            group=_METHOD,
-        ),
+    method: str = option(
+        "native",
+        f"one of {', '.join(methods.METHODS.ours())}, a plug-in or a file of your own (.py); with "
+        "--help, whose options are shown below",
+        group=_METHOD,
     )
     options: dict[str, Any] = field(
         default_factory=dict,
@@ -94,51 +79,31 @@ class InferConfig(BenchmarkSettings):
         default_factory=dict,
         metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER", group=_METHOD),
     )
-    limit: int | float | None = field(
-        default=None,
-        metadata=setting(
-            "number of questions to answer, or their share below 1, such as 0.1 (whole videos, in an order "
-            "drawn from seed)",
-            group=_QUESTIONS,
-        ),
+    limit: int | float | None = option(
+        None,
+        "number of questions to answer, or their share below 1, such as 0.1 (whole videos, in an order "
+        "drawn from seed)",
+        group=_QUESTIONS,
     )
-    offset: int = field(
-        default=0, metadata=setting("questions to skip at the start of that order", group=_QUESTIONS)
-    )
-    ids: tuple[str, ...] = field(
-        default=(), metadata=setting("answer only these questions", group=_QUESTIONS)
-    )
-    seed: int = field(
-        default=0, metadata=setting("random seed: the order of --limit, sampling in methods", group=_RUN)
-    )
-    workers: int = field(
-        default=1,
-        metadata=setting("worker processes of this machine (accelerate launch: of each rank)", group=_RUN),
-    )
-    in_flight: int | None = field(
-        default=None,
-        metadata=setting(
-            "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
-            "model in the worker",
-            group=_RUN,
-        ),
+    offset: int = option(0, "questions to skip at the start of that order", group=_QUESTIONS)
+    ids: tuple[str, ...] = option((), "answer only these questions", group=_QUESTIONS)
+    seed: int = option(0, "random seed: the order of --limit, sampling in methods", group=_RUN)
+    workers: int = option(1, "worker processes of this machine (accelerate launch: of each rank)", group=_RUN)
+    in_flight: int | None = option(
+        None,
+        "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
+        "model in the worker",
+        group=_RUN,
     )
     engine: Literal["local", "ray", "vllm"] = field(default="local", metadata={**ENGINES, "group": _RUN})
     ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": _RUN})
     vllm: dict[str, Any] = field(default_factory=dict, metadata={**VLLM, "group": _RUN})
-    redo_errors: bool = field(
-        default=False,
-        metadata=setting("retry questions that ended in an error", group=_RUN),
+    redo_errors: bool = option(False, "retry questions that ended in an error", group=_RUN)
+    redo_changed: bool = option(
+        False, "answer questions again whose film, subtitles or transcript is another one now", group=_RUN
     )
-    redo_changed: bool = field(
-        default=False,
-        metadata=setting(
-            "answer questions again whose film, subtitles or transcript is another one now", group=_RUN
-        ),
-    )
-    report_to: tuple[str, ...] = field(
-        default=(),
-        metadata=setting("send the summary's numbers to wandb, trackio or tensorboard", group=_RUN),
+    report_to: tuple[str, ...] = option(
+        (), "send the summary's numbers to wandb, trackio or tensorboard", group=_RUN
     )
 
 

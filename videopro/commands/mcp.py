@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro.backbones import Backbone, expected_model, load_backbone, read_spec
-from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, setting
+from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, option, setting
 from videopro.commands.serve import ADDRESS, LOCAL_AT_ONCE, MODEL, SERVER_AT_ONCE, ServingSettings
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
@@ -31,13 +31,11 @@ class McpConfig(ServingSettings):
     folders: tuple[Path, ...] = field(
         metadata=setting("folders whose films may be opened; nothing else is read", positional=True)
     )
-    model: str | None = field(
-        default=None,
-        metadata=setting(
-            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
-            "(videopro models lists them); unset: no tool ask",
-            group=MODEL,
-        ),
+    model: str | None = option(
+        None,
+        "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
+        "(videopro models lists them); unset: no tool ask",
+        group=MODEL,
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
@@ -48,13 +46,10 @@ class McpConfig(ServingSettings):
             group=MODEL,
         ),
     )
-    transport: Literal["stdio", "http"] = field(
-        default="stdio",
-        metadata=setting(
-            "stdio: the client starts this command and talks to it; http: streamable HTTP", group=ADDRESS
-        ),
+    transport: Literal["stdio", "http"] = option(
+        "stdio", "stdio: the client starts this command and talks to it; http: streamable HTTP", group=ADDRESS
     )
-    port: int = field(default=8090, metadata=setting("http: port; 0: any that is free", group=ADDRESS))
+    port: int = option(8090, "http: port; 0: any that is free", group=ADDRESS)
 
 
 COMMAND = CommandLine("mcp", McpConfig, options=METHOD_OPTIONS)

@@ -10,11 +10,11 @@ A run is a folder, NAME=FOLDER, or a folder that contains several runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, exit_status, option
 from videopro.errors import ConfigError
 from videopro.report import EXPORTS, ReportRun, make_report, read_runs, write_export
 
@@ -28,28 +28,18 @@ NAMES = (
 class ReportConfig:
     """The settings of `videopro report`."""
 
-    runs: tuple[str, ...] = field(
-        default=(), metadata=setting("folders of runs; NAME=FOLDER names a run", positional=True)
+    runs: tuple[str, ...] = option((), "folders of runs; NAME=FOLDER names a run", positional=True)
+    tables: tuple[str, ...] = option((), f"tables to make: {NAMES}; unset: all that the runs allow")
+    taus: tuple[str, ...] = option((), "thresholds of table 'tau'; unset: 0.40 to 0.90 in steps of 0.05")
+    published: bool = option(False, "show the paper's numbers below each of its tables")
+    title: str = option("VideoPro: evaluation report", "heading of the report")
+    export: Literal["", "lmms-eval", "inspect"] = option(
+        "", "export one run for another harness instead: lmms-eval or inspect"
     )
-    tables: tuple[str, ...] = field(
-        default=(), metadata=setting(f"tables to make: {NAMES}; unset: all that the runs allow")
-    )
-    taus: tuple[str, ...] = field(
-        default=(), metadata=setting("thresholds of table 'tau'; unset: 0.40 to 0.90 in steps of 0.05")
-    )
-    published: bool = field(
-        default=False, metadata=setting("show the paper's numbers below each of its tables")
-    )
-    title: str = field(default="VideoPro: evaluation report", metadata=setting("heading of the report"))
-    export: Literal["", "lmms-eval", "inspect"] = field(
-        default="", metadata=setting("export one run for another harness instead: lmms-eval or inspect")
-    )
-    output: Path | None = field(
-        default=None,
-        metadata=setting(
-            "folder of the report (unset: runs/report); with --export the file for lmms-eval, or the folder "
-            "of logs for inspect"
-        ),
+    output: Path | None = option(
+        None,
+        "folder of the report (unset: runs/report); with --export the file for lmms-eval, or the folder "
+        "of logs for inspect",
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.console import Console, Group
 
-from videopro.cli import CommandLine, TextTable, exit_status, setting
+from videopro.cli import CommandLine, TextTable, exit_status, option, setting
 from videopro.errors import ConfigError, RunError
 from videopro.methods import FALLBACK_HELP, FINAL_HELP
 from videopro.runs import RunFolder
@@ -68,17 +68,14 @@ class SeedsConfig:
             "NAME=RUN,RUN,...: a row and its seeds; rows are compared with the first", positional=True
         )
     )
-    oracle: Path | None = field(
-        default=None,
-        metadata=setting("run of method native: defines the oracle mode (A.3), and is the fallback"),
+    oracle: Path | None = option(
+        None, "run of method native: defines the oracle mode (A.3), and is the fallback"
     )
-    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
-    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
-    family: str | None = field(default=None, metadata=setting("only questions of this family"))
-    tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident oracle answer"))
-    output: tuple[str, ...] = field(
-        default=(), metadata=setting("write the tables to FILE.md, all numbers to FILE.json, or both")
-    )
+    final: FinalRule = option("last", FINAL_HELP)
+    fallback: FallbackRule = option("none", FALLBACK_HELP)
+    family: str | None = option(None, "only questions of this family")
+    tau: float = option(0.75, "minimum confidence of a confident oracle answer")
+    output: tuple[str, ...] = option((), "write the tables to FILE.md, all numbers to FILE.json, or both")
 
     @property
     def rule(self) -> AnswerRule:

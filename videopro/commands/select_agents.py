@@ -22,7 +22,7 @@ from rich.console import Console
 from videopro import benchmarks
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
-from videopro.cli import CommandLine, OptionFlags, TextTable, did_you_mean, exit_status, setting
+from videopro.cli import CommandLine, OptionFlags, TextTable, did_you_mean, exit_status, option, setting
 from videopro.commands import infer
 from videopro.commands.infer_settings import BenchmarkSettings, InferConfig, load_benchmark
 from videopro.errors import ConfigError, RunError, cannot_write
@@ -51,19 +51,17 @@ class SelectConfig(BenchmarkSettings):
         )
     )
     output: Path = field(metadata=setting("folder of the runs and of team.json"))
-    domain: str = field(
-        default="", metadata=setting("a group of the benchmark, as family=count; unset: all questions")
-    )
-    questions: int = field(default=150, metadata=setting("questions that each model answers"))
-    size: int = field(default=3, metadata=setting(f"agents in the team, 2 to {MOST_AGENTS}"))
+    domain: str = option("", "a group of the benchmark, as family=count; unset: all questions")
+    questions: int = option(150, "questions that each model answers")
+    size: int = option(3, f"agents in the team, 2 to {MOST_AGENTS}")
     options: dict[str, Any] = field(
         default_factory=dict, metadata=setting("options of method native, which are flags too")
     )
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of every model, such as dtype=bf16")
     )
-    seed: int = field(default=0, metadata=setting("random seed: which questions are drawn"))
-    workers: int = field(default=1, metadata=setting("worker processes"))
+    seed: int = option(0, "random seed: which questions are drawn")
+    workers: int = option(1, "worker processes")
 
     def __post_init__(self) -> None:
         names = [public_role(name) for name in self.library]

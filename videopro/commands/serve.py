@@ -21,7 +21,7 @@ from typing import Any
 
 from videopro import methods
 from videopro.backbones import Backbone, load_backbone
-from videopro.cli import CommandLine, check_needs, exit_status, key_problem, needs_extra, setting
+from videopro.cli import CommandLine, check_needs, exit_status, key_problem, needs_extra, option, setting
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 
@@ -40,62 +40,42 @@ class ServingSettings:
         default_factory=dict,
         metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=MODEL),
     )
-    method: str = field(
-        default="native",
-        metadata=setting(
-            f"how it answers if a question names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
-            group=_METHOD,
-        ),
+    method: str = option(
+        "native",
+        f"how it answers if a question names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
+        group=_METHOD,
     )
     options: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("options of that method, the most that a question may set", group=_METHOD),
     )
-    methods: tuple[str, ...] = field(
-        default=(),
-        metadata=setting("other methods that a question may name; unset: all", group=_METHOD),
+    methods: tuple[str, ...] = option((), "other methods that a question may name; unset: all", group=_METHOD)
+    in_flight: int | None = option(
+        None,
+        f"questions that are answered at a time; unset: {SERVER_AT_ONCE} with a served model, "
+        f"{LOCAL_AT_ONCE} with one in this process",
+        group=_LIMITS,
     )
-    in_flight: int | None = field(
-        default=None,
-        metadata=setting(
-            f"questions that are answered at a time; unset: {SERVER_AT_ONCE} with a served model, "
-            f"{LOCAL_AT_ONCE} with one in this process",
-            group=_LIMITS,
-        ),
-    )
-    waiting: int = field(
-        default=256, metadata=setting("questions that may wait; more are refused", group=_LIMITS)
-    )
-    question_seconds: float = field(
-        default=1800.0, metadata=setting("time limit of a question in seconds", group=_LIMITS)
-    )
+    waiting: int = option(256, "questions that may wait; more are refused", group=_LIMITS)
+    question_seconds: float = option(1800.0, "time limit of a question in seconds", group=_LIMITS)
 
-    host: str = field(
-        default="127.0.0.1",
-        metadata=setting("address to listen at; 0.0.0.0: at all of this machine", group=ADDRESS),
+    host: str = option("127.0.0.1", "address to listen at; 0.0.0.0: at all of this machine", group=ADDRESS)
+    key: bool = option(
+        True,
+        f"whether {KEYS} must be set where others can reach the server; without a key they may do all",
+        group=ADDRESS,
     )
-    key: bool = field(
-        default=True,
-        metadata=setting(
-            f"whether {KEYS} must be set where others can reach the server; without a key they may do all",
-            group=ADDRESS,
-        ),
+    hosts: tuple[str, ...] = option(
+        (),
+        "names by which clients call the server, such as videos.example.org, besides localhost and "
+        "addresses such as 192.168.1.7",
+        group=ADDRESS,
     )
-    hosts: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "names by which clients call the server, such as videos.example.org, besides localhost and "
-            "addresses such as 192.168.1.7",
-            group=ADDRESS,
-        ),
-    )
-    origins: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "web sites whose pages may call the server, such as https://example.org; unset: none but its own "
-            "page",
-            group=ADDRESS,
-        ),
+    origins: tuple[str, ...] = option(
+        (),
+        "web sites whose pages may call the server, such as https://example.org; unset: none but its own "
+        "page",
+        group=ADDRESS,
     )
 
     def keys(self) -> tuple[str, ...]:
@@ -127,27 +107,16 @@ class ServeConfig(ServingSettings):
             group=MODEL,
         )
     )
-    max_new_tokens: int = field(
-        default=256,
-        metadata=setting("maximum length of a direct answer in words, in tokens", group=_METHOD),
+    max_new_tokens: int = option(256, "maximum length of a direct answer in words, in tokens", group=_METHOD)
+    seed: int = option(0, "random seed", group=_METHOD)
+    output: Path = option(
+        Path("runs/serve"), "folder for uploaded films and answers, which a restart finds again"
     )
-    seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
-    output: Path = field(
-        default=Path("runs/serve"),
-        metadata=setting("folder for uploaded films and answers, which a restart finds again"),
-    )
-    folders: tuple[Path, ...] = field(
-        default=(), metadata=setting("folders whose films may be asked about by their relative paths")
-    )
-    port: int = field(default=8080, metadata=setting("port; 0: any that is free", group=ADDRESS))
-    root_path: str = field(
-        default="",
-        metadata=setting("path below which a reverse proxy serves it, such as /videos", group=ADDRESS),
-    )
-    film_gib: float = field(default=8.0, metadata=setting("largest film in GiB", group=_LIMITS))
-    store_gib: float = field(
-        default=64.0, metadata=setting("all uploaded films together, in GiB", group=_LIMITS)
-    )
+    folders: tuple[Path, ...] = option((), "folders whose films may be asked about by their relative paths")
+    port: int = option(8080, "port; 0: any that is free", group=ADDRESS)
+    root_path: str = option("", "path below which a reverse proxy serves it, such as /videos", group=ADDRESS)
+    film_gib: float = option(8.0, "largest film in GiB", group=_LIMITS)
+    store_gib: float = option(64.0, "all uploaded films together, in GiB", group=_LIMITS)
 
     def __post_init__(self) -> None:
         if self.root_path and not re.fullmatch(r"(/[\w.~-]+)+", self.root_path):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections import Counter as Tally
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from shlex import quote
@@ -23,7 +23,15 @@ from typing import Literal
 import pysubs2
 from rich.console import Console
 
-from videopro.cli import CommandLine, Counter, TextTable, cache_root, check_needs, exit_status, setting
+from videopro.cli import (
+    CommandLine,
+    Counter,
+    TextTable,
+    cache_root,
+    check_needs,
+    exit_status,
+    option,
+)
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.commands.video_files import VIDEOS_HELP, Unprepared, named_videos
 from videopro.engine import Walk, shard
@@ -48,69 +56,44 @@ _MOST_ROWS = 20
 class TranscribeConfig:
     """The settings of `videopro transcribe`."""
 
-    videos: tuple[str, ...] = field(default=(), metadata=setting(VIDEOS_HELP, positional=True))
-    benchmark: str | None = field(
-        default=None,
-        metadata=setting(
-            "the videos of a benchmark, as videopro infer names it, instead of files", group=_QUESTIONS
-        ),
+    videos: tuple[str, ...] = option((), VIDEOS_HELP, positional=True)
+    benchmark: str | None = option(
+        None, "the videos of a benchmark, as videopro infer names it, instead of files", group=_QUESTIONS
     )
-    split: str = field(
-        default="", metadata=setting("split of the benchmark; unset: its default", group=_QUESTIONS)
+    split: str = option("", "split of the benchmark; unset: its default", group=_QUESTIONS)
+    root: Path | None = option(None, "folder of the benchmark's files", group=_QUESTIONS)
+    annotations: str = option(
+        "", "file with the benchmark's questions; unset: the official one", group=_QUESTIONS
     )
-    root: Path | None = field(
-        default=None, metadata=setting("folder of the benchmark's files", group=_QUESTIONS)
+    subtitles: Literal["listed", "none"] = option(
+        "listed",
+        "listed: leave out a benchmark's videos whose subtitles it lists; none: transcribe them too",
+        group=_QUESTIONS,
     )
-    annotations: str = field(
-        default="",
-        metadata=setting("file with the benchmark's questions; unset: the official one", group=_QUESTIONS),
+    shard: str | None = option(
+        None, "part i of n of the videos, such as 2/8, with n commands on n machines", group=_QUESTIONS
     )
-    subtitles: Literal["listed", "none"] = field(
-        default="listed",
-        metadata=setting(
-            "listed: leave out a benchmark's videos whose subtitles it lists; none: transcribe them too",
-            group=_QUESTIONS,
-        ),
+    skip_unreadable: bool = option(
+        False,
+        "status 0 even if some of the videos are missing or unreadable; they are named all the same",
+        group=_QUESTIONS,
     )
-    shard: str | None = field(
-        default=None,
-        metadata=setting(
-            "part i of n of the videos, such as 2/8, with n commands on n machines", group=_QUESTIONS
-        ),
+    speech: str = option(
+        "whisper",
+        "whisper:NAME, or whisper: the best one on this machine; runs read the "
+        "transcripts with the same --options speech=...",
+        group=_MODEL,
     )
-    skip_unreadable: bool = field(
-        default=False,
-        metadata=setting(
-            "status 0 even if some of the videos are missing or unreadable; they are named all the same",
-            group=_QUESTIONS,
-        ),
+    language: str | None = option(
+        None, "code of the spoken language, such as en, as @en after the model; unset: detected", group=_MODEL
     )
-    speech: str = field(
-        default="whisper",
-        metadata=setting(
-            "whisper:NAME, or whisper: the best one on this machine; runs read the "
-            "transcripts with the same --options speech=...",
-            group=_MODEL,
-        ),
+    device: str | None = option(None, "such as cuda:1; default: the first accelerator", group=_MODEL)
+    write: Literal["srt", "vtt"] | None = option(
+        None,
+        "also write a subtitle file for each video, srt or vtt, to look at and to correct",
+        group=_OUTPUT,
     )
-    language: str | None = field(
-        default=None,
-        metadata=setting(
-            "code of the spoken language, such as en, as @en after the model; unset: detected", group=_MODEL
-        ),
-    )
-    device: str | None = field(
-        default=None, metadata=setting("such as cuda:1; default: the first accelerator", group=_MODEL)
-    )
-    write: Literal["srt", "vtt"] | None = field(
-        default=None,
-        metadata=setting(
-            "also write a subtitle file for each video, srt or vtt, to look at and to correct", group=_OUTPUT
-        ),
-    )
-    output: Path | None = field(
-        default=None, metadata=setting("folder for these files; unset: beside each video", group=_OUTPUT)
-    )
+    output: Path | None = option(None, "folder for these files; unset: beside each video", group=_OUTPUT)
 
 
 COMMAND = CommandLine("transcribe", TranscribeConfig)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import sys
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from videopro.cli import CommandLine, Counter, exit_status, setting
+from videopro.cli import CommandLine, Counter, exit_status, option
 from videopro.errors import ConfigError
 from videopro.report.pages import (
     OVERVIEW,
@@ -36,19 +36,13 @@ from videopro.runs import find_runs
 class ViewConfig:
     """The settings of `videopro view`."""
 
-    runs: tuple[str, ...] = field(
-        default=(), metadata=setting("folders of runs, or folders that contain runs", positional=True)
-    )
-    output: Path | None = field(
-        default=None, metadata=setting("folder of the pages; unset: `view` in the given folder, or runs/view")
-    )
-    frames: int = field(default=16, metadata=setting("maximum number of pictures per call"))
-    side: int = field(default=SIDE, metadata=setting("longer side of the pictures in pixels"))
-    pictures: bool = field(default=True, metadata=setting("make pictures of the videos"))
-    open: bool = field(default=False, metadata=setting("open the pages in the browser when they are ready"))
-    live: bool = field(
-        default=False, metadata=setting("follow the run in the terminal instead, until it ends")
-    )
+    runs: tuple[str, ...] = option((), "folders of runs, or folders that contain runs", positional=True)
+    output: Path | None = option(None, "folder of the pages; unset: `view` in the given folder, or runs/view")
+    frames: int = option(16, "maximum number of pictures per call")
+    side: int = option(SIDE, "longer side of the pictures in pixels")
+    pictures: bool = option(True, "make pictures of the videos")
+    open: bool = option(False, "open the pages in the browser when they are ready")
+    live: bool = option(False, "follow the run in the terminal instead, until it ends")
 
 
 COMMAND = CommandLine("view", ViewConfig)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks import share_at_iou, written_iou
-from videopro.cli import TextTable, setting
+from videopro.cli import TextTable, option, setting
 from videopro.errors import RunError, cannot_write
 from videopro.runs.folder import RunFolder
 from videopro.runs.judging import recorded_protocol
@@ -30,9 +30,9 @@ class CombineConfig:
     """The settings of `videopro benchmarks combine`."""
 
     long: Path = field(metadata=setting("run of CG-Bench with protocol long (or videopro)"))
-    clue: Path | None = field(default=None, metadata=setting("run with protocol clue"))
-    miou: Path | None = field(default=None, metadata=setting("run with protocol miou"))
-    output: Path | None = field(default=None, metadata=setting("JSON file to write the numbers to"))
+    clue: Path | None = option(None, "run with protocol clue")
+    miou: Path | None = option(None, "run with protocol miou")
+    output: Path | None = option(None, "JSON file to write the numbers to")
 
 
 def combine(config: CombineConfig) -> TextTable:

@@ -28,7 +28,7 @@ from videopro.backbones import (
 )
 from videopro.backbones.server import ChatClient, api_config, encode_frames, visual_parts
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
-from videopro.cli import read_yaml, setting
+from videopro.cli import option, read_yaml, setting
 from videopro.errors import BackboneError, RunError, VideoError
 from videopro.runs.folder import RunFolder
 from videopro.runs.grading import grade_of, needs_look, shown_answer, why_ungraded
@@ -121,10 +121,7 @@ class JudgeConfig:
 
     run: Path = field(metadata=setting("folder of the run to grade", positional=True))
     judge: str = field(metadata=setting("server:MODEL@URL, api:MODEL@URL, or any model that --model takes"))
-    max_new_tokens: int = field(
-        default=4096,
-        metadata=setting("maximum length of the judge's reply in tokens, thinking included"),
-    )
+    max_new_tokens: int = option(4096, "maximum length of the judge's reply in tokens, thinking included")
     backbone: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("settings of the judge, such as api_key_env=NAME concurrency=8"),

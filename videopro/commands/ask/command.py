@@ -21,7 +21,7 @@ from videopro import methods
 from videopro.backbones import Backbone, Sampling, find_video, load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
-from videopro.cli import CommandLine, check_needs, exit_status, setting
+from videopro.cli import CommandLine, check_needs, exit_status, option, setting
 from videopro.commands.ask.console import ConsoleObserver
 from videopro.commands.ask.output import JsonObserver, Keeper, QuestionFailed, errors_as_json
 from videopro.errors import ConfigError, SubtitleError
@@ -59,11 +59,8 @@ class AskConfig:
         metadata=setting("the video file, or a video of a plug-in as NAME:VIDEO", positional=True)
     )
     question: str = field(metadata=setting("the question", positional=True))
-    choices: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            "2 to 26 options, with or without their letters; unset: answer in words", group=_QUESTION
-        ),
+    choices: tuple[str, ...] = option(
+        (), "2 to 26 options, with or without their letters; unset: answer in words", group=_QUESTION
     )
     model: str = field(
         metadata=setting(
@@ -76,22 +73,18 @@ class AskConfig:
         default_factory=dict,
         metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
     )
-    subtitles: Path | None = field(
-        default=None,
-        metadata=setting(
-            "subtitle file, or video file with embedded subtitles, for the prompt; unset: methods that "
-            "search subtitles use those in the video, else those beside it (film.srt, film.en.srt)",
-            group=_QUESTION,
-        ),
+    subtitles: Path | None = option(
+        None,
+        "subtitle file, or video file with embedded subtitles, for the prompt; unset: methods that "
+        "search subtitles use those in the video, else those beside it (film.srt, film.en.srt)",
+        group=_QUESTION,
     )
-    subtitle_track: str | None = field(default=None, metadata=setting(SUBTITLE_TRACK_HELP, group=_QUESTION))
-    method: str = field(
-        default="native",
-        metadata=setting(
-            f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}, a plug-in "
-            "or a file of your own (.py); with --help, whose options are shown below",
-            group=_METHOD,
-        ),
+    subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=_QUESTION)
+    method: str = option(
+        "native",
+        f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}, a plug-in "
+        "or a file of your own (.py); with --help, whose options are shown below",
+        group=_METHOD,
     )
     options: dict[str, Any] = field(
         default_factory=dict,
@@ -101,26 +94,19 @@ class AskConfig:
             group=_METHOD,
         ),
     )
-    max_new_tokens: int = field(
-        default=256,
-        metadata=setting("maximum length of a direct answer in words, in tokens", group=_METHOD),
+    max_new_tokens: int = option(256, "maximum length of a direct answer in words, in tokens", group=_METHOD)
+    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP, group=_QUESTION)
+    seed: int = option(0, "random seed", group=_METHOD)
+    output: Path | None = option(
+        None,
+        "folder of a run to which the question is added with all that happened, for videopro view; it "
+        "holds questions of one model and one method",
+        group=_OUTPUT,
     )
-    nearest_intact: float = field(default=0.0, metadata=setting(NEAREST_INTACT_HELP, group=_QUESTION))
-    seed: int = field(default=0, metadata=setting("random seed", group=_METHOD))
-    output: Path | None = field(
-        default=None,
-        metadata=setting(
-            "folder of a run to which the question is added with all that happened, for videopro view; it "
-            "holds questions of one model and one method",
-            group=_OUTPUT,
-        ),
-    )
-    json: bool = field(
-        default=False,
-        metadata=setting(
-            "print one JSON object a line: what happens, the evidence and the answer, or the error",
-            group=_OUTPUT,
-        ),
+    json: bool = option(
+        False,
+        "print one JSON object a line: what happens, the evidence and the answer, or the error",
+        group=_OUTPUT,
     )
 
 

@@ -23,7 +23,7 @@ from videopro.benchmarks import (
     downloaded,
     packed,
 )
-from videopro.cli import setting
+from videopro.cli import option, setting
 from videopro.commands.infer_settings import BenchmarkSettings, load_benchmark
 from videopro.errors import BenchmarkError, SubtitleError, VideoError, cannot_write
 from videopro.traces.scoring import GROUP_SEPARATOR
@@ -57,15 +57,11 @@ class CheckConfig(BenchmarkSettings):
             positional=True,
         )
     )
-    open: bool = field(
-        default=False,
-        metadata=setting(
-            "open every existing video and subtitle file, and decode the frames that a direct answer is shown"
-        ),
+    open: bool = option(
+        False,
+        "open every existing video and subtitle file, and decode the frames that a direct answer is shown",
     )
-    unpack: bool = field(
-        default=False, metadata=setting("unpack archives first, if files are missing that they hold")
-    )
+    unpack: bool = option(False, "unpack archives first, if files are missing that they hold")
 
     def __post_init__(self) -> None:
         check_nearest_intact(self.nearest_intact)

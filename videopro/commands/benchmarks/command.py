@@ -13,13 +13,13 @@ Exit status: 0, 2 for errors the user can fix (an incomplete benchmark too), 130
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.console import Console, Group
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import BENCHMARKS, PRESETS
-from videopro.cli import CommandLine, TextTable, exit_status, setting
+from videopro.cli import CommandLine, TextTable, exit_status, option
 from videopro.commands.benchmarks.check import CheckConfig, check
 from videopro.errors import BenchmarkError
 from videopro.runs import (
@@ -72,9 +72,7 @@ def _row(name: str) -> tuple[str, str, str, str]:
 class ListConfig:
     """The settings of `videopro benchmarks list`."""
 
-    files: tuple[str, ...] = field(
-        default=(), metadata=setting("files of your own (.py) to list too", positional=True)
-    )
+    files: tuple[str, ...] = option((), "files of your own (.py) to list too", positional=True)
 
 
 LIST = CommandLine("benchmarks list", ListConfig)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro import benchmarks
-from videopro.cli import CommandLine, setting
+from videopro.cli import CommandLine, option, setting
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.errors import ConfigError
 from videopro.runs import RUN_FIELDS
@@ -20,35 +20,25 @@ _OF_QUESTIONS = ("source", "adapter", "root", "split", "limit", "offset", "ids",
 class PromptsConfig(QuestionSettings):
     """The settings of `videopro prompts`, as flags or as YAML."""
 
-    source: str = field(
-        default="",
-        metadata=setting(
-            "where questions come from: "
-            + ", ".join(benchmarks.BENCHMARKS.ours())
-            + ", or a file of your own (.py)"
-        ),
+    source: str = option(
+        "",
+        "where questions come from: "
+        + ", ".join(benchmarks.BENCHMARKS.ours())
+        + ", or a file of your own (.py)",
     )
-    rows: Path | None = field(
-        default=None,
-        metadata=setting(
-            "in place of --source: rows for GRPO that lack the oracle mode, such as the release's "
-            "train_grpo.jsonl; it is filled in, and nothing else is changed"
-        ),
+    rows: Path | None = option(
+        None,
+        "in place of --source: rows for GRPO that lack the oracle mode, such as the release's "
+        "train_grpo.jsonl; it is filled in, and nothing else is changed",
     )
-    adapter: str = field(
-        default="",
-        metadata=setting("the planner after SFT: a folder or hub name; unset: the model writes programs"),
+    adapter: str = option("", "the planner after SFT: a folder or hub name; unset: the model writes programs")
+    sft_data: Path | None = option(
+        None,
+        "rows that the planner was fine-tuned on, whose videos are left out; unset: those that the "
+        "adapter's record names",
     )
-    sft_data: Path | None = field(
-        default=None,
-        metadata=setting(
-            "rows that the planner was fine-tuned on, whose videos are left out; unset: those that the "
-            "adapter's record names"
-        ),
-    )
-    sft_videos: Literal["skip", "keep"] = field(
-        default="skip",
-        metadata=setting("what to do with questions about videos that the planner was fine-tuned on"),
+    sft_videos: Literal["skip", "keep"] = option(
+        "skip", "what to do with questions about videos that the planner was fine-tuned on"
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
@@ -61,15 +51,13 @@ class PromptsConfig(QuestionSettings):
             "temperature=0.7"
         ),
     )
-    workers: int = field(default=1, metadata=setting("worker processes, as of videopro infer"))
-    in_flight: int | None = field(
-        default=None,
-        metadata=setting("videos that each worker asks about at a time; unset: as of videopro infer"),
+    workers: int = option(1, "worker processes, as of videopro infer")
+    in_flight: int | None = option(
+        None, "videos that each worker asks about at a time; unset: as of videopro infer"
     )
-    redo_errors: bool = field(default=False, metadata=setting("retry questions that ended in an error"))
-    redo_changed: bool = field(
-        default=False,
-        metadata=setting("ask questions again whose film, subtitles or transcript is another one now"),
+    redo_errors: bool = option(False, "retry questions that ended in an error")
+    redo_changed: bool = option(
+        False, "ask questions again whose film, subtitles or transcript is another one now"
     )
 
     def __post_init__(self) -> None:

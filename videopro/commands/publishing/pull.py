@@ -21,7 +21,7 @@ from huggingface_hub import HfApi, get_token
 from videopro import __version__, benchmarks
 from videopro.backbones import read_model_record
 from videopro.benchmarks import BENCHMARKS
-from videopro.cli import CommandLine, exit_status, read_yaml, setting
+from videopro.cli import CommandLine, exit_status, option, read_yaml, setting
 from videopro.commands.publishing.artefacts import VIDEOS, Artefact, RepoType, read_artefact
 from videopro.commands.publishing.card import base_name, train_commands, use_command
 from videopro.commands.publishing.hub import asking_hub, check_hub, split_name
@@ -40,12 +40,10 @@ class PullConfig:
 
     repo: str = field(metadata=setting("its name on the hub: OWNER/NAME[@REVISION]", positional=True))
     folder: Path = field(metadata=setting("folder for it; new, or that of an earlier pull", positional=True))
-    repo_type: Literal["model", "dataset"] | None = field(
-        default=None, metadata=setting("which one, if the hub has both under this name")
+    repo_type: Literal["model", "dataset"] | None = option(
+        None, "which one, if the hub has both under this name"
     )
-    videos: Path | None = field(
-        default=None, metadata=setting("folder on this machine with the videos of a dataset or a run")
-    )
+    videos: Path | None = option(None, "folder on this machine with the videos of a dataset or a run")
 
 
 COMMAND = CommandLine("pull", PullConfig)

@@ -19,7 +19,7 @@ from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
 
 from videopro import __version__
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import CommandLine, exit_status, option, setting
 from videopro.commands.publishing.artefacts import (
     CARD_JSON,
     CARD_MD,
@@ -55,26 +55,16 @@ class PushConfig:
         metadata=setting("folder of an adapter, a planner, a dataset or a run", positional=True)
     )
     repo: str = field(metadata=setting("its name on the hub: OWNER/NAME", positional=True))
-    public: bool = field(
-        default=False, metadata=setting("let everybody read it; a new repository is private without this")
+    public: bool = option(False, "let everybody read it; a new repository is private without this")
+    base: str | None = option(
+        None, "hub name of the model that it was trained on, where that was a local folder"
     )
-    base: str | None = field(
-        default=None,
-        metadata=setting("hub name of the model that it was trained on, where that was a local folder"),
+    results: tuple[str, ...] = option((), "folders of runs with this model, whose tables go into its card")
+    datasets: tuple[str, ...] = option((), "hub names of the datasets that it was trained on, for its card")
+    license: str | None = option(
+        None, "licence for the card, such as apache-2.0; unset: what the card on the hub says"
     )
-    results: tuple[str, ...] = field(
-        default=(), metadata=setting("folders of runs with this model, whose tables go into its card")
-    )
-    datasets: tuple[str, ...] = field(
-        default=(), metadata=setting("hub names of the datasets that it was trained on, for its card")
-    )
-    license: str | None = field(
-        default=None,
-        metadata=setting("licence for the card, such as apache-2.0; unset: what the card on the hub says"),
-    )
-    dry_run: bool = field(
-        default=False, metadata=setting("list the files and print the card; connects to nothing")
-    )
+    dry_run: bool = option(False, "list the files and print the card; connects to nothing")
 
 
 COMMAND = CommandLine("push", PushConfig)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from videopro.cli import setting
+from videopro.cli import option, setting
 from videopro.errors import ConfigError
 
 STAGES = (
@@ -45,9 +45,8 @@ class ReproduceConfig:
 
     model: str = field(metadata=setting("the backbone: a hub name, a folder, or a plug-in", group=_TRAIN))
     output: Path = field(metadata=setting("folder of everything that is made", group=_FILES))
-    data: Path = field(
-        default=Path("data"),
-        metadata=setting("folder with a folder for each benchmark, such as data/cg_bench", group=_FILES),
+    data: Path = option(
+        Path("data"), "folder with a folder for each benchmark, such as data/cg_bench", group=_FILES
     )
     downloads: dict[str, str] = field(
         default_factory=dict,
@@ -56,14 +55,9 @@ class ReproduceConfig:
             group=_FILES,
         ),
     )
-    gpus: int | None = field(
-        default=None, metadata=setting("GPUs to use; unset: all of this machine", group=_TRAIN)
-    )
-    processes: int | None = field(
-        default=None,
-        metadata=setting(
-            "processes that train and answer; unset: one for each GPU, one without GPUs", group=_TRAIN
-        ),
+    gpus: int | None = option(None, "GPUs to use; unset: all of this machine", group=_TRAIN)
+    processes: int | None = option(
+        None, "processes that train and answer; unset: one for each GPU, one without GPUs", group=_TRAIN
     )
     backbone: dict[str, Any] = field(
         default_factory=dict,
@@ -76,104 +70,73 @@ class ReproduceConfig:
             group=_TRAIN,
         ),
     )
-    transcripts: bool = field(
-        default=True,
-        metadata=setting("transcribe videos that have no subtitles, before anything asks", group=_FILES),
+    transcripts: bool = option(
+        True, "transcribe videos that have no subtitles, before anything asks", group=_FILES
     )
-    source: str = field(default="cg_bench", metadata=setting("benchmark whose questions train", group=_DATA))
-    synthesis: str = field(
-        default="cg_bench",
-        metadata=setting(
-            "config of videopro synthesize: a name or a YAML file; none: no teacher, and the backbone's own "
-            "right programs are the rows for SFT",
-            group=_DATA,
-        ),
+    source: str = option("cg_bench", "benchmark whose questions train", group=_DATA)
+    synthesis: str = option(
+        "cg_bench",
+        "config of videopro synthesize: a name or a YAML file; none: no teacher, and the backbone's own "
+        "right programs are the rows for SFT",
+        group=_DATA,
     )
     synthesize: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("settings of videopro synthesize over that config", group=_DATA),
     )
-    sft_data: str = field(
-        default="",
-        metadata=setting(
-            "rows for SFT made elsewhere, such as the release's train_sft.jsonl; nothing is synthesized",
-            group=_DATA,
-        ),
+    sft_data: str = option(
+        "",
+        "rows for SFT made elsewhere, such as the release's train_sft.jsonl; nothing is synthesized",
+        group=_DATA,
     )
-    grpo_data: str = field(
-        default="", metadata=setting("rows for GRPO made elsewhere; unset: those made here", group=_DATA)
+    grpo_data: str = option("", "rows for GRPO made elsewhere; unset: those made here", group=_DATA)
+    grpo_prompts: Literal["teacher", "planner"] = option(
+        "teacher",
+        "prompts for GRPO: those of the synthesis, or questions and what the planner of SFT got wrong "
+        "(videopro prompts)",
+        group=_DATA,
     )
-    grpo_prompts: Literal["teacher", "planner"] = field(
-        default="teacher",
-        metadata=setting(
-            "prompts for GRPO: those of the synthesis, or questions and what the planner of SFT got wrong "
-            "(videopro prompts)",
-            group=_DATA,
-        ),
-    )
-    sft: str = field(
-        default="qwen3vl_8b", metadata=setting("config of videopro sft: a name or a YAML file", group=_TRAIN)
-    )
+    sft: str = option("qwen3vl_8b", "config of videopro sft: a name or a YAML file", group=_TRAIN)
     sft_settings: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of videopro sft over that config", group=_TRAIN)
     )
-    sft_adapter: str = field(
-        default="",
-        metadata=setting("an adapter after SFT made elsewhere: a folder or hub name", group=_TRAIN),
-    )
-    grpo: str = field(
-        default="qwen3vl_8b",
-        metadata=setting(
-            "config of videopro grpo: a name or a YAML file; none: the planner of SFT is evaluated",
-            group=_TRAIN,
-        ),
+    sft_adapter: str = option("", "an adapter after SFT made elsewhere: a folder or hub name", group=_TRAIN)
+    grpo: str = option(
+        "qwen3vl_8b",
+        "config of videopro grpo: a name or a YAML file; none: the planner of SFT is evaluated",
+        group=_TRAIN,
     )
     grpo_settings: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of videopro grpo over that config", group=_TRAIN)
     )
-    grpo_adapter: str = field(
-        default="",
-        metadata=setting("an adapter after GRPO made elsewhere: a folder or hub name", group=_TRAIN),
+    grpo_adapter: str = option("", "an adapter after GRPO made elsewhere: a folder or hub name", group=_TRAIN)
+    accelerate: str = option(
+        "",
+        "config in configs/accelerate for training, such as zero2; unset: multi_gpu, one_gpu or one_cpu",
+        group=_TRAIN,
     )
-    accelerate: str = field(
-        default="",
-        metadata=setting(
-            "config in configs/accelerate for training, such as zero2; unset: multi_gpu, one_gpu or one_cpu",
-            group=_TRAIN,
-        ),
+    merge: bool = option(
+        False, "merge the last adapter into a plain checkpoint, to serve or publish", group=_TRAIN
     )
-    merge: bool = field(
-        default=False,
-        metadata=setting("merge the last adapter into a plain checkpoint, to serve or publish", group=_TRAIN),
+    benchmarks: tuple[str, ...] = option(
+        ("videopro",), "benchmarks of Table 1: names, or videopro for the paper's four", group=_EVALUATE
     )
-    benchmarks: tuple[str, ...] = field(
-        default=("videopro",),
-        metadata=setting("benchmarks of Table 1: names, or videopro for the paper's four", group=_EVALUATE),
+    ablation_benchmarks: tuple[str, ...] = option(
+        ("lvbench", "videomme"), "those of them that Tables 2 to 4 are made on", group=_EVALUATE
     )
-    ablation_benchmarks: tuple[str, ...] = field(
-        default=("lvbench", "videomme"),
-        metadata=setting("those of them that Tables 2 to 4 are made on", group=_EVALUATE),
-    )
-    tables: tuple[str, ...] = field(
-        default=TABLES, metadata=setting(f"what to make: {', '.join(TABLES)}", group=_EVALUATE)
-    )
-    limit: int | float | None = field(
-        default=None,
-        metadata=setting("questions of each benchmark to answer, or their share below 1", group=_EVALUATE),
+    tables: tuple[str, ...] = option(TABLES, f"what to make: {', '.join(TABLES)}", group=_EVALUATE)
+    limit: int | float | None = option(
+        None, "questions of each benchmark to answer, or their share below 1", group=_EVALUATE
     )
     infer: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("further settings of videopro infer, such as in_flight=8", group=_EVALUATE),
     )
-    only: tuple[str, ...] = field(
-        default=(), metadata=setting(f"only these stages, of {', '.join(STAGES)}", group=_STAGES)
-    )
-    start: str = field(default="", metadata=setting("leave out the stages before this one", group=_STAGES))
-    until: str = field(default="", metadata=setting("leave out the stages after this one", group=_STAGES))
-    plan: bool = field(
-        default=False, metadata=setting("print what would be done and what it takes, and do nothing")
-    )
-    yes: bool = field(default=False, metadata=setting("do not ask before the first stage"))
+    only: tuple[str, ...] = option((), f"only these stages, of {', '.join(STAGES)}", group=_STAGES)
+    start: str = option("", "leave out the stages before this one", group=_STAGES)
+    until: str = option("", "leave out the stages after this one", group=_STAGES)
+    plan: bool = option(False, "print what would be done and what it takes, and do nothing")
+    yes: bool = option(False, "do not ask before the first stage")
 
     def __post_init__(self) -> None:
         for name in (*self.only, *filter(None, (self.start, self.until))):

@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from videopro.cli import build_settings, check_extra, needs_extra, setting
+from videopro.cli import build_settings, check_extra, needs_extra, option, setting
 from videopro.errors import ConfigError, RunError
 
 _CONNECT_SECONDS = 10.0
@@ -173,19 +173,10 @@ class Share:
 class RaySettings:
     """The settings that follow `--ray`."""
 
-    workers: int | None = field(
-        default=None, metadata=setting("workers of the cluster; unset: as many as it has room for")
-    )
-    cpus: float | None = field(
-        default=None,
-        metadata=setting("CPUs of a worker; unset: 1, or a node's CPUs for each of its GPUs"),
-    )
-    gpus: float | None = field(
-        default=None, metadata=setting("GPUs of a worker, such as 0.5; unset: 1 if the cluster has any")
-    )
-    memory: float | None = field(
-        default=None, metadata=setting("memory that a worker reserves, in GiB; unset: none")
-    )
+    workers: int | None = option(None, "workers of the cluster; unset: as many as it has room for")
+    cpus: float | None = option(None, "CPUs of a worker; unset: 1, or a node's CPUs for each of its GPUs")
+    gpus: float | None = option(None, "GPUs of a worker, such as 0.5; unset: 1 if the cluster has any")
+    memory: float | None = option(None, "memory that a worker reserves, in GiB; unset: none")
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
-from videopro.cli import setting
+from videopro.cli import option, setting
 from videopro.errors import ConfigError
 from videopro.storage import parse_json
 
@@ -44,22 +44,16 @@ _TOP_LOGPROBS = 20
 class EngineSettings:
     """How an engine is started. Raises ConfigError for invalid settings."""
 
-    program: str = field(
-        default="",
-        metadata=setting(
-            "where vLLM is: the folder of its environment, its Python, or vllm itself; unset: vllm in PATH"
-        ),
+    program: str = option(
+        "", "where vLLM is: the folder of its environment, its Python, or vllm itself; unset: vllm in PATH"
     )
-    memory: float = field(
-        default=0.85, metadata=setting("share of a GPU's memory for weights, keys and values")
+    memory: float = option(0.85, "share of a GPU's memory for weights, keys and values")
+    max_model_len: int | None = option(
+        None, "tokens of the longest prompt with its reply; unset: the model's, at most 32768"
     )
-    max_model_len: int | None = field(
-        default=None,
-        metadata=setting("tokens of the longest prompt with its reply; unset: the model's, at most 32768"),
-    )
-    gpus: int = field(default=1, metadata=setting("GPUs of one engine (tensor parallel)"))
-    flags: str = field(default="", metadata=setting("further flags of vllm serve"))
-    start_seconds: int = field(default=1800, metadata=setting("seconds within which it has to answer"))
+    gpus: int = option(1, "GPUs of one engine (tensor parallel)")
+    flags: str = option("", "further flags of vllm serve")
+    start_seconds: int = option(1800, "seconds within which it has to answer")
 
     def __post_init__(self) -> None:
         if not 0 < self.memory <= 1:
