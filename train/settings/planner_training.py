@@ -14,6 +14,7 @@ from videopro.video import NEAREST_INTACT_HELP
 
 FALLBACKS: tuple[str, ...] = get_args(FallbackRule)
 AUTO, ALL = "auto", "all"
+ADAPTER_DTYPES = ("bfloat16", "float32")
 MODULES_HELP = "models behind the modules, as in the --options of videopro infer, such as encoder: none"
 
 
@@ -93,7 +94,7 @@ class TrainingConfig:
         default="bfloat16",
         metadata={
             "help": "dtype of the final adapter; checkpoints keep full precision",
-            "choices": ("bfloat16", "float32"),
+            "choices": ADAPTER_DTYPES,
         },
     )
     checkpoint: str = field(
@@ -142,6 +143,7 @@ class TrainingConfig:
                 raise ConfigError(f"{name} is {value}; it must be at least 1")
         check_choice("fallback", self.fallback, FALLBACKS)
         check_choice("checkpoint", self.checkpoint, (ALL, AUTO))
+        check_choice("adapter_dtype", self.adapter_dtype, ADAPTER_DTYPES)
         if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
             raise ConfigError(
                 f"eval_strategy is {str(self.eval_strategy)!r}, but there is nothing to evaluate on; "

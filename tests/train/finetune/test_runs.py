@@ -267,3 +267,12 @@ def test_invalid_settings_are_named(
 ) -> None:
     assert sft.main(arguments(tmp_path, **changes)) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_choice_from_a_file_is_checked_as_a_flag_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("adapter_dtype: bfloat61\n")
+    assert sft.main(arguments(tmp_path, config=settings)) == 2
+    assert "adapter_dtype is 'bfloat61'" in capsys.readouterr().err
