@@ -1,7 +1,8 @@
 """Lines of code by room against the budget in pyproject.toml (`[tool.videopro.code-budget]`).
 
-python launch/code_budget.py # prints the table; status 1 if a room has more than its budget python
-launch/code_budget.py --write # sets every budget to what the room has now
+    python launch/code_budget.py            the table; status 1 if a room has more than its budget
+    python launch/code_budget.py --write    sets every budget to what the room has now
+    python launch/code_budget.py PATH ...   the lines, and those of code, of these files and folders
 
 Code is what is left without blank lines, comments, docstrings and imports. Rooms are the packages in
 `videopro` and `train`, `modules` and `data_synthesis`; files that lie beside them count for the folder. A
@@ -18,6 +19,7 @@ import sys
 import tokenize
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -59,13 +61,35 @@ def rooms(root: Path) -> Counter[str]:
     """The lines of code of each room. Linked folders count once, where they lie."""
     counts: Counter[str] = Counter()
     for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*.py")):
+        for path in _files(root / folder):
             parts = path.relative_to(root).parts
-            if any((root / Path(*parts[:depth])).is_symlink() for depth in range(1, len(parts))):
-                continue
             is_nested = folder in ("videopro", "train") and len(parts) > 2
             counts["/".join(parts[: 2 if is_nested else 1])] += code_lines(path.read_text(encoding="utf-8"))
     return counts
+
+
+def _files(path: Path) -> list[Path]:
+    """A file, or those of a folder, without what is linked into it."""
+    if path.is_file():
+        return [path]
+    folders = {path, *(file.parent for file in path.rglob("*.py"))}
+    return sorted(
+        file
+        for folder in folders
+        if not any(above.is_symlink() for above in (folder, *folder.parents) if above.is_relative_to(path))
+        for file in folder.glob("*.py")
+    )
+
+
+def show(paths: Sequence[Path]) -> None:
+    """Print the lines, and the lines of code, of files and folders, and their sums."""
+    sums = [0, 0]
+    for path in paths:
+        texts = [file.read_text(encoding="utf-8") for file in _files(path)]
+        counts = sum(len(text.splitlines()) for text in texts), sum(map(code_lines, texts))
+        sums = [sums[0] + counts[0], sums[1] + counts[1]]
+        print(f"{path!s:48} {counts[0]:7,} {counts[1]:7,}")
+    print(f"{'all':48} {sums[0]:7,} {sums[1]:7,}")
 
 
 def budget(root: Path) -> dict[str, int]:
@@ -99,4 +123,6 @@ def main(root: Path = ROOT, *, write: bool = False) -> int:
 
 
 if __name__ == "__main__":
+    if paths := [Path(argument) for argument in sys.argv[1:] if not argument.startswith("--")]:
+        sys.exit(show(paths))
     sys.exit(main(write="--write" in sys.argv[1:]))
