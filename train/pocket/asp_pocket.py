@@ -1,24 +1,20 @@
 """ASP-CLIP's pooling against mean pooling on the pocket world: the same frozen towers, pairs and steps.
 
-    python -m videopro.train.pocket.chunk_features --output FOLDER/features
-    python -m videopro.train.pocket.asp_pocket --features FOLDER/features --output FOLDER/runs
-
 Three ways to pool a chunk's 16 frames, each trained from several seeds: "mean" (of the frame features),
 "temporal" (of the sums of each frame's feature and its temporal feature, whatever the text: CLIP4Clip's
 sequential transformer) and "asp" (the temporal feature most similar to the text added to every frame). All
 train the two projections into the shared space; the last two also a temporal transformer of the same size.
 
-The base of it all is the pocket encoder, whose towers stay frozen. Re-run the same command to resume. Writes
-`record.json`, with recall on val and test, and `model/`, which `load_encoder("pocket-asp")` loads from its
-place in the repository: the "asp" run of the first seed.
+The base of it all is the pocket encoder, whose towers stay frozen. Writes `record.json`, with recall on val
+and test, and `model/`, which `load_encoder("pocket-asp")` loads from its place in the repository: the "asp"
+run of the first seed.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +22,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from videopro.cli import CommandLine, exit_status, option, setting
-from videopro.errors import ConfigError
 from videopro.modules.models.encoders.asp_clip import (
     AspClipConfig,
     TemporalTransformer,
@@ -41,32 +35,13 @@ from videopro.traces.scoring import t_interval
 from videopro.train.pocket.chunk_features import CHUNKS, ChunkFeatures
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
 
-
-@dataclass(frozen=True)
-class PoolingSettings:
-    """What is trained, and how long."""
-
-    features: Path = field(metadata=setting("made by videopro.train.pocket.chunk_features"))
-    output: Path = field(metadata=setting("folder for the runs, record.json and model/"))
-    steps: int = option(450, "steps of each run")
-    batch: int = option(64, "captions in a step")
-    layers: int = option(2, "layers of the temporal transformer")
-    seeds: tuple[int, ...] = option((1, 2, 3), "one run of each pooling for each seed")
-    splits: tuple[str, ...] = option(("val", "test"), "splits to measure recall on, at least one")
-
-
-COMMAND = CommandLine(
-    "videopro.train.pocket.asp_pocket",
-    PoolingSettings,
-    summary="Train ASP-CLIP's pooling against mean pooling on the pocket world.",
-)
-
-
 # Each pooling with its learning rate: of 1e-3, 3e-3 and 1e-2 the one with the highest sum of the four figures
 # on val, from seed 0.
 POOLINGS = {"mean": 3e-3, "temporal": 1e-2, "asp": 1e-3}
 TOPS = (1, 5, 10)
 SIX = "1 of six"
+SPLITS = ("val", "test")
+RECIPE = RetrieverRecipe(steps=450, batch=64)
 
 
 class PooledChunks(nn.Module):
@@ -143,19 +118,12 @@ def recall(model: PooledChunks, data: ChunkFeatures) -> dict[str, float]:
     return {name: round(float(each.mean()), 4) for name, each in hits(model, data).items()}
 
 
-def over_seeds(values: Sequence[float]) -> dict[str, object]:
-    """The mean over seeds, with Student's 95 % interval."""
+def with_interval(values: Sequence[float], names: str) -> dict[str, object]:
+    """The mean of values over seeds or videos, with Student's 95 % interval."""
     interval = t_interval(values)
     ends = None if interval is None else [round(end, 4) for end in interval]
-    return {"mean": round(float(np.mean(values)), 4), "ci95": ends, "seeds": [round(v, 4) for v in values]}
-
-
-def over_videos(gaps: np.ndarray, videos: np.ndarray) -> dict[str, object]:
-    """The mean over videos of each video's mean gap, with Student's 95 % interval."""
-    means = [float(gaps[videos == video].mean()) for video in np.unique(videos)]
-    interval = t_interval(means)
-    ends = None if interval is None else [round(end, 4) for end in interval]
-    return {"mean": round(float(np.mean(means)), 4), "ci95": ends, "videos": len(means)}
+    every = [round(value, 4) for value in values] if names == "seeds" else len(values)
+    return {"mean": round(float(np.mean(values)), 4), "ci95": ends, names: every}
 
 
 def summarize(
@@ -167,56 +135,60 @@ def summarize(
     summary: dict[str, object] = {}
     for figure in hits_of["asp"][0]:
         values = {pooling: [float(run[figure].mean()) for run in runs] for pooling, runs in hits_of.items()}
-        rows = {pooling: over_seeds(shares) for pooling, shares in values.items()}
+        rows = {pooling: with_interval(shares, "seeds") for pooling, shares in values.items()}
         for other in ("mean", "temporal"):
             gaps = [a - b for a, b in zip(values["asp"], values[other], strict=True)]
-            rows[f"asp - {other}"] = over_seeds(gaps)
+            rows[f"asp - {other}"] = with_interval(gaps, "seeds")
             if figure == SIX:
                 each = [np.mean([run[figure] for run in hits_of[name]], axis=0) for name in ("asp", other)]
-                rows[f"asp - {other}, over videos"] = over_videos(each[0] - each[1], videos)
+                means = [float((each[0] - each[1])[videos == video].mean()) for video in np.unique(videos)]
+                rows[f"asp - {other}, over videos"] = with_interval(means, "videos")
         summary[figure] = rows
     return summary
 
 
-def compare_poolings(settings: PoolingSettings) -> None:
-    """Train every pooling from every seed, and write the record. Raises ConfigError without a split or a
-    seed."""
-    if not settings.splits or not settings.seeds:
-        raise ConfigError("give at least one of --splits and one of --seeds")
+def compare_poolings(
+    features: Path,
+    output: Path,
+    *,
+    recipe: RetrieverRecipe = RECIPE,
+    layers: int = 2,
+    seeds: Sequence[int] = (1, 2, 3),
+    splits: Sequence[str] = SPLITS,
+) -> None:
+    """Train every pooling from every seed on the features of `train`, measure recall on the splits, and write
+    the record. Runs resume from their last state. `layers`: of the temporal transformer."""
     torch.set_num_threads(1)
-    parts = {
-        name: ChunkFeatures.load(settings.features / f"{name}.npz") for name in ("train", *settings.splits)
-    }
+    parts = {name: ChunkFeatures.load(features / f"{name}.npz") for name in ("train", *splits)}
     visible = np.flatnonzero(parts["train"].shown > 0)
-    config = AspClipConfig(width=96, heads=4, layers=settings.layers, base="pocket")
+    config = AspClipConfig(width=96, heads=4, layers=layers, base="pocket")
     # What the frozen towers find by themselves, as a floor for the trained poolings.
     untrained = {pooling: PooledChunks(pooling, config, 0) for pooling in ("mean", "frame")}
-    hits_of: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in settings.splits}
+    hits_of: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in splits}
     trained: dict[str, dict[str, float]] = {}
-    recipe = RetrieverRecipe(steps=settings.steps, batch=settings.batch)
     for pooling, rate in POOLINGS.items():
-        for seed in settings.seeds:
+        for seed in seeds:
             model = PooledChunks(pooling, config, seed)
-            folder = settings.output / f"{pooling}-{seed}"
+            folder = output / f"{pooling}-{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             seconds = train(
                 model,
                 replace(recipe, lr=rate, seed=seed),
                 folder,
                 lambda step, model=model, seed=seed: batch_loss(  # type: ignore[misc]
-                    model, parts["train"], visible, settings.batch, [seed, step]
+                    model, parts["train"], visible, recipe.batch, [seed, step]
                 ),
-                lambda model=model: recall(model, parts[settings.splits[0]]),  # type: ignore[misc]
+                lambda model=model: recall(model, parts[splits[0]]),  # type: ignore[misc]
             )
-            for name in settings.splits:
+            for name in splits:
                 hits_of[name].setdefault(pooling, []).append(hits(model, parts[name]))
             count = sum(weight.numel() for weight in model.parameters())
             trained[pooling] = {"parameters": count, "seconds of the last seed": round(seconds)}
-            if pooling == "asp" and seed == settings.seeds[0]:
+            if pooling == "asp" and seed == seeds[0]:
                 assert model.temporal is not None
-                write_folder(settings.output / "model", config, model.temporal, model.projections())
+                write_folder(output / "model", config, model.temporal, model.projections())
     record = {
-        "recipe": {**asdict(recipe), "lr": POOLINGS, "seed": settings.seeds, "layers": settings.layers},
+        "recipe": {**asdict(recipe), "lr": POOLINGS, "seed": seeds, "layers": layers},
         "pairs": {
             name: {
                 "videos": len(part.frames) // CHUNKS,
@@ -231,7 +203,7 @@ def compare_poolings(settings: PoolingSettings) -> None:
         },
         "trained": trained,
         "untrained": {
-            pooling: {name: recall(model, parts[name]) for name in settings.splits}
+            pooling: {name: recall(model, parts[name]) for name in splits}
             for pooling, model in untrained.items()
         },
         "recall": {
@@ -240,17 +212,6 @@ def compare_poolings(settings: PoolingSettings) -> None:
             if name in hits_of
         },
     }
-    for path in (settings.output / "record.json", settings.output / "model" / "training_record.json"):
+    for path in (output / "record.json", output / "model" / "training_record.json"):
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(record["recall"], indent=1))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status() as status:
-        compare_poolings(COMMAND.parse(argv))
-    return status.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,24 +4,21 @@ all runs on them.
 A video is cut into six equal chunks, as LVAgent does it, and a chunk is seen as 16 frames. A caption tells
 what an actor does in one scene, which is a part of a chunk: often only a few of its frames show it.
 
-    python -m videopro.train.pocket.chunk_features --output FOLDER
-
 Writes `train.npz`, `val.npz` and `test.npz`. Chunks of val and test are decoded from the world's videos.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from videopro.cli import CommandLine, counted, exit_status, option, setting
+from videopro.cli import counted
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.pocket import drawing, world
 from videopro.pocket.encoders import ENCODER
@@ -125,21 +122,6 @@ VIDEOS = 450  # of the training pool
 
 
 @dataclass(frozen=True)
-class ChunkFeatureSettings:
-    """What is computed."""
-
-    output: Path = field(metadata=setting("folder for SPLIT.npz"))
-    splits: tuple[str, ...] = option(("train", "val", "test"), "splits to compute")
-
-
-COMMAND = CommandLine(
-    "videopro.train.pocket.chunk_features",
-    ChunkFeatureSettings,
-    summary="Compute features of the pocket world's chunks and captions by the pocket encoder's towers.",
-)
-
-
-@dataclass(frozen=True)
 class ChunkFeatures:
     """Chunks and captions of many videos. `h` is the towers' width, before their projections."""
 
@@ -217,21 +199,11 @@ def of_split(split: str) -> ChunkFeatures:
     return compute(scripts, chunks_of, split)
 
 
-def write_features(settings: ChunkFeatureSettings) -> None:
-    """Compute and write each split."""
+def write_features(output: Path, splits: Sequence[str]) -> None:
+    """Compute and write `SPLIT.npz` of each split that the folder does not have."""
     torch.set_num_threads(1)
-    settings.output.mkdir(parents=True, exist_ok=True)
-    for split in settings.splits:
-        features = of_training(VIDEOS) if split == "train" else of_split(split)
-        np.savez(settings.output / f"{split}.npz", **vars(features))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; splits that are done are kept") as status:
-        write_features(COMMAND.parse(argv))
-    return status.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    output.mkdir(parents=True, exist_ok=True)
+    for split in splits:
+        path = output / f"{split}.npz"
+        if not path.exists():
+            np.savez(path, **vars(of_training(VIDEOS) if split == "train" else of_split(split)))

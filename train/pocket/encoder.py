@@ -1,22 +1,17 @@
 """Trains the pocket encoder from scratch on two cores: LanguageBind_Video's architecture at pocket size.
 
-    python -m videopro.train.pocket.frames --output FOLDER/frames
-    python -m videopro.train.pocket.encoder --frames FOLDER/frames --output FOLDER/run
-
 A contrastive loss in both directions aligns clips and texts. Every clip of a batch that fits a text counts as
-a positive, weighted by the share of its frames that fit. Re-run the same command to resume from the last
-checkpoint. Writes `log.jsonl` and `model/`, the folder shipped as `videopro/pocket/encoder`: bf16
-weights, the tokenizer, and `training_record.json` with recall@3 on val and test: how often the encoder finds
-the clip with a question's evidence, the question itself being the query.
+a positive, weighted by the share of its frames that fit. Writes `log.jsonl` and `model/`, the folder shipped
+as `videopro/pocket/encoder`: bf16 weights, the tokenizer, and `training_record.json` with recall@3 on val and
+test: how often the encoder finds the clip with a question's evidence, the question itself being the query.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +21,7 @@ from safetensors.torch import save_file
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
-from videopro.cli import CommandLine, counted, exit_status, option, setting
+from videopro.cli import counted
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.languagebind import to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
@@ -257,25 +252,7 @@ def recall(encoder: str, split: str, root: Path) -> dict[str, object]:
     return figures
 
 
-@dataclass(frozen=True)
-class EncoderSettings:
-    """How the encoder is trained."""
-
-    frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
-    output: Path = field(metadata=setting("folder for the checkpoints, the log and model/"))
-    steps: int = option(RetrieverRecipe.steps, "steps of training")
-    batch: int = option(RetrieverRecipe.batch, "clips and texts in a step")
-    seed: int = option(RetrieverRecipe.seed, "random seed of the weights and the batches")
-    splits: tuple[str, ...] = option(("val", "test"), "splits to measure recall on; none: do not measure")
-
-
-COMMAND = CommandLine(
-    "videopro.train.pocket.encoder",
-    EncoderSettings,
-    summary="Train the pocket encoder from scratch: LanguageBind_Video's architecture at pocket size.",
-)
-
-
+RECIPE = RetrieverRecipe()
 MAX_BYTES = 4_000_000
 
 
@@ -371,22 +348,26 @@ def write(
         raise RuntimeError(f"{folder} has {size} bytes; at most {MAX_BYTES} are shipped")
 
 
-def train_encoder(settings: EncoderSettings) -> None:
-    """Train, measure and write the encoder."""
+def train_encoder(
+    frames: Path,
+    output: Path,
+    recipe: RetrieverRecipe = RECIPE,
+    splits: Sequence[str] = ("val", "test"),
+) -> None:
+    """Train on a pool of frames, measure recall on the splits, and write the encoder. Resumes from the last
+    state."""
     torch.set_num_threads(2)
-    settings.output.mkdir(parents=True, exist_ok=True)
-    recipe = RetrieverRecipe(steps=settings.steps, batch=settings.batch, seed=settings.seed)
-
+    output.mkdir(parents=True, exist_ok=True)
     tokenizer = retriever_tokenizer()
     plain = pocket_config(len(tokenizer))
     config = LanguageBindConfig.read(plain)
     model = new_model(config, recipe.seed)
-    pairs = ClipTextPairs(settings.frames, config.vision.num_frames, slice(None, -HELD_OUT))
-    unseen = ClipTextPairs(settings.frames, config.vision.num_frames, slice(-HELD_OUT, None))
+    pairs = ClipTextPairs(frames, config.vision.num_frames, slice(None, -HELD_OUT))
+    unseen = ClipTextPairs(frames, config.vision.num_frames, slice(-HELD_OUT, None))
     seconds = train(
         model,
         recipe,
-        settings.output,
+        output,
         lambda step: loss_of(model, pairs.batch(recipe.batch, (recipe.seed, step)), tokenizer),
         lambda: held_out(model, unseen, tokenizer),
     )
@@ -397,21 +378,8 @@ def train_encoder(settings: EncoderSettings) -> None:
         "seconds": round(seconds),
         "held_out": held_out(model, unseen, tokenizer),
     }
-    write(model, plain, settings.output / "model", record)
-    for split in settings.splits:
-        record[f"recall@3 {split}"] = recall(
-            f"languagebind:{settings.output / 'model'}", split, settings.output / "index"
-        )
-        append_log(settings.output, {split: record[f"recall@3 {split}"]})
-        write(model, plain, settings.output / "model", record)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status() as status:
-        train_encoder(COMMAND.parse(argv))
-    return status.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    write(model, plain, output / "model", record)
+    for split in splits:
+        record[f"recall@3 {split}"] = recall(f"languagebind:{output / 'model'}", split, output / "index")
+        append_log(output, {split: record[f"recall@3 {split}"]})
+        write(model, plain, output / "model", record)

@@ -4,46 +4,29 @@ once.
 Every frame has been through H.264, like the videos of the world. Frames are stored in memory-mapped files,
 which several loaders can share, with a JSON file that describes their content. Seeds are from the train
 split's range and above, never those of val or test.
-
-    python -m videopro.train.pocket.frames --output FOLDER --scenes 4000 --videos 2000
 """
 
 from __future__ import annotations
 
 import io
 import json
-import sys
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import av
 import numpy as np
 
-from videopro.cli import CommandLine, counted, exit_status, option, setting
+from videopro.cli import counted
 from videopro.pocket import drawing, vocabulary
 from videopro.pocket.drawing import Actor, Sign
 from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
 from videopro.train.pocket.architecture import FRAME_SIZE, FRAMES
 
-
-@dataclass(frozen=True)
-class FramesSettings:
-    """How much is drawn."""
-
-    output: Path = field(metadata=setting("folder for the frames"))
-    scenes: int = option(4000, "number of single scenes")
-    videos: int = option(2000, "number of whole videos")
-
-
-COMMAND = CommandLine(
-    "videopro.train.pocket.frames", FramesSettings, summary="Render frames for training the pocket model."
-)
-
-
 HELD_OUT = 200
 """Scenes and videos at the end of a pool that are used for evaluation only."""
+_LAST = "videos.json"
+"""Written at the end, so a pool that has it is complete."""
 SCENE_SEED = 5_000_000
 VIDEO_SEED = 6_000_000
 
@@ -149,41 +132,33 @@ def whole_video(seed: int) -> tuple[np.ndarray, dict[str, object]]:
     }
 
 
-def draw_pool(settings: FramesSettings) -> None:
-    """Draw, encode, decode and write all frames."""
-    settings.output.mkdir(parents=True, exist_ok=True)
+def draw_pool(folder: Path, scene_count: int = 5000, video_count: int = 3000) -> None:
+    """Draw, encode, decode and write the frames of single scenes and of whole videos. A pool that is complete
+    stays as it is."""
+    if (folder / _LAST).exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     height, width = FRAME_SIZE
 
     def array(name: str, *shape: int) -> np.ndarray:
-        return np.lib.format.open_memmap(settings.output / f"{name}.npy", "w+", np.uint8, shape)
+        return np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.uint8, shape)
 
     # Processes, not threads: drawing is Python and NumPy, which hold the interpreter's lock.
     with ProcessPoolExecutor() as pool:
-        clips = array("scenes", settings.scenes, FRAMES, height, width, 3)
-        stills = array("stills", settings.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
+        clips = array("scenes", scene_count, FRAMES, height, width, 3)
+        stills = array("stills", scene_count, drawing.HEIGHT, drawing.WIDTH, 3)
         annotations = []
         for i, (frames, still, annotation) in counted(
-            enumerate(pool.map(scene, range(settings.scenes), chunksize=16)), "scenes", settings.scenes
+            enumerate(pool.map(scene, range(scene_count), chunksize=16)), "scenes", scene_count
         ):
             clips[i], stills[i] = frames, still
             annotations.append(annotation)
-        (settings.output / "scenes.json").write_text(json.dumps(annotations))
-        videos = array("videos", settings.videos, FRAMES, height, width, 3)
+        (folder / "scenes.json").write_text(json.dumps(annotations))
+        videos = array("videos", video_count, FRAMES, height, width, 3)
         annotations = []
         for i, (frames, annotation) in counted(
-            enumerate(pool.map(whole_video, range(settings.videos), chunksize=16)), "videos", settings.videos
+            enumerate(pool.map(whole_video, range(video_count), chunksize=16)), "videos", video_count
         ):
             videos[i] = frames
             annotations.append(annotation)
-        (settings.output / "videos.json").write_text(json.dumps(annotations))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped; the frames are incomplete") as status:
-        draw_pool(COMMAND.parse(argv))
-    return status.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        (folder / _LAST).write_text(json.dumps(annotations))

@@ -1,45 +1,25 @@
-"""Trains the shipped pocket model from scratch on two cores.
+"""Trains the shipped pocket model from scratch on two cores, in stages.
 
-    python -m videopro.train.pocket.frames --output F/frames --scenes 5000 --videos 3000
-    python -m videopro.train.pocket.vision --frames F/frames --output F/vision
-    python -m videopro.train.pocket.language --output F/language --steps 3000 --pick-steps 1500 --decay 0
-    python -m videopro.train.pocket.language --frames F/frames --vision-from F/vision \\
-        --language-from F/language/state.pt --output F/run --steps 3500 --hold-vision 2900 --lr 8e-4
-    python -m videopro.train.pocket.language --frames F/frames --language-from F/run/state.pt \\
-        --output F/boxes --boxes --steps 1500 --hold-vision 1500 --lr 7e-4 --decay 0.4
-    python -m videopro.train.pocket.language --frames F/frames --model-from F/boxes/model \\
-        --output F/boxes2 --boxes --steps 1500 --hold-vision 500 --lr 7e-4 --decay 0.4
-    python -m videopro.train.pocket.language --frames F/frames --model-from F/boxes2/model \\
-        --output F/writing --writing --steps 1800 --hold-vision 1800 --lr 1e-3 --decay 0.5
-    python -m videopro.train.pocket.language --frames F/frames --model-from F/writing/model \\
-        --output F/writing2 --writing --steps 1500 --hold-vision 1500 --lr 8e-4 --decay 0.5 --seed 1
-    python -m videopro.train.pocket.language --frames F/frames --model-from F/writing2/model --output F/all \\
-        --steps 300 --hold-vision 300 --lr 4e-4 --decay 0.6 --seed 2
-    python -m videopro.train.pocket.average F/writing2/model F/all/model --share 0.75 --output F/average
-
-First, separately, the vision layers learn to name what each cell of a picture shows, and the language layers
-to pick options and to find facts in text. Then they are joined. Later stages train mostly on boxes, then on
-copying what was read, and at the end on everything once more.
-Each stage resumes from its last checkpoint. Writes `log.jsonl` (losses and held-out accuracy by kind) and, at
-the end, `model/`, the folder shipped as `videopro/pocket/model`.
+First, separately, the vision layers learn to name what each cell of a picture shows
+(`videopro.train.pocket.vision`), and the language layers to pick options and to find facts in text. Then they
+are joined. Later stages train mostly on boxes, then on copying what was read, and at the end on everything
+once more. The model that ships is an average of the last two, which keeps most of what the last one gained
+and forgets less.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import Qwen3VLForConditionalGeneration
+from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
-from videopro.cli import CommandLine, exit_status, option, setting
 from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.architecture import FRAME_SIZE, mixed_precision
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
@@ -47,26 +27,32 @@ from videopro.train.pocket.frames import HELD_OUT
 from videopro.train.pocket.qa_pairs import PocketExample, Rng, copying_rows, pick_row, text_row, with_copying
 from videopro.train.pocket.tasks import VisionTasks
 from videopro.train.pocket.vision import CodeTable, encode_sized_pictures, translate
-from videopro.train.retrieval.training import append_log, resume, save_state
+from videopro.train.retrieval.training import steps_done, take_steps
+
+_WARMUP = 150
 
 
 @dataclass(frozen=True)
-class LanguageSettings:
+class Stage:
     """A stage: what it starts from, what it trains on, and how long."""
 
-    output: Path = field(metadata=setting("folder for the checkpoints, the log and model/"))
-    steps: int = field(metadata=setting("steps of the stage"))
-    frames: Path | None = option(None, "pool of frames; without it, train on text only")
-    boxes: bool = option(False, "train mostly on boxes")
-    writing: bool = option(False, "train mostly on copying")
-    vision_from: Path | None = option(None, "output of videopro.train.pocket.vision")
-    language_from: Path | None = option(None, "state.pt of this command without --frames")
-    model_from: Path | None = option(None, "folder of a saved model to start from")
-    pick_steps: int = option(0, "steps of picking options only")
-    hold_vision: int = option(0, "steps during which the vision layers are frozen")
-    lr: float = option(1e-3, "the highest learning rate")
-    decay: float = option(0.3, "share of the steps, at the end, over which the learning rate falls")
-    seed: int = option(0, "random seed of the weights and the rows")
+    name: str
+    """Its folder, with `log.jsonl`, the last state and, if it saw frames, `model/`."""
+    rows: RowSampler
+    steps: int
+    state: str = ""
+    """The stage whose last state (fp32) it starts from."""
+    model: str = ""
+    """The stage whose saved model (bf16) it starts from."""
+    takes_vision: bool = False
+    """Whether the vision layers come from `videopro.train.pocket.vision`."""
+    hold_vision: int = 0
+    """Steps during which the vision layers are frozen."""
+    lr: float = 1e-3
+    """The highest learning rate."""
+    decay: float = 0.3
+    """Share of the steps, at the end, over which the learning rate falls."""
+    seed: int = 0
 
     def rate(self, step: int) -> float:
         """The learning rate at a step."""
@@ -74,31 +60,22 @@ class LanguageSettings:
         return self.lr * min(1.0, (step + 1) / _WARMUP) * max(0.02, fall)
 
 
-COMMAND = CommandLine(
-    "videopro.train.pocket.language",
-    LanguageSettings,
-    summary="Train the pocket model from scratch, stage by stage.",
-)
+RowSampler = Callable[[Stage, Rng, int, VisionTasks], list[list[PocketExample]]]
+"""The rows of a step, in groups of one kind."""
 
 
-_WARMUP = 150
-
-RowSampler = Callable[[LanguageSettings, Rng, int, VisionTasks], list[list[PocketExample]]]
-
-
-def language_rows(stage: LanguageSettings, rng: Rng, step: int) -> list[list[PocketExample]]:
+def language_rows(stage: Stage, rng: Rng, step: int, _: VisionTasks) -> list[list[PocketExample]]:
     """Picking a named option from ever more words; then lines of text."""
-    if step < stage.pick_steps:
-        at = step / stage.pick_steps
+    picking = stage.steps // 2
+    if step < picking:
+        at = step / picking
         # The levels of `pick`: colours, then visible things, then all words.
         return [[pick_row(rng, 0 if at < 0.15 else 1 if at < 0.75 else 2) for _ in range(4)]]
-    done = (step - stage.pick_steps) / (stage.steps - stage.pick_steps)
+    done = (step - picking) / (stage.steps - picking)
     return [[text_row(rng, max(0.15, 0.5 - done)) for _ in range(3)]]
 
 
-def pixel_rows(
-    stage: LanguageSettings, rng: Rng, step: int, frames: VisionTasks
-) -> list[list[PocketExample]]:
+def pixel_rows(stage: Stage, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Text and pixels: single scenes or crops first, then several scenes, then whole videos."""
     done, kind = step / stage.steps, step % 6
     groups = [[text_row(rng, 0.15) for _ in range(3)]] if step % 2 else []
@@ -116,16 +93,14 @@ def pixel_rows(
     return groups
 
 
-def box_rows(stage: LanguageSettings, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
+def box_rows(stage: Stage, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Boxes in every step; in every other step all else too, so that nothing is forgotten."""
     groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
     # At steps=1 the share of steps done is past all limits: rows as at the end of that stage.
     return groups if step % 2 else groups + pixel_rows(replace(stage, steps=1), rng, step // 2, frames)
 
 
-def writing_rows(
-    stage: LanguageSettings, rng: Rng, step: int, frames: VisionTasks
-) -> list[list[PocketExample]]:
+def writing_rows(stage: Stage, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Words to copy, later also lines to fill in; boxes and everything else in turn, so that nothing is
     forgotten."""
     groups = [copying_rows(rng, 24, 0.0)]
@@ -143,23 +118,17 @@ def writing_rows(
 class StageDataset(IterableDataset):
     """The endless batches of a stage; each is a pure function of the seed and the step."""
 
-    def __init__(self, stage: LanguageSettings, pool: Path | None, start: int, seen: RowSampler) -> None:
-        """`seen` makes a step's rows if there is a pool."""
-        self.stage, self.pool, self.start, self.seen = stage, pool, start, seen
+    def __init__(self, stage: Stage, pool: Path, start: int) -> None:
+        self.stage, self.pool, self.start = stage, pool, start
 
-    def __iter__(self) -> Iterator[tuple[int, list[TokenBatch]]]:
+    def __iter__(self) -> Iterator[list[TokenBatch]]:
         encoder = BatchEncoder(checkpoint.build_tokenizer())
-        frames = None if self.pool is None else VisionTasks(self.pool)
-        if frames is not None:
-            # Those at the end of the pool are held out for `measure`.
-            frames.keep(slice(None, -HELD_OUT), slice(None, -HELD_OUT))
+        frames = VisionTasks(self.pool)
+        # Those at the end of the pool are held out for `measure`.
+        frames.keep(slice(None, -HELD_OUT), slice(None, -HELD_OUT))
         for step in range(self.start, self.stage.steps):
             rng = np.random.default_rng([self.stage.seed, step])
-            if frames is None:
-                groups = language_rows(self.stage, rng, step)
-            else:
-                groups = self.seen(self.stage, rng, step, frames)
-            yield step, [encoder.batch(rows) for rows in groups]
+            yield [encoder.batch(rows) for rows in self.stage.rows(self.stage, rng, step, frames)]
 
 
 def optimizer_groups(
@@ -281,81 +250,95 @@ def _form(request: str, reply: str) -> str:
     return "words"
 
 
-def train_stage(settings: LanguageSettings) -> None:
-    """Train a stage, and write the model if it saw frames."""
+STAGES = (
+    Stage("language", language_rows, 3000, decay=0.0),
+    Stage("run", pixel_rows, 3500, "language", takes_vision=True, hold_vision=2900, lr=8e-4),
+    Stage("boxes", box_rows, 1500, "run", hold_vision=1500, lr=7e-4, decay=0.4),
+    Stage("boxes2", box_rows, 1500, model="boxes", hold_vision=500, lr=7e-4, decay=0.4),
+    Stage("writing", writing_rows, 1800, model="boxes2", hold_vision=1800, decay=0.5),
+    Stage("writing2", writing_rows, 1500, model="writing", hold_vision=1500, lr=8e-4, decay=0.5, seed=1),
+    Stage("all", pixel_rows, 300, model="writing2", hold_vision=300, lr=4e-4, decay=0.6, seed=2),
+)
+LAST_SHARE = 0.75
+"""Share of the last stage in the average of the last two; chosen on val."""
+
+
+def train_model(folder: Path) -> None:
+    """Train every stage in a folder that has `frames` and `vision`, and write `folder/model`. Stages that are
+    done are not trained again."""
     torch.set_num_threads(2)
-    settings.output.mkdir(parents=True, exist_ok=True)
+    for stage in STAGES:
+        if steps_done(folder / stage.name) < stage.steps:
+            train_stage(stage, folder)
+    before, last = (folder / stage.name / "model" for stage in STAGES[-2:])
+    average(before, last, LAST_SHARE, folder / "model")
 
+
+def train_stage(stage: Stage, folder: Path) -> None:
+    """Train a stage in its folder, from its last state if it has one, and write its model if it saw
+    frames."""
+    output, sees = folder / stage.name, stage.rows is not language_rows
+    output.mkdir(parents=True, exist_ok=True)
     processor = checkpoint.build_processor()
-    model = checkpoint.build_model(processor.tokenizer, settings.seed)
-    embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
-    codes = CodeTable(embeddings.shape[1], processor.tokenizer)
-    # Later sources replace parts of earlier ones.
-    if settings.model_from:
-        trained = Qwen3VLForConditionalGeneration.from_pretrained(settings.model_from, dtype=torch.float32)
+    model = checkpoint.build_model(processor.tokenizer, stage.seed)
+    if stage.model:
+        trained = Qwen3VLForConditionalGeneration.from_pretrained(
+            folder / stage.model / "model", dtype=torch.float32
+        )
         model.load_state_dict(trained.state_dict())
-    if settings.language_from:
-        model.load_state_dict(torch.load(settings.language_from, weights_only=True)["model"])
-    if settings.vision_from:
-        seen = torch.load(settings.vision_from / "state.pt", weights_only=True)["model"]
-        model.model.visual.load_state_dict(seen)
-        targets = torch.load(settings.vision_from / "table.pt", weights_only=True)
-        translate(model.model.visual.merger.linear_fc2, targets, codes.of(embeddings))
-        with torch.no_grad():  # DeepStack was not trained: its contribution starts at zero
-            for merger in model.model.visual.deepstack_merger_list:
-                merger.linear_fc2.weight.zero_()
-                merger.linear_fc2.bias.zero_()
-    optimizer = torch.optim.AdamW(optimizer_groups(model), lr=settings.lr, betas=(0.9, 0.95), fused=True)
-    start, spent = resume(settings.output, model, optimizer)
-    held_out = VisionTasks(settings.frames) if settings.frames else None
-    if held_out is not None:
-        held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
+    if stage.state:
+        model.load_state_dict(torch.load(folder / stage.state / "state.pt", weights_only=True)["model"])
+    if stage.takes_vision:
+        join_vision(model, processor, folder / "vision")
+    optimizer = torch.optim.AdamW(optimizer_groups(model), lr=stage.lr, betas=(0.9, 0.95), fused=True)
+    held_out = VisionTasks(folder / "frames")
+    held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
+    rows = StageDataset(stage, folder / "frames", steps_done(output))
+    loader = iter(DataLoader(rows, batch_size=None, num_workers=1, prefetch_factor=4))
 
-    seen_rows = box_rows if settings.boxes else writing_rows if settings.writing else pixel_rows
-    loader = DataLoader(
-        StageDataset(settings, settings.frames, start, seen_rows),
-        batch_size=None,
-        num_workers=1,
-        prefetch_factor=4,
-    )
-    model.train()
-    begun, recent = time.time() - spent, []
-    for step, batches in loader:
+    def losses(step: int) -> Iterator[torch.Tensor]:
         # The vision layers are frozen while the language layers learn to read their output.
-        model.model.visual.requires_grad_(step >= settings.hold_vision)
-        for group in optimizer.param_groups:
-            group["lr"] = settings.rate(step) * group["share"]
-        total = []
+        model.model.visual.requires_grad_(step >= stage.hold_vision)
+        batches = next(loader)
         for batch in batches:
             with mixed_precision():
                 loss = loss_of(model, batch)
-            # Backward after each batch, so that the graph of only one is in memory.
-            (loss / len(batches)).backward()
-            total.append(float(loss.detach()))
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        recent.append(float(np.mean(total)))
-        if (step + 1) % 50 == 0:
-            line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": settings.rate(step)}
-            append_log(settings.output, {**line, "seconds": round(time.time() - begun)})
-            recent = []
-        if (step + 1) % 500 == 0 or step + 1 == settings.steps:
-            with mixed_precision():
-                figures = measure(model, held_out)
-            append_log(settings.output, {"step": step + 1, "held_out": figures})
-            save_state(settings.output, model, optimizer, step + 1, time.time() - begun)
+            yield loss / len(batches)
+
+    def measured() -> dict[str, float]:
+        with mixed_precision():
+            return measure(model, held_out if sees else None)
+
+    take_steps(model, optimizer, stage.steps, stage.rate, output, losses, measured)
     # Without frames the vision layers are untrained: such a stage leaves its state alone.
-    if settings.frames:
-        checkpoint.save(model.bfloat16(), processor, settings.output / "model")
+    if sees:
+        checkpoint.save(model.bfloat16(), processor, output / "model")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status() as status:
-        train_stage(COMMAND.parse(argv))
-    return status.code
+@torch.no_grad()
+def join_vision(model: Qwen3VLForConditionalGeneration, processor: Qwen3VLProcessor, vision: Path) -> None:
+    """Give a model the vision layers of a folder, with their output translated to its own word embeddings."""
+    embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
+    visual = model.model.visual
+    visual.load_state_dict(torch.load(vision / "state.pt", weights_only=True)["model"])
+    codes = CodeTable(embeddings.shape[1], processor.tokenizer).of(embeddings)
+    translate(visual.merger.linear_fc2, torch.load(vision / "table.pt", weights_only=True), codes)
+    # DeepStack was not trained: its contribution starts at zero.
+    for merger in visual.deepstack_merger_list:
+        merger.linear_fc2.weight.zero_()
+        merger.linear_fc2.bias.zero_()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def average(first: Path, second: Path, share: float, output: Path) -> None:
+    """Write the model whose weights are (1 - share) of `first`'s and `share` of `second`'s, in bf16."""
+    # In fp32: in bf16, a small difference between the two would be lost in rounding.
+    models: list[Any] = [
+        Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+        for folder in (first, second)
+    ]
+    theirs = models[1].state_dict()
+    for name, weight in models[0].state_dict().items():
+        # Buffers of integers are the same in both.
+        if weight.is_floating_point():
+            weight.lerp_(theirs[name], share)
+    checkpoint.save(models[0].bfloat16(), checkpoint.build_processor(), output)

@@ -1,18 +1,13 @@
 """Teaches the pocket model's vision layers to name what each cell of a picture shows.
 
-    python -m videopro.train.pocket.vision --frames FOLDER/frames --output FOLDER/vision --steps 6000
-
-The target of a cell is the sum of the embeddings of its words (`videopro.train.pocket.vision`), so
-that the language layers can then read pictures as they read words. Resumes from the last checkpoint.
-`videopro.train.pocket.language` takes `state.pt` and `table.pt` (the targets) with `--vision-from`.
+The target of a cell is the sum of the embeddings of its words (`CodeTable`), so that the language layers can
+then read pictures as they read words. `videopro.train.pocket.language` takes `state.pt` and `table.pt` (the
+targets) from there.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +23,6 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
     get_vision_position_ids,
 )
 
-from videopro.cli import CommandLine, exit_status, option, setting
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.script import make_script
 from videopro.pocket.vocabulary import COLORS, PLACES, SHAPES, SIGNS, WEATHERS
@@ -38,7 +32,7 @@ from videopro.train.pocket.batches import MERGE, PATCH, patches
 from videopro.train.pocket.frames import HELD_OUT, drawn_frames
 from videopro.train.pocket.qa_pairs import Rng
 from videopro.train.pocket.tasks import VisionTasks, resized
-from videopro.train.retrieval.training import append_log, resume, save_state
+from videopro.train.retrieval.training import steps_done, take_steps
 
 PixelBox = Sequence[float]
 
@@ -143,23 +137,8 @@ def translate(merger: torch.nn.Linear, learned: torch.Tensor, target: torch.Tens
     merger.bias.copy_(merger.bias @ change)
 
 
-@dataclass(frozen=True)
-class VisionSettings:
-    """How the vision layers are trained."""
-
-    frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
-    output: Path = field(metadata=setting("folder for the checkpoints, the log and table.pt"))
-    steps: int = option(6000, "steps of training")
-
-
-SIZE, RATE, SEED = 48, 1e-3, 0  # pictures in a step, the highest learning rate, and the random seed
-
-COMMAND = CommandLine(
-    "videopro.train.pocket.vision",
-    VisionSettings,
-    summary="Teach the pocket model's vision layers to name what each cell of a picture shows.",
-)
-
+STEPS, SIZE, RATE, SEED = 6000, 48, 1e-3, 0
+"""Of the training: steps, pictures in a step, the highest learning rate, and the random seed."""
 
 CROP_SIZES = ((96, 160), (128, 96), (96, 128), (160, 96), (64, 224), (224, 64), (64, 192))
 
@@ -395,77 +374,42 @@ def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> di
     return {name: round(float(np.nanmean(values)), 3) for name, values in sorted(right.items())}
 
 
-def train_vision(settings: VisionSettings) -> None:
-    """Train, and write the state and the targets."""
+def train_vision(frames: Path, output: Path) -> None:
+    """Train on a pool of frames, and write the state and the targets. Resumes from the last state."""
     # Beside it a process of the loader draws the pictures.
     torch.set_num_threads(1)
-    settings.output.mkdir(parents=True, exist_ok=True)
-
+    output.mkdir(parents=True, exist_ok=True)
     tokenizer = checkpoint.build_tokenizer()
     model = checkpoint.build_model(tokenizer, SEED)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
     table = CodeTable(embeddings.shape[1], tokenizer).of(embeddings)
-    assert table.shape[0] == CODES
-    torch.save(table, settings.output / "table.pt")
+    torch.save(table, output / "table.pt")
     visual = model.model.visual
-    groups: list[dict[str, Any]] = [
-        # Slower, for the reason in `language.optimizer_groups`.
-        {"params": [w for n, w in visual.named_parameters() if n.startswith("patch_embed")], "share": 0.1},
-        {
-            "params": [
-                w
-                for n, w in visual.named_parameters()
-                # DeepStack's features are no part of the target; `language` starts them at zero.
-                if not n.startswith(("patch_embed", "deepstack_merger_list"))
-            ],
-            "share": 1.0,
-        },
-    ]
+    # DeepStack's features are no part of the target; `language` starts them at zero.
+    trained = {n: w for n, w in visual.named_parameters() if not n.startswith("deepstack_merger_list")}
+    patch = [weight for name, weight in trained.items() if name.startswith("patch_embed")]
+    rest = [weight for name, weight in trained.items() if not name.startswith("patch_embed")]
+    # The patches slower, for the reason in `language.optimizer_groups`.
+    groups: list[dict[str, Any]] = [{"params": patch, "share": 0.1}, {"params": rest, "share": 1.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
-    some = [pixels for _, pixels, _ in PictureDataset(settings.frames, 0, 8, 48, SEED + 1, False)]
+    some = [pixels for _, pixels, _ in PictureDataset(frames, 0, 8, 48, SEED + 1, False)]
     whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
-    start, spent = resume(settings.output, visual, optimizer)
-    batches = DataLoader(
-        PictureDataset(settings.frames, start, settings.steps, SIZE, SEED, False),
-        batch_size=None, num_workers=1, prefetch_factor=3,
-    )  # fmt: skip
-    begun, recent = time.time() - spent, []
-    for step, pixels, codes in batches:
-        fall = min(1.0, (settings.steps - step) / (0.25 * settings.steps))
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
+    start = steps_done(output)
+    pictures = PictureDataset(frames, start, STEPS, SIZE, SEED, False)
+    batches = iter(DataLoader(pictures, batch_size=None, num_workers=1, prefetch_factor=3))
+
+    def losses(step: int) -> list[torch.Tensor]:
+        _, pixels, codes = next(batches)
         with mixed_precision():
             out, _ = encode_pictures(visual, pixels.float() / 127.5 - 1)
-        loss = loss_of(out, codes.flatten(0, 2), table)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(visual.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        recent.append(float(loss.detach()))
-        if (step + 1) % 100 == 0:
-            append_log(
-                settings.output,
-                {
-                    "step": step + 1,
-                    "loss": round(float(np.mean(recent)), 4),
-                    "seconds": round(time.time() - begun),
-                },
-            )
-            recent = []
-        if (step + 1) % 500 == 0 or step + 1 == settings.steps:
-            with mixed_precision():
-                append_log(
-                    settings.output, {"step": step + 1, "held_out": measure(visual, settings.frames, table)}
-                )
-            save_state(settings.output, visual, optimizer, step + 1, time.time() - begun)
+        return [loss_of(out, codes.flatten(0, 2), table)]
 
+    def rate(step: int) -> float:
+        fall = min(1.0, (STEPS - step) / (0.25 * STEPS))
+        return RATE * min(1.0, (step + 1) / 200) * max(0.02, fall)
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status() as status:
-        train_vision(COMMAND.parse(argv))
-    return status.code
+    def measured() -> dict[str, float]:
+        with mixed_precision():
+            return measure(visual, frames, table)
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    take_steps(visual, optimizer, STEPS, rate, output, losses, measured)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +65,6 @@ def train(
     `loss_at(step)` is the loss of a step's batch, `measure()` the figures on held-out data, logged at every
     save. `share(name)` is the share of the learning rate that a parameter has. Continues from the last state
     in `output`. Raises RunError for weights that are not finite."""
-    trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups: dict[tuple[bool, float], list[torch.nn.Parameter]] = {}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
@@ -80,23 +79,41 @@ def train(
         betas=(0.9, 0.95),
         fused=True,
     )
+    return take_steps(
+        model, optimizer, recipe.steps, recipe.rate, output, lambda step: [loss_at(step)], measure
+    )
+
+
+def take_steps(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    steps: int,
+    rate: Callable[[int], float],
+    output: Path,
+    losses_at: Callable[[int], Iterable[torch.Tensor]],
+    measure: Callable[[], dict[str, float]],
+) -> float:
+    """The loop of `train`, with an optimizer whose groups have a `share` of the learning rate `rate(step)`.
+    `losses_at(step)` gives parts of the step's loss one after another, so that the graph of only one is in
+    memory."""
     start, spent = resume(output, model, optimizer)
     begun, losses = time.time() - spent, []
     model.train()
-    for step in _counted_steps(start, recipe.steps):
+    for step in _counted_steps(start, steps):
         for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(step) * group["share"]
-        loss = loss_at(step)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+            group["lr"] = rate(step) * group["share"]
+        losses.append(0.0)
+        for loss in losses_at(step):
+            loss.backward()
+            losses[-1] += float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(float(loss.detach()))
         done = step + 1
         if done % LOG_EVERY == 0:
             mean = round(float(np.mean(losses[-LOG_EVERY:])), 4)
             append_log(output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
-        if done % SAVE_EVERY == 0 or done == recipe.steps:
+        if done % SAVE_EVERY == 0 or done == steps:
             append_log(output, {"step": done, "held_out": measure()})
             save_state(output, model, optimizer, done, time.time() - begun)
     return time.time() - begun
@@ -140,6 +157,12 @@ def save_state(
     # Renamed once it is complete: a kill while it is written leaves the last state.
     torch.save(state, part)
     part.replace(folder / "state.pt")
+
+
+def steps_done(folder: Path) -> int:
+    """The steps of the last state in a folder; 0 without one."""
+    path = folder / "state.pt"
+    return int(torch.load(path, weights_only=True, mmap=True)["step"]) if path.exists() else 0
 
 
 def resume(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, float]:

@@ -15,13 +15,12 @@ from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip import AspClipConfig
 from videopro.pocket.encoders import ASP_CLIP
 from videopro.pocket.script import make_script
-from videopro.train.pocket import asp_pocket
 from videopro.train.pocket.asp_pocket import (
     PooledChunks,
+    compare_poolings,
     hits,
-    over_seeds,
-    over_videos,
     summarize,
+    with_interval,
 )
 from videopro.train.pocket.chunk_features import (
     ChunkFeatures,
@@ -158,13 +157,13 @@ def test_a_chunk_is_as_near_as_its_nearest_frame() -> None:
 def test_gaps_have_an_interval_over_seeds_and_one_over_videos() -> None:
     # Student's t with 2 degrees of freedom: 4.3027 (table); the deviation of 1, 2, 3 is 1.
     half = 4.3027 * 0.1 / 3**0.5
-    found = over_seeds([0.1, 0.2, 0.3])
+    found = with_interval([0.1, 0.2, 0.3], "seeds")
     assert found == {
         "mean": 0.2,
         "ci95": [round(0.2 - half, 4), round(0.2 + half, 4)],
         "seeds": [0.1, 0.2, 0.3],
     }
-    videos = over_videos(np.array([0.0, 0.2, 0.2, 0.3]), np.array([5, 5, 6, 7]))
+    videos = with_interval([0.1, 0.2, 0.3], "videos")
     assert (videos["mean"], videos["videos"]) == (0.2, 3)
     outcomes = {"mean": [(0, 0), (1, 0)], "temporal": [(1, 0), (1, 0)], "asp": [(1, 1), (1, 0)]}
     runs = {name: [{"1 of six": np.array(run)} for run in own] for name, own in outcomes.items()}
@@ -193,17 +192,20 @@ def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
     for name in ("train", "val"):
         np.savez(tmp_path / f"{name}.npz", **vars(data))
     runs = tmp_path / "runs"
-    words = ["--features", str(tmp_path), "--output", str(runs), "--splits", "val"]
-    words += ["--steps", "40", "--batch", "16", "--layers", "1", "--seeds", "1", "2"]
+    recipe = training.RetrieverRecipe(steps=40, batch=16)
     monkeypatch.setattr(training, "SAVE_EVERY", 20)
-    assert asp_pocket.main(words) == 0
+
+    def compare() -> None:
+        compare_poolings(tmp_path, runs, recipe=recipe, layers=1, seeds=(1, 2), splits=["val"])
+
+    compare()
     record = json.loads((runs / "record.json").read_text())
     assert record["pairs"]["val"]["captions"] == 60
     log = [json.loads(line) for line in (runs / "asp-1" / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in log if "held_out" in line] == [20, 40]
     assert [line["step"] for line in log if "loss" in line] == [25]
     weights = (runs / "model" / "asp_clip.safetensors").read_bytes()
-    assert asp_pocket.main(words) == 0  # every run is done: nothing is trained again
+    compare()  # every run is done: nothing is trained again
     assert json.loads((runs / "record.json").read_text())["recall"] == record["recall"]
     assert (runs / "model" / "asp_clip.safetensors").read_bytes() == weights
     encoder = load_encoder(f"asp-clip:{runs / 'model'}", "cpu")

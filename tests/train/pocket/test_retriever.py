@@ -148,9 +148,9 @@ def test_a_few_steps_learn_resume_and_ship(
     monkeypatch.setattr(training, "SAVE_EVERY", 30)
     monkeypatch.setattr(training.RetrieverRecipe, "rate", lambda self, step: 2e-3 * min(1.0, (step + 1) / 15))
 
-    def run(status: int = 0) -> list[dict]:
-        given = ["--frames", str(pool), "--output", str(tmp_path), "--steps", "50", "--batch", "48"]
-        assert retriever.main([*given, "--splits"]) == status
+    def run() -> list[dict]:
+        recipe = training.RetrieverRecipe(steps=50, batch=48)
+        retriever.train_encoder(pool, tmp_path, recipe, splits=())
         return [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
 
     def killed(*state: Any) -> None:
@@ -159,7 +159,8 @@ def test_a_few_steps_learn_resume_and_ship(
 
     with monkeypatch.context() as patch:
         patch.setattr(training, "save_state", killed)
-        run(status=130)
+        with pytest.raises(KeyboardInterrupt):
+            run()
     assert not (tmp_path / "model").exists()
     log = run()
     assert [line["step"] for line in log if "loss" in line] == [25, 50]  # 30 steps were not done again

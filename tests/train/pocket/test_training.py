@@ -7,13 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from videopro.backbones import ModelRecord, read_model_record, write_model_record
-from videopro.errors import ConfigError
+from videopro.backbones import read_model_record
 from videopro.pocket import drawing
 from videopro.pocket.vocabulary import COLORS
 from videopro.train.pocket import architecture as checkpoint
-from videopro.train.pocket.average import average
 from videopro.train.pocket.frames import plan_scene
+from videopro.train.pocket.language import average
 from videopro.train.pocket.vision import (
     CODES,
     GRID,
@@ -164,14 +163,6 @@ def test_training_resumes_from_its_last_state(tmp_path: Path) -> None:
     assert torch.equal(other.weight, model.weight)
     assert again.state_dict()["state"][0]["step"] == optimizer.state_dict()["state"][0]["step"]
     assert list(tmp_path.iterdir()) == [tmp_path / "state.pt"]
-
-
-def test_models_that_were_trained_differently_are_not_averaged(tmp_path: Path) -> None:
-    for name, frames in (("first", 16), ("second", 8)):
-        (tmp_path / name).mkdir()
-        write_model_record(tmp_path / name, ModelRecord(frames, 15_360))
-    with pytest.raises(ConfigError, match=r"second: records frames 8, and .*first 16; average two"):
-        average(tmp_path / "first", tmp_path / "second", 0.5, tmp_path / "mean")
 
 
 def test_an_average_lies_between_two_weights(tmp_path: Path) -> None:
