@@ -38,7 +38,7 @@ from videopro.methods.program import OtherVideos, deciding, execute
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext
 from videopro.pocket.teacher.logic import logic_variant
 from videopro.pocket.teacher.reading import ParsedQuestion, parse_question
-from videopro.pocket.teacher.variants import program, quote
+from videopro.pocket.teacher.variants import program
 from videopro.question import Question, right_letters
 from videopro.traces import CombiningRule, Execution
 from videopro.traces.scoring import QuestionScore, accuracy, auroc, expected_calibration_error
@@ -225,14 +225,14 @@ def _look(reading: ParsedQuestion) -> tuple[str, str] | None:
     if reading.kind == "weather":
         return "frames = trim_frames(video, 0, 10, num_frames=10)", 'f"Is it {choice} here?"'
     if reading.kind == "spoken":
-        found = f"start, end = get_informative_subtitles(video, {quote(reading.line)}, top_k=1)[0]"
+        found = f"start, end = get_informative_subtitles(video, {json.dumps(reading.line)}, top_k=1)[0]"
         prompt = "Is this the {choice}?"
     elif reading.kind in ("color", "shape"):
-        found = f"start, end = get_informative_clips(video, {quote(reading.subject)}, top_k=1)[0][0]"
+        found = f"start, end = get_informative_clips(video, {json.dumps(reading.subject)}, top_k=1)[0][0]"
         prompt = f"Is the {reading.thing} {{choice}}?" if reading.kind == "color" else "Is there a {choice}?"
     else:
         return None
-    return f"{found}\nframes = trim_frames(video, start, end, num_frames=10)", "f" + quote(prompt)
+    return f"{found}\nframes = trim_frames(video, start, end, num_frames=10)", "f" + json.dumps(prompt)
 
 
 # ---- tables ----------------------------------------------------------------------------------------------

@@ -27,9 +27,14 @@ from videopro.methods.planners.server import ApiPlanner
 from videopro.modules.library import CallCache, ModuleLibrary, available_modules
 from videopro.modules.reference import api_reference
 from videopro.pocket.teacher.faults import FORMS, SHARES, possible_forms
-from videopro.pocket.teacher.programs import functions_of, program_variants
 from videopro.pocket.teacher.reading import parse_question
-from videopro.pocket.teacher.teacher import REFINED_SHARE, PocketTeacher, read_refinement
+from videopro.pocket.teacher.teacher import (
+    REFINED_SHARE,
+    PocketTeacher,
+    functions_of,
+    program_variants,
+    read_refinement,
+)
 from videopro.pocket.vocabulary import PHRASINGS
 from videopro.question import Question, prompts
 
@@ -469,7 +474,7 @@ def test_the_teacher_that_reasons_writes_programs_whose_letter_is_no_calls_answe
     from videopro.pocket.teacher.logic import logic_variant
     from videopro.pocket.teacher.reading import ParsedQuestion
 
-    variant = logic_variant(ParsedQuestion(kind, "Which?", place="cave", thing="ring", article="the"))  # type: ignore[arg-type]
+    variant = logic_variant(ParsedQuestion(kind, "Which?", place="cave", thing="ring", article="the"))
     assert variant is not None
     program = parse_program(variant.reply)
     assert program.well_formed

@@ -15,7 +15,7 @@ from videopro.modules.calls import MODULES, CallCache
 from videopro.modules.reference import api_reference, reference_text
 from videopro.pocket import model_dir
 from videopro.pocket.teacher import PocketTeacher
-from videopro.pocket.teacher.programs import functions_of
+from videopro.pocket.teacher.teacher import functions_of
 from videopro.question import Question, prompts
 
 FAMILIES = ("retrieval", "localization", "extraction", "context")

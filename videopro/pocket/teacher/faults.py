@@ -21,8 +21,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-FaultInjector = Callable[[str, "FaultContext"], str]
-"""A program with a fault injected, or the same text if it does not apply."""
+FaultInjector = Callable[[str, str], str]
+"""From a program and its question: the program with a fault, or the same text if it does not apply."""
 
 SHARES: Mapping[str, float] = {
     "clumsy query": 0.12,
@@ -30,13 +30,6 @@ SHARES: Mapping[str, float] = {
     "misused call": 0.12,
     "plain bug": 0.08,
 }
-
-
-@dataclass(frozen=True)
-class FaultContext:
-    """The words that a fault may use."""
-
-    question: str
 
 
 @dataclass(frozen=True)
@@ -69,8 +62,7 @@ def inject_fault(
 
 def possible_forms(code: str, question: str, kind: str) -> dict[str, str]:
     """The forms of a class that apply to a program, with the resulting program for each."""
-    context = FaultContext(question)
-    programs = {form: change(code, context) for form, change in FORMS[kind].items()}
+    programs = {form: change(code, question) for form, change in FORMS[kind].items()}
     return {form: text for form, text in programs.items() if text != code}
 
 
@@ -79,7 +71,7 @@ def possible_forms(code: str, question: str, kind: str) -> dict[str, str]:
 
 def _swap(pattern: str, new: str) -> FaultInjector:
     """Replaces the first match of a pattern."""
-    return lambda code, context: re.sub(pattern, new, code, count=1)
+    return lambda code, _: re.sub(pattern, new, code, count=1)
 
 
 _QUERY = r'(get_informative_(?:clips|subtitles)\(video, )"(?:[^"\\]|\\.)*"'
@@ -87,21 +79,21 @@ _SPOKEN = r'(get_informative_subtitles\(video, )"(?:[^"\\]|\\.)*"'
 
 
 def _query(text: str) -> FaultInjector:
-    return lambda code, context: re.sub(_QUERY, lambda m: f'{m[1]}"{text}"', code, count=1)
+    return lambda code, _: re.sub(_QUERY, lambda m: f'{m[1]}"{text}"', code, count=1)
 
 
-def _whole_question(code: str, context: FaultContext) -> str:
-    text = context.question.replace("\\", " ").replace('"', "")
+def _whole_question(code: str, question: str) -> str:
+    text = question.replace("\\", " ").replace('"', "")
     return re.sub(_QUERY, lambda m: f'{m[1]}"{text}"', code, count=1)
 
 
-def _no_return(code: str, context: FaultContext) -> str:
+def _no_return(code: str, question: str) -> str:
     """The last line without its return: the program returns nothing."""
     head, separator, tail = code.rpartition("    return ")
     return f"{head}    answer = {tail}" if separator else code
 
 
-def _misnamed(code: str, context: FaultContext) -> str:
+def _misnamed(code: str, question: str) -> str:
     """A wrong name for the frames of the last question."""
     for name in ("frames", "kept", "parts"):
         head, separator, tail = code.rpartition(f"query_mc({name},")
@@ -118,13 +110,13 @@ _ATTRIBUTES = {
 }
 
 
-def _attribute(code: str, context: FaultContext) -> str:
+def _attribute(code: str, question: str) -> str:
     """A wrong name for the first attribute."""
     pattern = "|".join(re.escape(name) for name in _ATTRIBUTES)
     return re.sub(rf"\b({pattern})\b", lambda m: _ATTRIBUTES[m[1]], code, count=1)
 
 
-def _undefined(code: str, context: FaultContext) -> str:
+def _undefined(code: str, question: str) -> str:
     head, separator, tail = code.partition("\n    return query_mc(frames,")
     if not separator:
         return code
@@ -139,7 +131,7 @@ FORMS: Mapping[str, Mapping[str, FaultInjector]] = {
         "the whole question": _whole_question,
         "something vague": _query("something in the video"),
         "the task itself": _query("the right option"),
-        "words nobody says": lambda code, context: re.sub(_SPOKEN, r'\1"answer"', code, count=1),
+        "words nobody says": lambda code, _: re.sub(_SPOKEN, r'\1"answer"', code, count=1),
     },
     "wrong window": {
         "beside the moment": _swap(_WINDOW, r"trim_frames(video, \1 + 40, \2 + 40, num"),

@@ -9,83 +9,54 @@ their extent, where another teacher would have to guess from the choices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Mapping
 
-from videopro.pocket.teacher.reading import ParsedQuestion
-from videopro.pocket.teacher.variants import WHICH, ProgramVariant, program, quote
-from videopro.pocket.teacher.without import ways_without
-from videopro.question import NATIVE_PROGRAM
-
-NATIVE = ProgramVariant("This needs one glance at the whole video.", NATIVE_PROGRAM)
-
-GLANCE = ("weather", "main_place")
-"""Kinds that any part of the video, or all of it at once, answers."""
-
-
-def program_variants(reading: ParsedQuestion, modules: Collection[str]) -> list[ProgramVariant]:
-    """The programs of several steps for a question, best first; `modules` are the available names."""
-    makers = [
-        *_WAYS.get(reading.kind, ()),
-        *ways_without(reading.kind, modules),
-        *_WAYS["other"],
-        *ways_without("other", modules),
-    ]
-    variants = [maker(reading) for maker in makers]
-    return [variant for variant in variants if variant.modules <= set(modules)]
-
+from videopro.pocket.teacher.variants import Way, after_and_before
 
 # ---- one thing at one place --------------------------------------------------------------------------------
 
-
-def _scene(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs one scene: first find {quote(r.subject)}, then ask about its frames.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
+SCENE = Way(
+    "This needs one scene: first find {subject}, then ask about its frames.",
+    """
+intervals, clips = get_informative_clips(video, {subject}, top_k=1)
 start, end = intervals[0]
 frames = trim_frames(video, start, end, num_frames=16)
-return query_mc(frames, question, choices)"""),
-    )
+return query_mc(frames, question, choices)""",
+)
 
-
-def _scene_checked(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs more clips of {quote(r.the_place)}: keep the frames that show it, then ask about these.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=3)
+_SCENE_CHECKED = Way(
+    "This needs more clips of {the_place}: keep the frames that show it, then ask about these.",
+    """
+intervals, clips = get_informative_clips(video, {the_place}, top_k=3)
 frames = []
 for clip in clips:
     frames.extend(extract_frames(clip, num_frames=8))
 kept = []
 for frame in frames:
-    if query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(frame, {is_place}) == "Yes":
         kept.append(frame)
 if not kept:
     kept = frames
-return query_mc(kept, question, choices)"""),
-    )
+return query_mc(kept, question, choices)""",
+)
 
-
-def _scene_cut_out(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs the thing alone: find {quote(r.the_place)}, cut {quote(r.named)} out of its "
-        "frames, then ask about these parts.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=1)
+_SCENE_CUT_OUT = Way(
+    "This needs the thing alone: find {the_place}, cut {named} out of its frames, then ask about these "
+    "parts.",
+    """
+intervals, clips = get_informative_clips(video, {the_place}, top_k=1)
 frames = extract_frames(clips[0], num_frames=8)
 parts = []
 for frame in frames:
-    boxes = detect_object(frame, {quote(r.named)}, box_threshold=0.3)
-    if boxes and query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
+    boxes = detect_object(frame, {named}, box_threshold=0.3)
+    if boxes and query_yn(frame, {is_place}) == "Yes":
         parts.append(crop(frame, boxes[0]))
 if not parts:
     parts = frames
-return query_mc(parts, question, choices)"""),
-    )
-
+return query_mc(parts, question, choices)""",
+)
 
 # ---- how it moves ------------------------------------------------------------------------------------------
-
 
 _MOVES = """
 text = ""
@@ -97,130 +68,116 @@ if len(xs) > 4:
         move = "circles" if x and y else "slides" if x else "jumps"
     else:
         move = "pulses" if sizes[-1] > 1.4 * sizes[0] else "rests"
-    text = {thing} + move + "."
+    text = {the_thing} + move + "."
 return query_mc(frames, question, choices, context=text)"""
 
-
-def _move(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs places over time: find {quote(r.subject)}, then {quote(r.named)} in each frame, and ask "
-        "with how it moves.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
+_MOVE = Way(
+    "This needs places over time: find {subject}, then {named} in each frame, and ask with how it moves.",
+    """
+intervals, clips = get_informative_clips(video, {subject}, top_k=1)
 start, end = intervals[0]
 frames = trim_frames(video, start, end, num_frames=10)
 xs = []
 ys = []
 sizes = []
 for frame in frames:
-    boxes = detect_object(frame, {quote(r.named)}, box_threshold=0.3)
+    boxes = detect_object(frame, {named}, box_threshold=0.3)
     if boxes:
         x0, y0, x1, y1 = boxes[0]
         xs.append((x0 + x1) / 2 / frame.width)
         ys.append((y0 + y1) / 2 / frame.height)
-        sizes.append(y1 - y0){_MOVES.format(thing=quote(f"The {r.thing} "))}"""),
-    )
+        sizes.append(y1 - y0)"""
+    + _MOVES,
+)
 
-
-def _move_tracked(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs more frames: find {quote(r.subject)}, track {quote(r.named)} through the clip, and ask "
-        "with how it moves.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
+_MOVE_TRACKED = Way(
+    "This needs more frames: find {subject}, track {named} through the clip, and ask with how it moves.",
+    """
+intervals, clips = get_informative_clips(video, {subject}, top_k=1)
 frames = trim_frames(video, clips[0].start, clips[0].end, num_frames=16)
 xs = []
 ys = []
 sizes = []
-for track in track_object(frames, {quote(r.named)}):
+for track in track_object(frames, {named}):
     for box in track.boxes:
         if box:
             xs.append((box[0] + box[2]) / 2 / frames[0].width)
             ys.append((box[1] + box[3]) / 2 / frames[0].height)
-            sizes.append(box[3] - box[1]){_MOVES.format(thing=quote(f"The {r.thing} "))}"""),
-    )
-
+            sizes.append(box[3] - box[1])"""
+    + _MOVES,
+)
 
 # ---- before and after --------------------------------------------------------------------------------------
 
-
-def _neighbour(r: ParsedQuestion) -> ProgramVariant:
-    after = r.kind == "after"
-    index, window = ("-1", "time + 2, time + 8") if after else ("0", "time - 8, time - 2")
-    return ProgramVariant(
-        f"This needs the scene of {quote(r.the_place)}: first find the frames around its clip that show "
-        f"it, then ask about the frames right {r.kind} the scene.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=1)
+BESIDE = {"index": ("-1", "0"), "window": ("time + 2, time + 8", "time - 8, time - 2")}
+FRAMES_BESIDE = """
+intervals, clips = get_informative_clips(video, {the_place}, top_k=1)
 start, end = intervals[0]
 times = []
 for frame in trim_frames(video, start - 10, end + 10, num_frames=16):
-    if query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(frame, {is_place}) == "Yes":
         times.append(frame.time)
 if not times:
     times = [start, end]
-time = times[{index}]
-frames = trim_frames(video, {window}, num_frames=8)
-return query_mc(frames, {quote(WHICH)}, choices)"""),
-    )
+time = times[<index>]
+frames = trim_frames(video, <window>, num_frames=8)"""
 
+_NEIGHBOUR = after_and_before(
+    "This needs the scene of {the_place}: first find the frames around its clip that show it, then ask about "
+    "the frames right {kind} the scene.",
+    FRAMES_BESIDE + "\nreturn query_mc(frames, {which}, choices)",
+    **BESIDE,
+)
 
-def _neighbour_narrow(r: ParsedQuestion) -> ProgramVariant:
-    after = r.kind == "after"
-    window = "end + 3, end + 9" if after else "start - 9, start - 3"
-    return ProgramVariant(
-        f"This needs the best clip: find {quote(f'a scene at the {r.place}')}, then ask about the frames "
-        f"{r.kind} that clip.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(f"a scene at the {r.place}")}, top_k=3)
+_NEIGHBOUR_NARROW = after_and_before(
+    "This needs the best clip: find {at_place}, then ask about the frames {kind} that clip.",
+    """
+intervals, clips = get_informative_clips(video, {at_place}, top_k=3)
 best = max(clips, key=lambda clip: clip.score)
 start, end = best
-frames = trim_frames(video, {window}, num_frames=8)
-return query_mc(frames, {quote(WHICH)}, choices)"""),
-    )
-
+frames = trim_frames(video, <window>, num_frames=8)
+return query_mc(frames, {which}, choices)""",
+    window=("end + 3, end + 9", "start - 9, start - 3"),
+)
 
 # ---- how many scenes ---------------------------------------------------------------------------------------
 
+CLOSEST = """
+numbers = [choice for choice in choices if choice.isdigit()]
+if numbers:
+    count = min(numbers, key=lambda choice: abs(int(choice) - count))"""
 
-def _count(r: ParsedQuestion, top_k: int = 12, frames: int = 3) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs all clips of {quote(r.the_place)}: find the parts that show it, where clips right "
-        "after another are one scene, then ask with the count.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k={top_k})
+
+def _count(top_k: int, frames: int) -> Way:
+    return Way(
+        "This needs all clips of {the_place}: find the parts that show it, where clips right after another "
+        "are one scene, then ask with the count.",
+        f"""
+intervals, clips = get_informative_clips(video, {{the_place}}, top_k={top_k})
 count = 0
 last = -100
 kept = []
 for clip in clips:
     frames = extract_frames(clip, num_frames={frames})
-    if query_yn(frames, {quote(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(frames, {{is_place}}) == "Yes":
         if clip.start - last > 5:
             count = count + 1
         last = clip.end
         kept.append(frames[0])
 if not kept:
-    kept = extract_frames(video, num_frames=16)
-numbers = [choice for choice in choices if choice.isdigit()]
-if numbers:
-    count = min(numbers, key=lambda choice: abs(int(choice) - count))
-return query_mc(kept, question, choices, context=f"scenes at the {r.place}: {{count}}")"""),
+    kept = extract_frames(video, num_frames=16)"""
+        + CLOSEST
+        + """
+return query_mc(kept, question, choices, context=f"scenes at the {place}: {{count}}")""",
     )
-
-
-def _count_wider(r: ParsedQuestion) -> ProgramVariant:
-    return _count(r, top_k=24, frames=2)
 
 
 # ---- words to read -----------------------------------------------------------------------------------------
 
-
-def _sign(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs the text: find {quote(f'the sign at the {r.place}')}, read the frames, and ask with the "
-        "text.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(f"the sign at the {r.place}")}, top_k=2)
+_SIGN = Way(
+    "This needs the text: find {the_sign}, read the frames, and ask with the text.",
+    """
+intervals, clips = get_informative_clips(video, {the_sign}, top_k=2)
 texts = []
 kept = []
 for clip in clips:
@@ -233,21 +190,18 @@ for clip in clips:
 if not kept:
     kept = extract_frames(clips[0], num_frames=16)
 context = "Text read from the frames: " + " ".join(texts)
-return query_mc(kept, question, choices, context=context)"""),
-    )
+return query_mc(kept, question, choices, context=context)""",
+)
 
-
-def _sign_in_parts(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs more clips of {quote(r.the_place)}: read each part of the frames, and ask with the "
-        "text.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=3)
+_SIGN_IN_PARTS = Way(
+    "This needs more clips of {the_place}: read each part of the frames, and ask with the text.",
+    """
+intervals, clips = get_informative_clips(video, {the_place}, top_k=3)
 texts = []
 parts = []
 for clip in clips:
     for frame in extract_frames(clip, num_frames=2):
-        if query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes":
+        if query_yn(frame, {is_place}) == "Yes":
             for part in [crop_left_top(frame), crop_right_top(frame), crop_left(frame), crop_right(frame)]:
                 text = run_ocr(part)
                 if text:
@@ -257,72 +211,55 @@ for clip in clips:
 if not parts:
     parts = extract_frames(clips[0], num_frames=16)
 context = "Text read from the frames: " + " ".join(texts)
-return query_mc(parts, question, choices, context=context)"""),
-    )
-
+return query_mc(parts, question, choices, context=context)""",
+)
 
 # ---- words to hear -----------------------------------------------------------------------------------------
 
-
-def _spoken(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs the line of the narrator: find {quote(r.line)}, then ask about the frames at that time.",
-        program(f"""
-lines = get_informative_subtitles(video, {quote(r.line)}, top_k=1)
+AT_LINE = """
+lines = get_informative_subtitles(video, {line}, top_k=1)
 start, end = lines[0]
-frames = trim_frames(video, start, end, num_frames=8)
-return query_mc(frames, {quote(WHICH)}, choices)"""),
-    )
+frames = trim_frames(video, start, end, num_frames=8)"""
 
+_SPOKEN = Way(
+    "This needs the line of the narrator: find {line}, then ask about the frames at that time.",
+    AT_LINE + "\nreturn query_mc(frames, {which}, choices)",
+)
 
-def _spoken_wider(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs the line of the narrator: find {quote(r.line)}, then ask about the frames around that "
-        "time.",
-        program(f"""
-lines = get_informative_subtitles(video, {quote(r.line)}, top_k=1)
+_SPOKEN_WIDER = Way(
+    "This needs the line of the narrator: find {line}, then ask about the frames around that time.",
+    """
+lines = get_informative_subtitles(video, {line}, top_k=1)
 start, end = lines[0]
 frames = trim_around(video, (start + end) / 2, intervals=6, num_frames=16)
-return query_mc(frames, question, choices, context=lines[0].text)"""),
-    )
+return query_mc(frames, question, choices, context=lines[0].text)""",
+)
 
-
-def _narration(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "The narrator says it: find the lines that the question is about, and ask with these lines.",
-        program("""
+_NARRATION = Way(
+    "The narrator says it: find the lines that the question is about, and ask with these lines.",
+    """
 lines = get_informative_subtitles(video, question, top_k=2)
 frames = trim_around(video, lines[0].start, intervals=4, num_frames=4)
 context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
-return query_mc(frames, question, choices, context=context)"""),
-    )
+return query_mc(frames, question, choices, context=context)""",
+)
 
+_NARRATION_WIDER = Way(
+    "This needs more lines that the question is about: find them, and ask with these.",
+    _NARRATION.body.replace("top_k=2", "top_k=6"),
+)
 
-def _narration_wider(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This needs more lines that the question is about: find them, and ask with these.",
-        program("""
-lines = get_informative_subtitles(video, question, top_k=6)
-frames = trim_around(video, lines[0].start, intervals=4, num_frames=4)
-context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
-return query_mc(frames, question, choices, context=context)"""),
-    )
-
-
-def _story(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This is about the whole story: get the subtitles of the whole video, and ask with them.",
-        program("""
+_STORY = Way(
+    "This is about the whole story: get the subtitles of the whole video, and ask with them.",
+    """
 hints = get_subtitle_hints(video, question, choices)
 frames = extract_frames(video, num_frames=8)
-return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)"""),
-    )
+return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)""",
+)
 
-
-def _story_by_option(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This needs the lines of the narrator about each option: find them, and ask with them.",
-        program("""
+_STORY_BY_OPTION = Way(
+    "This needs the lines of the narrator about each option: find them, and ask with them.",
+    """
 texts = []
 for choice in choices:
     try:
@@ -333,71 +270,53 @@ for choice in choices:
         if choice in line.text and line.text not in texts:
             texts.append(line.text)
 frames = extract_frames(video, num_frames=8)
-return query_mc(frames, question, choices, context="Subtitles:\\n" + "\\n".join(texts))"""),
-    )
-
+return query_mc(frames, question, choices, context="Subtitles:\\n" + "\\n".join(texts))""",
+)
 
 # ---- the whole, and anything else --------------------------------------------------------------------------
 
-
-def _whole_video(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "The whole video shows it: ask about frames of the whole video.",
-        program("""
+_WHOLE_VIDEO = Way(
+    "The whole video shows it: ask about frames of the whole video.",
+    """
 frames = extract_frames(video, num_frames=16)
-return query_mc(frames, question, choices)"""),
-    )
+return query_mc(frames, question, choices)""",
+)
 
-
-def _parts(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This needs the beginning, the middle and the end of the video: ask about each, and take the best "
-        "answer.",
-        program("""
+_PARTS = Way(
+    "This needs the beginning, the middle and the end of the video: ask about each, and take the best "
+    "answer.",
+    """
 best = None
 for part in [0, 1, 2]:
     frames = trim_frames(video, duration * part / 3, duration * (part + 1) / 3, num_frames=16)
     answer = query_mc(frames, question, choices)
     if best is None or answer.confidence > best.confidence:
         best = answer
-return best"""),
-    )
+return best""",
+)
 
-
-def _by_question(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This needs the clips that the question is about: find them, then ask about their frames.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.text)}, top_k=3)
+_BY_QUESTION = Way(
+    "This needs the clips that the question is about: find them, then ask about their frames.",
+    """
+intervals, clips = get_informative_clips(video, {text}, top_k=3)
 frames = []
 for clip in clips:
     frames.extend(extract_frames(clip, num_frames=8))
-return query_mc(frames, question, choices)"""),
-    )
+return query_mc(frames, question, choices)""",
+)
 
-
-_WAYS: dict[str, tuple[Callable[[ParsedQuestion], ProgramVariant], ...]] = {
-    "weather": (_whole_video, _parts),
-    "main_place": (_whole_video, _parts),
-    "color": (_scene, _scene_cut_out),
-    "shape": (_scene, _scene_checked),
-    "move": (_move, _move_tracked),
-    "after": (_neighbour, _neighbour_narrow),
-    "before": (_neighbour, _neighbour_narrow),
-    "count": (_count, _count_wider),
-    "sign": (_sign, _sign_in_parts),
-    "spoken": (_spoken, _spoken_wider),
-    "narration": (_narration, _narration_wider),
-    "story": (_story, _story_by_option),
-    "other": (_by_question, _whole_video),
+WAYS: Mapping[str, tuple[Way, ...]] = {
+    "weather": (_WHOLE_VIDEO, _PARTS),
+    "main_place": (_WHOLE_VIDEO, _PARTS),
+    "color": (SCENE, _SCENE_CUT_OUT),
+    "shape": (SCENE, _SCENE_CHECKED),
+    "move": (_MOVE, _MOVE_TRACKED),
+    "after": _NEIGHBOUR["after"] + _NEIGHBOUR_NARROW["after"],
+    "before": _NEIGHBOUR["before"] + _NEIGHBOUR_NARROW["before"],
+    "count": (_count(12, 3), _count(24, 2)),
+    "sign": (_SIGN, _SIGN_IN_PARTS),
+    "spoken": (_SPOKEN, _SPOKEN_WIDER),
+    "narration": (_NARRATION, _NARRATION_WIDER),
+    "story": (_STORY, _STORY_BY_OPTION),
+    "other": (_BY_QUESTION, _WHOLE_VIDEO),
 }
-
-
-def functions_of(reference: str) -> Iterator[str]:
-    """Names of the functions in an API reference, or in a prompt that holds one: its lines "-
-    `name(...)`".
-    """
-    for line in reference.split("\n"):
-        head, bracket, _ = line.partition("(")
-        if bracket and head.startswith("- `") and head[3:].isidentifier():
-            yield head[3:]

@@ -7,30 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
-
-QuestionKind = Literal[
-    "weather",
-    "main_place",
-    "color",
-    "shape",
-    "move",
-    "after",
-    "before",
-    "count",
-    "sign",
-    "spoken",
-    "narration",
-    "story",
-    "other",
-]
 
 
 @dataclass(frozen=True)
 class ParsedQuestion:
     """A parsed question: its kind, and the words in it that say what to look for."""
 
-    kind: QuestionKind
+    kind: str
+    """A key of `programs.WAYS`."""
     text: str
     place: str = ""
     thing: str = ""
@@ -70,14 +54,14 @@ def parse_question(text: str) -> ParsedQuestion:
         return ParsedQuestion("weather", text)
     order = re.search(r"\b(after|before) the (\w+)", low)
     if order:
-        return ParsedQuestion("after" if order[1] == "after" else "before", text, place=order[2])
+        return ParsedQuestion(order[1], text, place=order[2])
     if re.search(r"\bhow (many|often)\b", low):
         return _at_place("count", text, place=_place(low) or _show_place(low))
     if re.search(r"\b(story|topic)\b", low) or re.search(r"\bnarrator\b.*\babout\b", low):
         return ParsedQuestion("story", text)
     if re.search(r"\bmost of\b|\bmost of the time\b", low) and re.search(r"\b(where|places?)\b", low):
         return ParsedQuestion("main_place", text)
-    looks: tuple[tuple[QuestionKind, str], ...] = (("color", r"colou?r"), ("shape", r"shape"))
+    looks = (("color", r"colou?r"), ("shape", r"shape"))
     for kind, pattern in looks:
         if re.search(rf"\b{pattern}\b", low):
             article, thing = _thing(low) if kind == "color" else ("", "")
@@ -93,9 +77,7 @@ def parse_question(text: str) -> ParsedQuestion:
     return ParsedQuestion("other", text)
 
 
-def _at_place(
-    kind: QuestionKind, text: str, *, place: str, article: str = "", thing: str = ""
-) -> ParsedQuestion:
+def _at_place(kind: str, text: str, *, place: str, article: str = "", thing: str = "") -> ParsedQuestion:
     """The question, if its words say where to look."""
     if not place:
         return ParsedQuestion("other", text)

@@ -12,7 +12,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -23,19 +23,19 @@ from videopro.executor import parse_program
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.pocket.teacher.faults import SHARES, inject_fault
 from videopro.pocket.teacher.logic import logic_variant
-from videopro.pocket.teacher.programs import (
-    GLANCE,
-    NATIVE,
-    functions_of,
-    program_variants,
-)
+from videopro.pocket.teacher.programs import WAYS
 from videopro.pocket.teacher.reading import ParsedQuestion, parse_question
 from videopro.pocket.teacher.variants import ProgramVariant
-from videopro.question import Question
+from videopro.pocket.teacher.without import ways_without
+from videopro.question import NATIVE_PROGRAM, Question
 from videopro.traces import PLAN_KINDS
 
 REFINED_SHARE = 0.3
 """The factor on `SHARES` for refinements: 12 % of refinements have a fault instead of 40 %."""
+NATIVE = ProgramVariant("This needs one glance at the whole video.", NATIVE_PROGRAM)
+
+GLANCE = ("weather", "main_place")
+"""Kinds that any part of the video, or all of it at once, answers."""
 
 
 class PocketTeacher(Planner):
@@ -134,6 +134,28 @@ class PocketTeacher(Planner):
             ProgramVariant(variant.planning, fault.code).reply,
             notes={"fault": fault.kind, "form": fault.form},
         )
+
+
+def program_variants(reading: ParsedQuestion, modules: Collection[str]) -> list[ProgramVariant]:
+    """The programs of several steps for a question, best first; `modules` are the available names."""
+    ways = [
+        *WAYS.get(reading.kind, ()),
+        *ways_without(reading.kind, modules),
+        *WAYS["other"],
+        *ways_without("other", modules),
+    ]
+    variants = [way.write(reading) for way in ways]
+    return [variant for variant in variants if variant.modules <= set(modules)]
+
+
+def functions_of(reference: str) -> Iterator[str]:
+    """Names of the functions in an API reference, or in a prompt that holds one: its lines "-
+    `name(...)`".
+    """
+    for line in reference.split("\n"):
+        head, bracket, _ = line.partition("(")
+        if bracket and head.startswith("- `") and head[3:].isidentifier():
+            yield head[3:]
 
 
 def _with_question(question: str, variant: ProgramVariant) -> ProgramVariant:

@@ -7,10 +7,10 @@ found or cut out, so the frames of the right clip are asked about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
-from videopro.pocket.teacher.reading import ParsedQuestion
-from videopro.pocket.teacher.variants import WHICH, ProgramVariant, program, quote
+from videopro.pocket.teacher.programs import CLOSEST, SCENE
+from videopro.pocket.teacher.variants import Way, after_and_before
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "retrieval": ("get_informative_clips", "get_informative_subtitles"),
@@ -20,9 +20,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 """What marks a group as missing: none of these names is there."""
 
 
-def ways_without(
-    kind: str, modules: Collection[str]
-) -> tuple[Callable[[ParsedQuestion], ProgramVariant], ...]:
+def ways_without(kind: str, modules: Collection[str]) -> tuple[Way, ...]:
     """The programs for a kind of question where whole groups are missing, best first; empty if none is."""
     missing = [group for group, names in _GROUPS.items() if not set(names) & set(modules)]
     return tuple(way for group in missing for way in _WAYS[group].get(kind, ()))
@@ -38,65 +36,54 @@ for frame in frames:
         kept.append(frame)
 """
 
-
-def _scan(r: ParsedQuestion) -> str:
-    return _SCAN.format(is_place=quote(f"Is this the {r.place}?"))
-
-
-def _scene_scanned(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs frames of {quote(r.the_place)}: look at frames of the whole video, keep those that show "
-        "it, then ask about these.",
-        program(f"""{_scan(r)}
+_SCENE_SCANNED = Way(
+    "This needs frames of {the_place}: look at frames of the whole video, keep those that show it, then ask "
+    "about these.",
+    _SCAN
+    + """
 if not kept:
     kept = frames
-return query_mc(kept, question, choices)"""),
-    )
+return query_mc(kept, question, choices)""",
+)
 
-
-def _neighbour_scanned(r: ParsedQuestion) -> ProgramVariant:
-    after = r.kind == "after"
-    window = "kept[-1].time + 8, kept[-1].time + 16" if after else "kept[0].time - 16, kept[0].time - 8"
-    return ProgramVariant(
-        f"This needs the scene of {quote(r.the_place)}: look at frames of the whole video, keep those that "
-        f"show it, then ask about the frames {r.kind} these.",
-        program(f"""{_scan(r)}
+_NEIGHBOUR_SCANNED = after_and_before(
+    "This needs the scene of {the_place}: look at frames of the whole video, keep those that show it, then "
+    "ask about the frames {kind} these.",
+    _SCAN
+    + """
 if not kept:
     return query_mc(frames, question, choices)
-frames = trim_frames(video, {window}, num_frames=8)
-return query_mc(frames, {quote(WHICH)}, choices)"""),
-    )
+frames = trim_frames(video, <window>, num_frames=8)
+return query_mc(frames, {which}, choices)""",
+    window=("kept[-1].time + 8, kept[-1].time + 16", "kept[0].time - 16, kept[0].time - 8"),
+)
 
-
-def _count_scanned(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs all scenes at {quote(r.the_place)}: look at frames of the whole video, where frames "
-        "right after another are one scene, then ask with the count.",
-        program(f"""
+_COUNT_SCANNED = Way(
+    "This needs all scenes at {the_place}: look at frames of the whole video, where frames right after "
+    "another are one scene, then ask with the count.",
+    """
 count = 0
 last = False
 kept = []
 for frame in extract_frames(video, num_frames=48):
-    show = query_yn(frame, {quote(f"Is this the {r.place}?")}) == "Yes"
+    show = query_yn(frame, {is_place}) == "Yes"
     if show:
         kept.append(frame)
         if not last:
             count = count + 1
     last = show
 if not kept:
-    kept = extract_frames(video, num_frames=16)
-numbers = [choice for choice in choices if choice.isdigit()]
-if numbers:
-    count = min(numbers, key=lambda choice: abs(int(choice) - count))
-return query_mc(kept, question, choices, context=f"scenes at the {r.place}: {{count}}")"""),
-    )
+    kept = extract_frames(video, num_frames=16)"""
+    + CLOSEST
+    + """
+return query_mc(kept, question, choices, context=f"scenes at the {place}: {{count}}")""",
+)
 
-
-def _sign_scanned(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs the text: look at frames of the whole video, read those that show {quote(r.the_place)}, "
-        "and ask with the text.",
-        program(f"""{_scan(r)}
+_SIGN_SCANNED = Way(
+    "This needs the text: look at frames of the whole video, read those that show {the_place}, and ask with "
+    "the text.",
+    _SCAN
+    + """
 texts = []
 for frame in kept:
     text = run_ocr(frame)
@@ -105,194 +92,146 @@ for frame in kept:
 if not kept:
     kept = frames
 context = "Text read from the frames: " + " ".join(texts)
-return query_mc(kept, question, choices, context=context)"""),
-    )
+return query_mc(kept, question, choices, context=context)""",
+)
 
-
-def _spoken_scanned(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This needs the line of the narrator: look at the subtitles of frames of the whole video, keep "
-        f"those with {quote(r.line)}, then ask about these.",
-        program(f"""
+_SPOKEN_SCANNED = Way(
+    "This needs the line of the narrator: look at the subtitles of frames of the whole video, keep those "
+    "with {line}, then ask about these.",
+    """
 frames = extract_frames(video, num_frames=512)
-kept = [frame for frame in frames if {quote(r.line)} in frame.subtitles]
+kept = [frame for frame in frames if {line} in frame.subtitles]
 if not kept:
     kept = extract_frames(video, num_frames=16)
-return query_mc(kept, {quote(WHICH)}, choices)"""),
-    )
+return query_mc(kept, {which}, choices)""",
+)
 
-
-def _narration_hinted(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "The narrator says it: get the subtitles of the whole video, and ask with them.",
-        program("""
+_NARRATION_HINTED = Way(
+    "The narrator says it: get the subtitles of the whole video, and ask with them.",
+    """
 hints = get_subtitle_hints(video, question, choices)
 frames = extract_frames(video, num_frames=4)
-return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)"""),
-    )
-
+return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)""",
+)
 
 # ---- without localization ----------------------------------------------------------------------------------
 
+_CLIP = Way(
+    "This needs one clip: find {subject}, then ask about the clip.",
+    """
+intervals, clips = get_informative_clips(video, {subject}, top_k=1)
+return query_mc(clips[0], question, choices)""",
+)
 
-def _clip(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs one clip: find {quote(r.subject)}, then ask about the clip.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
-return query_mc(clips[0], question, choices)"""),
-    )
-
-
-def _clips_checked(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs more clips of {quote(r.the_place)}: keep the clips that show it, then ask about these.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=3)
+_CLIPS_CHECKED = Way(
+    "This needs more clips of {the_place}: keep the clips that show it, then ask about these.",
+    """
+intervals, clips = get_informative_clips(video, {the_place}, top_k=3)
 kept = []
 for clip in clips:
-    if query_yn(clip, {quote(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(clip, {is_place}) == "Yes":
         kept.append(clip)
 if not kept:
     kept = clips
-return query_mc(kept, question, choices)"""),
-    )
+return query_mc(kept, question, choices)""",
+)
 
-
-def _count_clips(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs all clips of {quote(r.the_place)}: find the clips that show it, where clips right "
-        "after another are one scene, then ask with the count.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=12)
+_COUNT_CLIPS = Way(
+    "This needs all clips of {the_place}: find the clips that show it, where clips right after another are "
+    "one scene, then ask with the count.",
+    """
+intervals, clips = get_informative_clips(video, {the_place}, top_k=12)
 count = 0
 last = -100
 kept = []
 for clip in clips:
-    if query_yn(clip, {quote(f"Is this the {r.place}?")}) == "Yes":
+    if query_yn(clip, {is_place}) == "Yes":
         if clip.start - last > 5:
             count = count + 1
         last = clip.end
         kept.append(clip)
 if not kept:
-    kept = clips
-numbers = [choice for choice in choices if choice.isdigit()]
-if numbers:
-    count = min(numbers, key=lambda choice: abs(int(choice) - count))
-return query_mc(kept[0], question, choices, context=f"scenes at the {r.place}: {{count}}")"""),
-    )
+    kept = clips"""
+    + CLOSEST
+    + """
+return query_mc(kept[0], question, choices, context=f"scenes at the {place}: {{count}}")""",
+)
 
+_NEIGHBOUR_CLIP = after_and_before(
+    "This needs the clips of {the_place}: find them, then ask about the <which> clip.",
+    """
+intervals, clips = get_informative_clips(video, {the_place}, top_k=3)
+return query_mc(<best>, question, choices)""",
+    which=("last", "first"),
+    best=("clips[-1]", "clips[0]"),
+)
 
-def _neighbour_clip(r: ParsedQuestion) -> ProgramVariant:
-    which, best = ("last", "clips[-1]") if r.kind == "after" else ("first", "clips[0]")
-    return ProgramVariant(
-        f"This needs the clips of {quote(r.the_place)}: find them, then ask about the {which} clip.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.the_place)}, top_k=3)
-return query_mc({best}, question, choices)"""),
-    )
+_LINE = Way(
+    "This needs the line of the narrator: find {line}, then ask about the line.",
+    """
+lines = get_informative_subtitles(video, {line}, top_k=1)
+return query_mc(lines[0], {which}, choices)""",
+)
 
-
-def _line(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs the line of the narrator: find {quote(r.line)}, then ask about the line.",
-        program(f"""
-lines = get_informative_subtitles(video, {quote(r.line)}, top_k=1)
-return query_mc(lines[0], {quote(WHICH)}, choices)"""),
-    )
-
-
-def _lines(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "The narrator says it: find the lines that the question is about, and ask with these lines.",
-        program("""
+_LINES = Way(
+    "The narrator says it: find the lines that the question is about, and ask with these lines.",
+    """
 lines = get_informative_subtitles(video, question, top_k=2)
 context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
-return query_mc(lines[0], question, choices, context=context)"""),
-    )
+return query_mc(lines[0], question, choices, context=context)""",
+)
 
-
-def _ask_about_story(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This is about the whole story: get the subtitles of the whole video, and ask with them.",
-        program("""
+_STORY_HINTED = Way(
+    "This is about the whole story: get the subtitles of the whole video, and ask with them.",
+    """
 hints = get_subtitle_hints(video, question, choices)
-return query_mc(video, question, choices, context="Subtitles:\\n" + hints)"""),
-    )
+return query_mc(video, question, choices, context="Subtitles:\\n" + hints)""",
+)
 
+_CLIPS_BY_QUESTION = Way(
+    "This needs the clips that the question is about: find them, then ask about these.",
+    """
+intervals, clips = get_informative_clips(video, {text}, top_k=3)
+return query_mc(clips, question, choices)""",
+)
 
-def _clips_by_question(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "This needs the clips that the question is about: find them, then ask about these.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.text)}, top_k=3)
-return query_mc(clips, question, choices)"""),
-    )
-
-
-def _video(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        "The whole video shows it: ask about the whole video.",
-        program("""
-return query_mc(video, question, choices)"""),
-    )
-
+_VIDEO = Way(
+    "The whole video shows it: ask about the whole video.",
+    """
+return query_mc(video, question, choices)""",
+)
 
 # ---- without extraction ------------------------------------------------------------------------------------
 
-
-def _ask_about_scene(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs one scene: first find {quote(r.subject)}, then ask about its frames.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(r.subject)}, top_k=1)
-start, end = intervals[0]
-frames = trim_frames(video, start, end, num_frames=16)
-return query_mc(frames, question, choices)"""),
-    )
-
-
-def _ask_about_sign(r: ParsedQuestion) -> ProgramVariant:
-    return ProgramVariant(
-        f"This needs the clips: find {quote(f'the sign at the {r.place}')}, then ask about their frames.",
-        program(f"""
-intervals, clips = get_informative_clips(video, {quote(f"the sign at the {r.place}")}, top_k=2)
+_SIGN_IN_FRAMES = Way(
+    "This needs the clips: find {the_sign}, then ask about their frames.",
+    """
+intervals, clips = get_informative_clips(video, {the_sign}, top_k=2)
 frames = []
 for clip in clips:
     frames.extend(extract_frames(clip, num_frames=8))
-return query_mc(frames, question, choices)"""),
-    )
+return query_mc(frames, question, choices)""",
+)
 
-
-_WAYS: Mapping[str, Mapping[str, tuple[Callable[[ParsedQuestion], ProgramVariant], ...]]] = {
+_WAYS: Mapping[str, Mapping[str, tuple[Way, ...]]] = {
     "retrieval": {
-        "color": (_scene_scanned,),
-        "shape": (_scene_scanned,),
-        "move": (_scene_scanned,),
-        "after": (_neighbour_scanned,),
-        "before": (_neighbour_scanned,),
-        "count": (_count_scanned,),
-        "sign": (_sign_scanned, _scene_scanned),
-        "spoken": (_spoken_scanned,),
-        "narration": (_narration_hinted,),
+        **dict.fromkeys(("color", "shape", "move"), (_SCENE_SCANNED,)),
+        **_NEIGHBOUR_SCANNED,
+        "count": (_COUNT_SCANNED,),
+        "sign": (_SIGN_SCANNED, _SCENE_SCANNED),
+        "spoken": (_SPOKEN_SCANNED,),
+        "narration": (_NARRATION_HINTED,),
     },
     "localization": {
-        "weather": (_video,),
-        "main_place": (_video,),
-        "color": (_clip, _clips_checked),
-        "shape": (_clip, _clips_checked),
-        "move": (_clip, _clips_checked),
-        "after": (_neighbour_clip,),
-        "before": (_neighbour_clip,),
-        "count": (_count_clips,),
-        "sign": (_clips_checked,),
-        "spoken": (_line, _lines),
-        "narration": (_lines,),
-        "story": (_ask_about_story,),
-        "other": (_clips_by_question, _video),
+        **dict.fromkeys(("weather", "main_place"), (_VIDEO,)),
+        **dict.fromkeys(("color", "shape", "move"), (_CLIP, _CLIPS_CHECKED)),
+        **_NEIGHBOUR_CLIP,
+        "count": (_COUNT_CLIPS,),
+        "sign": (_CLIPS_CHECKED,),
+        "spoken": (_LINE, _LINES),
+        "narration": (_LINES,),
+        "story": (_STORY_HINTED,),
+        "other": (_CLIPS_BY_QUESTION, _VIDEO),
     },
-    "extraction": {
-        "move": (_ask_about_scene,),
-        "sign": (_ask_about_sign,),
-    },
+    "extraction": {"move": (SCENE,), "sign": (_SIGN_IN_FRAMES,)},
 }
