@@ -83,7 +83,7 @@ def test_a_value_of_ones_own_benchmark_that_no_json_has_is_a_broken_record() -> 
     found = BenchmarkRecords()
     found.read([("row 1", {})], lambda record, where: item)
     assert not found.items
-    assert "its groups cannot be stored" in str(found.broken[0])
+    assert "groups.('a', 'b').[key]: Input should be a valid string" in str(found.broken[0])
 
 
 def test_a_torn_json_file_is_reported(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def test_reads_what_the_format_says() -> None:
         (b"{", "not JSON"),
         (b"[]", "list"),
         (b'{"schema": 1}', "run_key"),
-        (b'{"schema": "1"}', "trace.schema must be a valid integer, not '1'"),
-        (b'{"schema": true}', "trace.schema must be a valid integer, not True"),
+        (b'{"schema": "1"}', "trace.schema: Input should be a valid integer, not '1'"),
+        (b'{"schema": true}', "trace.schema: Input should be a valid integer, not 'True'"),
     ],
 )
 def test_broken_lines_say_what_is_wrong(line: bytes, message: str) -> None:
@@ -132,7 +132,7 @@ def test_torn_only_line(tmp_path: Path) -> None:
 BAD_LINES = [
     (b"garbage", "line 2 (not JSON"),
     (make("x").to_line().strip().replace(b"12.5", b"1" + b"0" * 308), "too large a number (309 digits)"),
-    (make("x").to_line().strip().replace(b'"question_id"', b'"quest"'), "trace has no 'question_id'"),
+    (make("x").to_line().strip().replace(b'"question_id"', b'"quest"'), "trace.question_id: Field required"),
     (b'{"a":' * 101 + b"1" + b"}" * 101, "nested more than 100 deep"),
     (b"\xff\xfe", "not UTF-8"),
 ]

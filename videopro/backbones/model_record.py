@@ -16,7 +16,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from glob import glob
 from importlib import metadata
@@ -26,8 +26,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from videopro import __version__
-from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
+from videopro.storage import first_mistake
 from videopro.traces import ReferenceForm
 
 MODEL_RECORD = "videopro.json"
@@ -117,13 +117,7 @@ def read_model_record(folder: Path) -> ModelRecord:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error})") from error
     except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        where = ".".join(map(str, wrong["loc"]))
-        problem = f"{where}: {wrong['msg']}, not {str(wrong['input'])[:100]!r}"
-        if wrong["type"] == "unexpected_keyword_argument":
-            keys = [each.name for kind in (ModelRecord, BaseRecord, PlannerRecord) for each in fields(kind)]
-            problem = f"unknown key {where!r}; {did_you_mean(str(wrong['loc'][-1]), keys)}"
-        raise ConfigError(f"{path}: {problem}") from error
+        raise ConfigError(f"{path}: {first_mistake(error)}") from error
 
 
 def write_model_record(folder: Path, record: ModelRecord) -> None:

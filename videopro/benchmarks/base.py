@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pydantic import ConfigDict
+
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.benchmarks.video_files import VIDEO_ENDINGS
 from videopro.cli import did_you_mean
@@ -29,6 +31,10 @@ _ISSUE_CHARS = 500
 @dataclass(frozen=True)
 class Item:
     """One question of a benchmark."""
+
+    # For the check of items that one's own code makes (`videopro.benchmarks.sources`): Python checks no
+    # types, and lists in the place of tuples could not be compared between questions.
+    __pydantic_config__ = ConfigDict(strict=True, revalidate_instances="always")
 
     id: str
     """Unique in the benchmark."""

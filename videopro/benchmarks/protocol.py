@@ -1,26 +1,30 @@
 """A benchmark's protocol as data: how questions are asked, how replies are parsed, what is reported.
 
 Two runs are comparable only if their protocols are equal, so the protocol is part of a run's key. A run
-folder stores it, so it can be scored again without the benchmark. Python checks no types: without
-`protocol_problems`, a misspelt value in a file of one's own would be taken for another one, and a text in the
-place of a tuple for its letters.
+folder stores it, so it can be scored again without the benchmark.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
 from videopro.question import Question
+from videopro.storage import first_mistake
 from videopro.traces.scoring import GROUP_SEPARATOR
 from videopro.video import LineRule, SampleRule, SubtitleLine
 
 # The parser of a benchmark that publishes none: our own.
 ROBUST = "robust"
+# Python checks no types: a text in the place of a tuple would be taken for its letters.
+_CHECKED = ConfigDict(strict=True, revalidate_instances="always")
 # What an answer prompt may leave open.
 SLOTS = ("question", "options", "subtitles", "frames", "times")
 
@@ -34,6 +38,8 @@ class AnswerPrompt:
     ...     Question("Which?", ("a", "b")))
     'Which?\\n(A) a\\n(B) b'
     """
+
+    __pydantic_config__ = _CHECKED
 
     source: str
     """Where the prompt comes from: repository, file and commit."""
@@ -102,6 +108,8 @@ class JudgePrompt:
     """The prompt with which a judge model grades an open answer. `text` has the slots {question},
     {reference} and {answer}; grades are whole numbers from `low` to `high`."""
 
+    __pydantic_config__ = _CHECKED
+
     source: str
     system: str
     """The system turn; empty: none."""
@@ -131,6 +139,8 @@ class JudgePrompt:
 class Metric:
     """A number that a benchmark reports; `videopro.benchmarks.metrics` computes each kind."""
 
+    __pydantic_config__ = _CHECKED
+
     name: str
     kind: Literal[
         "accuracy", "macro", "set", "iou", "recall_at_iou", "accuracy_at_iou", "grounding", "grade", "judged"
@@ -156,6 +166,8 @@ def counts(metric: Metric, groups: Mapping[str, str]) -> bool:
 @dataclass(frozen=True)
 class Protocol:
     """How a benchmark is asked and scored; part of a run's key."""
+
+    __pydantic_config__ = _CHECKED
 
     parser: str
     """Name of the official answer parser: ROBUST, a key of `videopro.question.OFFICIAL_EXTRACTORS`, or one of
@@ -203,69 +215,29 @@ class Protocol:
     @classmethod
     def from_identity(cls, recorded: Mapping[str, Any]) -> Protocol:
         """The protocol recorded in a run folder. Raises BenchmarkError if it is invalid."""
-        names = {field.name for field in fields(cls)}
-        values = {key: value for key, value in recorded.items() if key in names}
         try:
-            for key, kind in (("answer_prompt", AnswerPrompt), ("judge", JudgePrompt)):
-                if values.get(key) is not None:
-                    values[key] = kind(**values[key])
-            if "groups" in values:
-                values["groups"] = tuple(values["groups"])
-            values["metrics"] = tuple(
-                Metric(**{**metric, "of": tuple(metric.get("of", ()))})
-                for metric in values.get("metrics", ())
-            )
-            return cls(**values)
-        except TypeError as error:
-            raise BenchmarkError(f"the recorded protocol cannot be read: {error}") from error
+            return _PROTOCOL.validate_json(json.dumps(recorded), strict=True)
+        except ValidationError as error:
+            raise BenchmarkError(first_mistake(error)) from error
 
 
-def protocol_problems(protocol: Protocol) -> Iterator[str]:
-    """What is wrong in a protocol, each with the fix."""
-    yield from _unknown_values(protocol, "")
-    for name, kind, element in (("groups", "texts", str), ("metrics", "Metric(...)", Metric)):
-        yield from _not_a_tuple(getattr(protocol, name), name, kind, element)
-    for name, prompt in (("answer_prompt", AnswerPrompt), ("judge", JudgePrompt)):
-        value = getattr(protocol, name)
-        if not (value is None or isinstance(value, prompt)):
-            yield f"{name} is {value!r}; it must be {prompt.__name__}(...)"
-    if isinstance(protocol.answer_prompt, AnswerPrompt):
-        for slot in protocol.answer_prompt.unknown_slots():
-            yield f"the prompt has no slot {{{slot}}}; {did_you_mean(slot, SLOTS)}"
-    for metric in protocol.metrics if isinstance(protocol.metrics, tuple) else ():
-        if isinstance(metric, Metric):
-            yield from _metric_problems(metric, has_judge=protocol.judge is not None)
+_PROTOCOL = TypeAdapter(Protocol)
 
 
-def _metric_problems(metric: Metric, *, has_judge: bool) -> Iterator[str]:
-    where = f"metric {metric.name!r}: "
-    yield from _unknown_values(metric, where)
-    yield from _not_a_tuple(metric.of, f"{where}of", "texts", str)
-    if metric.kind in ("grade", "judged") and not has_judge:
-        yield f"{where}is of a judge's grades; give the protocol a judge"
-    if metric.at is not None and metric.kind != "grounding":
-        yield f"{where}at is {metric.at!r}; only a metric of kind 'grounding' has one"
-    if (metric.of or metric.kind == "macro") and not metric.over:
-        yield f"{where}needs over, the kind of its groups"
-
-
-def _unknown_values(value: Protocol | Metric, where: str) -> Iterator[str]:
-    for name, choices in _CHOICES[type(value)].items():
-        setting = getattr(value, name)
-        if setting not in choices:
-            yield f"{where}{name} is {setting!r}; {did_you_mean(str(setting), choices)}"
-
-
-def _choices(kind: type) -> Mapping[str, tuple[str, ...]]:
-    """The fields of a class that take one of several values, with these."""
-    hints = get_type_hints(kind).items()
-    return {name: get_args(hint) for name, hint in hints if get_origin(hint) is Literal}
-
-
-# Looked up once: a benchmark's own parser checks a protocol for each reply.
-_CHOICES = {kind: _choices(kind) for kind in (Protocol, Metric)}
-
-
-def _not_a_tuple(value: object, name: str, kind: str, element: type) -> Iterator[str]:
-    if not isinstance(value, tuple) or not all(isinstance(entry, element) for entry in value):
-        yield f"{name} is {value!r}; it must be a tuple of {kind}, such as (x,) for one"
+def check_protocol(protocol: Protocol) -> None:
+    """Raise BenchmarkError for a protocol that cannot work, as a file of one's own may make one."""
+    try:
+        _PROTOCOL.validate_python(protocol)
+    except ValidationError as error:
+        raise BenchmarkError(first_mistake(error)) from None
+    prompt = protocol.answer_prompt
+    for slot in prompt.unknown_slots() if prompt is not None else ():
+        raise BenchmarkError(f"the prompt has no slot {{{slot}}}; {did_you_mean(slot, SLOTS)}")
+    for metric in protocol.metrics:
+        where = f"metric {metric.name!r}"
+        if metric.kind in ("grade", "judged") and protocol.judge is None:
+            raise BenchmarkError(f"{where}: is of a judge's grades; give the protocol a judge")
+        if metric.at is not None and metric.kind != "grounding":
+            raise BenchmarkError(f"{where}: at is {metric.at!r}; only a metric of kind 'grounding' has one")
+        if (metric.of or metric.kind == "macro") and not metric.over:
+            raise BenchmarkError(f"{where}: needs over, the kind of its groups")

@@ -12,7 +12,7 @@ from typing import Any
 
 from videopro.benchmarks.base import Benchmark, Issue, Item
 from videopro.benchmarks.fields import is_time
-from videopro.benchmarks.protocol import ROBUST, Protocol, protocol_problems
+from videopro.benchmarks.protocol import ROBUST, Protocol, check_protocol
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.cli import did_you_mean
@@ -123,8 +123,12 @@ class BenchmarkSpec(LoadableBenchmark):
             )
         parsers = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
         for protocol in self.protocols:
-            if problem := next(protocol_problems(protocol), ""):
-                raise BenchmarkError(f"benchmark {self.name!r}, protocol {protocol.name!r}: {problem}")
+            try:
+                check_protocol(protocol)
+            except BenchmarkError as error:
+                raise BenchmarkError(
+                    f"benchmark {self.name!r}, protocol {protocol.name!r}: {error}"
+                ) from None
             if protocol.subtitles not in ("none", "offered") and not self.subtitle_folders:
                 raise BenchmarkError(
                     f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; name their "

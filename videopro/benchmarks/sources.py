@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from videopro.benchmarks.base import Issue, Item
-from videopro.benchmarks.fields import is_time, quoted
+from videopro.benchmarks.fields import quoted
 from videopro.benchmarks.record_files import HUB, LocatedRecord, UnreadableRecord, hub_records, read_records
 from videopro.benchmarks.storable_items import check_storable
 from videopro.benchmarks.video_files import VideoFiles
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.question import NO_OPTION, Question
-from videopro.storage import parse_json
-from videopro.traces import SetMember
+from videopro.question import NO_OPTION
+from videopro.storage import first_mistake, parse_json
 
 
 @dataclass
@@ -80,31 +82,22 @@ def _located(row: Any) -> LocatedRecord:
     )
 
 
+_ITEM = TypeAdapter(Item)
+
+
 def _check(item: Item) -> None:
     """Raise BenchmarkError or QuestionError for an item that would be scored wrongly or could not be stored,
     as the code of one's own benchmark may make one."""
     if not isinstance(item, Item):
         raise BenchmarkError(f"gives a {type(item).__name__}; it must give an Item, or None to leave it out")
-    for name, kind in (("id", str), ("video", Path), ("video_key", str), ("question", Question)):
-        value = getattr(item, name)
-        if not isinstance(value, kind):
-            raise BenchmarkError(f"gives an Item whose {name} is {value!r}; it must be a {kind.__name__}")
-    for name, optional in (("subtitles", Path), ("reference", str), ("member", SetMember)):
-        value = getattr(item, name)
-        if not (value is None or isinstance(value, optional)):
+    try:
+        _ITEM.validate_python(item)
+    except ValidationError as error:
+        raise BenchmarkError(f"gives an Item that cannot be asked: {first_mistake(error)}") from None
+    for pair in (*item.evidence, *item.shown):
+        if not 0 <= pair[0] <= pair[1] < math.inf:
             raise BenchmarkError(
-                f"gives an Item whose {name} is {value!r}; it must be a {optional.__name__}, or None"
-            )
-    if not isinstance(item.groups, Mapping):
-        raise BenchmarkError(f"gives an Item whose groups are {item.groups!r}; they must be a dict of texts")
-    for group, value in item.groups.items():
-        if not isinstance(value, str):
-            raise BenchmarkError(f"gives an Item whose group {group!r} is {value!r}; it must be a text")
-    for name in ("evidence", "shown"):
-        if not _are_intervals(getattr(item, name)):
-            raise BenchmarkError(
-                f"gives an Item whose {name} is {quoted(getattr(item, name))}; it must be a tuple of "
-                "(start, end) in seconds; `interval` makes such a pair of a list"
+                f"gives an Item with the interval {pair}; it must be (start, end) in seconds"
             )
     if item.question.is_open and item.answer is not None:
         raise BenchmarkError(
@@ -113,14 +106,6 @@ def _check(item: Item) -> None:
     if not item.question.is_open and item.answer not in (None, NO_OPTION):
         item.question.choice(item.answer)
     check_storable(item)
-
-
-def _are_intervals(value: object) -> bool:
-    """Whether a value is a tuple of pairs of times: lists could not be compared between questions."""
-    return isinstance(value, tuple) and all(
-        isinstance(pair, tuple) and len(pair) == 2 and all(map(is_time, pair)) and 0 <= pair[0] <= pair[1]
-        for pair in value
-    )
 
 
 @dataclass(frozen=True)

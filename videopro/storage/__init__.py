@@ -10,6 +10,7 @@ from videopro.storage.json_lines import JsonLinesLog as JsonLinesLog
 from videopro.storage.json_lines import SetAside as SetAside
 from videopro.storage.json_lines import read_json_lines as read_json_lines
 from videopro.storage.json_objects import InvalidJson as InvalidJson
+from videopro.storage.json_objects import first_mistake as first_mistake
 from videopro.storage.json_objects import parse_json as parse_json
 from videopro.storage.json_objects import parse_json_at as parse_json_at
 from videopro.storage.json_objects import parse_json_list as parse_json_list

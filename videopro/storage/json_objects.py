@@ -11,12 +11,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from videopro.errors import VideoProError
 from videopro.storage.storable import DEPTH, DIGITS, encodable
 
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 T = TypeVar("T")
+
+# Characters of an invalid value that a message shows.
+_SHOWN = 100
+_WITHOUT_VALUE = ("missing", "unexpected_keyword_argument", "extra_forbidden")
 
 
 class InvalidJson(ValueError):
@@ -54,6 +61,16 @@ def parse_json_list(text: str) -> Any:
         if not (opening := _LIST.match(text)):
             raise
         return list(_parts(text, opening.end(), error))
+
+
+def first_mistake(error: ValidationError) -> str:
+    """The first thing that does not fit a type, in pydantic's words: its place, and what is expected
+    there."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    # Of what is missing the input is all that is there, and a name too many is wrong whatever its value.
+    given = "" if first["type"] in _WITHOUT_VALUE else f", not {str(first['input'])[:_SHOWN]!r}"
+    return f"{place}: {first['msg']}{given}" if place else f"{first['msg']}{given}"
 
 
 def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from videopro.errors import QUESTION_ERRORS, ExceptionRecord, Failure, RunError, UnexpectedError
 from videopro.question import LETTERS, Answer, right_letters
-from videopro.storage import LINE_BYTES, parse_json
+from videopro.storage import LINE_BYTES, first_mistake, parse_json
 from videopro.traces.prompts import Prompt
 from videopro.traces.steps import Call, Cost, Preparation, Step, moment, wanted_time
 
@@ -361,7 +361,7 @@ class Trace(Result):
         try:
             trace = _reader().validate_json(line, strict=True)
         except ValidationError as error:
-            raise RunError(_reason(error)) from error
+            raise RunError(f"trace.{first_mistake(error)}") from error
         # Schema 4 added the steps of agents and what was prepared for them, schema 5 the prompts of rounds;
         # older traces have none of these.
         trace = replace(trace, schema=SCHEMA)
@@ -387,14 +387,3 @@ def _names(cls: Any) -> tuple[str, ...]:
 def _reader() -> TypeAdapter[Trace]:
     # Built when the first trace is read: a command that reads none does not wait for it.
     return TypeAdapter(Trace)
-
-
-def _reason(error: ValidationError) -> str:
-    """The first thing that is wrong with a trace."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    *outer, last = ("trace", *map(str, first["loc"]))
-    if first["type"] == "missing":
-        return f"{'.'.join(outer)} has no {last!r}"
-    wrong = first["msg"].replace("Input should be", "must be")
-    value = repr(first["input"])
-    return f"{'.'.join([*outer, last])} {wrong}, not {value if len(value) <= 200 else f'{value[:200]}...'}"

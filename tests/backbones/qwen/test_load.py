@@ -228,7 +228,7 @@ def test_budgets_come_from_the_checkpoint_unless_given(copied: Path) -> None:
     assert own.frame_size(144, 256, 16) == (96, 160)
     assert load_backbone(str(copied), frames=4).frames == 4
     (copied / "videopro.json").write_text('{"frame": 16}')
-    with pytest.raises(ConfigError, match="did you mean 'frames'"):
+    with pytest.raises(ConfigError, match="frame: Unexpected keyword argument"):
         load_backbone(str(copied))
     (copied / "videopro.json").write_text('{"frames": 0}')
     with pytest.raises(ConfigError, match="frames: Input should be greater"):
@@ -257,7 +257,7 @@ def test_the_budgets_of_a_checkpoint_on_the_hub_are_fetched(
     ("planner", "message"),
     [
         ("pocket", "planner: Input should be an object, not 'pocket'"),
-        ({"bases": "pocket"}, "unknown key 'planner.bases'; did you mean 'base'"),
+        ({"bases": "pocket"}, "planner.bases: Unexpected keyword argument"),
         ({"base": 3}, "planner.base: Input should be a valid string, not '3'"),
         ({"prompts": {"plan": 3}}, "planner.prompts.plan: Input should be a valid string, not '3'"),
     ],

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from videopro.errors import ConfigError
-from videopro.storage import read_object
+from videopro.storage import first_mistake, read_object
 from videopro.traces import Cost, Preparation
 
 
@@ -68,10 +68,8 @@ def read_team(path: Path) -> TeamFile:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give a team file") from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        location = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"{path}: is not a team file of videopro select-agents ({location}: {first['msg']})"
+            f"{path}: is not a team file of videopro select-agents ({first_mistake(error)})"
         ) from error
 
 
