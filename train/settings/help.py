@@ -88,11 +88,10 @@ class TrainingHelp:
         )
         own = parser.add_argument_group("settings")
         for option in fields(self.settings):
-            # Some are TRL's own, with a default of ours.
             unset = option.default in (MISSING, None)
             note = "" if unset else f" (default: {option.default})".replace("%", "%%")
             choices = option.metadata.get("choices")
-            metavar = f"{{{','.join(map(str, choices))}}}" if choices else option.name.upper()
+            metavar = f"{{{','.join(choices)}}}" if choices else option.name.upper()
             own.add_argument(f"--{option.name}", metavar=metavar, help=f"{option.metadata['help']}{note}")
         groups = {"of TRL's ModelConfig": MODEL, "of transformers' TrainingArguments": TRAINING}
         for title, helps in {**groups, f"of TRL's {config}": OF_STAGE[self.command]}.items():

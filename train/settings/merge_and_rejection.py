@@ -11,7 +11,7 @@ from videopro.errors import ConfigError
 from videopro.methods import ANSWERER_HELP
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.traces import ReasonedRule
-from videopro.train.settings.grpo import KINDS
+from videopro.train.settings.planner_training import KINDS, check_kinds
 from videopro.video import NEAREST_INTACT_HELP
 
 
@@ -57,9 +57,7 @@ class RejectionConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.temperature <= 0:
             raise ConfigError(f"temperature is {self.temperature}; it must be above 0")
-        unknown = [kind for kind in self.kinds if kind not in KINDS]
-        if unknown or not self.kinds:
-            raise ConfigError(f"kinds is {list(self.kinds)!r}; name some of {', '.join(KINDS)}")
+        check_kinds(self.kinds)
 
 
 MERGE = CommandLine("merge", MergeConfig)
