@@ -17,6 +17,7 @@ from videopro.backbones import Backbone, check_alive, sharing_gpu
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.errors import (
     BackboneError,
+    ConfigError,
     ExceptionRecord,
     NativeError,
     Streaks,
@@ -28,7 +29,7 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import Limits, Program, parse_program
-from videopro.methods.program import OtherVideos, execute
+from videopro.methods.program import REASONED, OtherVideos, execute
 from videopro.modules import ModuleModels, VideoContext
 from videopro.modules.calls import CallCache
 from videopro.traces import Execution, Failure, ReasonedRule
@@ -70,7 +71,11 @@ class ProgramRunner:
     """Runs programs on threads. A reply is parsed once, equal programs about the same question run once, and
     module calls are cached for the lifetime of the process.
 
-    `backbone` answers inside the modules, with any adapter off.
+    `backbone` answers the modules' questions, with any adapter off (the base model answers, not the policy
+    that writes programs): the model in training, a frozen copy of its base, or a server. `models`: those
+    behind the modules. `workers`: programs run in parallel. `limits`: None for those of inference.
+    `reasoned`: what makes the confidence of a letter that comes straight from no call. `nearest_intact`: as
+    of `Video.open`. Raises ConfigError for an invalid `workers`.
     """
 
     def __init__(
@@ -78,12 +83,14 @@ class ProgramRunner:
         backbone: Backbone,
         models: ModuleModels,
         *,
-        workers: int,
-        limits: Limits,
-        reasoned: ReasonedRule,
-        nearest_intact: float,
+        workers: int = 8,
+        limits: Limits | None = None,
+        reasoned: ReasonedRule = REASONED,
+        nearest_intact: float = 0.0,
     ) -> None:
-        self.begun = 0
+        if workers < 1:
+            raise ConfigError(f"workers is {workers}; it must be at least 1")
+        self.executions = 0
         """Programs started so far; a repeated one counts once."""
         self.late = 0
         """Those of them that were started only when their outcome was wanted."""
@@ -95,7 +102,7 @@ class ProgramRunner:
         self._counted = ThreadMeter()
         self._metered = MeteredBackbone(self._backbone, self._counted)
         self._models = models
-        self._limits = limits
+        self._limits = limits if limits is not None else Limits()
         self._reasoned = reasoned
         self._nearest_intact = nearest_intact
         self._others = OtherVideos()
@@ -107,9 +114,11 @@ class ProgramRunner:
         self._reported: set[tuple[str, str]] = set()
         self._threads = ThreadPoolExecutor(workers, "program", initializer=sharing_gpu())
 
-    def prepare(self, row: RewardRow) -> None:
-        """Open and index a row's video in the background. Errors appear when a program needs it."""
-        self._threads.submit(self._context, row)
+    def prepare(self, rows: Sequence[RewardRow]) -> None:
+        """Open and index the videos of rows in the background; returns at once. Errors appear when a program
+        needs them."""
+        for row in {_source(row): row for row in rows}.values():
+            self._threads.submit(self._context, row)
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
         """Start the program of a reply, unless an equal one about the same question was started."""
@@ -130,7 +139,7 @@ class ProgramRunner:
             is_new = future is None
             if future is None:
                 future = self._runs[key] = self._threads.submit(self._run, row, program)
-                self.begun += 1
+                self.executions += 1
         return future, is_new
 
     def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:
