@@ -27,8 +27,8 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
-from videopro.backbones import Backbone, folder_fingerprint, load_backbone, own_model, read_spec
-from videopro.backbones.qwen import LoadedModel, QwenBackbone
+from videopro.backbones import Backbone, load_backbone, own_model, read_spec
+from videopro.backbones.qwen import QwenBackbone
 from videopro.cli import build_settings, needs_extra
 from videopro.errors import ConfigError
 from videopro.modules import ModuleModels, ModuleSettings, json_flag
@@ -56,6 +56,7 @@ with needs_extra("train", "videopro grpo", __name__):
         TrainingRows,
         TrainingSetup,
         coverage_line,
+        in_memory,
         load_trainable,
         overlap_warning,
         put_trained,
@@ -191,14 +192,7 @@ def _trainer(
         make_prompts=make_prompts,
         make_sampler=make_sampler if engines is not None else None,
         banned=banned,
-        programs=start.evaluation(
-            training,
-            reference=rows.reference,
-            modules=modules,
-            longest=training.longest,
-            seed=training.seed,
-            output=output,
-        ),
+        programs=start.evaluation(training, rows.reference),
         prefetcher=rewards if training.run_ahead else None,
         next_turn=RefinementTurns(rewards, training.tau, start.prompts, clip_times=module_settings.clip_times)
         if training.episodes == TWO_TURN
@@ -241,20 +235,8 @@ def _answerer(
             "under ZeRO-3 no process has the whole model to answer inside programs; name an "
             "answerer, such as server:MODEL@URL, set sampler: vllm, whose engine answers too, or use ZeRO-2"
         )
-    checkpoint = start.checkpoint
-    identity = {
-        "kind": "qwen",
-        "model": Path(checkpoint.source).name,
-        "weights": folder_fingerprint(checkpoint.folder),
-        "adapter": None,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "frames": start.frames,
-        "pixels": start.pixels,
-    }
-    loaded = LoadedModel(
-        without_adapter(model), None, checkpoint.processor, start.frames, start.pixels, identity
-    )
-    return QwenBackbone.from_loaded(loaded, name=checkpoint.name, beside=True)
+    loaded = in_memory(start.checkpoint, without_adapter(model), frames=start.frames, pixels=start.pixels)
+    return QwenBackbone.from_loaded(loaded, name=start.checkpoint.name, beside=True)
 
 
 def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:

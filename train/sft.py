@@ -84,14 +84,7 @@ def _train(
     model = load_trainable(start.checkpoint, model_settings)
     parts = trained_parts(training.vision, training.projector)
     tuned, lora = put_trained(model, model_settings, parts, adapter=start.adapter, base=start.checkpoint.name)
-    programs = start.evaluation(
-        training,
-        reference=rows.reference,
-        modules=training.mapping("eval_modules"),
-        longest=training.eval_max_new_tokens,
-        seed=training.seed,
-        output=Path(str(training.output_dir)),
-    )
+    programs = start.evaluation(training, rows.reference)
 
     trainer = VideoSFTTrainer(
         model=tuned,

@@ -10,6 +10,7 @@ precedence over that. Rows are checked here, once, and passed on as `GRPORow`.
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from videopro.train.settings import KINDS
 
 GOLD = ("answer", "solution", "gold", "ground_truth")
 """Columns that may have the gold answer; ms-swift passes `solution` to reward functions."""
+_ROW = "pickled_row"
 
 _QUESTION = re.compile(
     r"^[ \t]*Question:[ \t]*(?P<text>.*?)\s*^[^\n:]*(?:choices|options)[^\n:]*:[ \t]*\n", re.I | re.M | re.S
@@ -229,49 +231,24 @@ def _check_kind(kind: Any, where: str) -> None:
 
 
 def as_dataset(rows: Sequence[GRPORow]) -> Dataset:
-    """The rows as a dataset for TRL: a chat `prompt`, and every other field of `GRPORow` as a column."""
-    return Dataset.from_list([_columns(row) for row in rows])
+    """The rows as a dataset for TRL: a chat `prompt`, and the row itself (`row_of`)."""
+    # Arrow has no type for a row, and TRL takes no list. A row was checked when it was read, so that it need
+    # not be taken apart and put together again.
+    return Dataset.from_list(
+        [{"prompt": chat(row.text, row.system), _ROW: pickle.dumps(row)} for row in rows]
+    )
+
+
+def row_of(columns: Mapping[str, Any]) -> GRPORow:
+    """The row of an item of `as_dataset`."""
+    row: GRPORow = pickle.loads(columns[_ROW])
+    return row
 
 
 def chat(prompt: str, system: str | None = None) -> list[dict[str, str]]:
     """A prompt in TRL's conversational format, with a system turn if there is one."""
     first = [] if system is None else [{"role": "system", "content": system}]
     return [*first, {"role": "user", "content": prompt}]
-
-
-def _columns(row: GRPORow) -> dict[str, Any]:
-    return {
-        **vars(row),
-        "prompt": chat(row.prompt, row.system),
-        "video": str(row.video),
-        "subtitles": str(row.subtitles) if row.subtitles is not None else None,
-        "question": row.question.text,
-        "choices": list(row.question.choices),
-        "modules": list(row.modules),
-        "without": list(row.without),
-    }
-
-
-def row_from_columns(columns: Mapping[str, Any]) -> GRPORow:
-    """The inverse of `as_dataset` for one row. The row is not checked again."""
-    return GRPORow(
-        id=columns["id"],
-        kind=columns["kind"],
-        video=Path(columns["video"]),
-        subtitles=Path(columns["subtitles"]) if columns["subtitles"] is not None else None,
-        subtitle_track=columns["subtitle_track"],
-        question=Question(columns["question"], tuple(columns["choices"])),
-        answer=columns["answer"],
-        oracle_mode=columns["oracle_mode"],
-        prompt=columns["prompt"][-1]["content"],
-        prompt_video=columns["prompt_video"],
-        system=columns["system"],
-        before=columns["before"],
-        reference=columns["reference"],
-        modules=tuple(columns["modules"]),
-        where=columns["where"],
-        without=tuple(columns["without"]),
-    )
 
 
 def mix_seed(*key: int) -> int:

@@ -28,7 +28,7 @@ from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, SampledReply
 from videopro.errors import ConfigError
 from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW, TURNS
-from videopro.train.rl.data import GRPORow, chat, mix_seed, row_from_columns
+from videopro.train.rl.data import GRPORow, chat, mix_seed, row_of
 from videopro.train.rl.loss_trainer import LossTrainer
 from videopro.train.rl.rollouts import Rollout, reply_ids, reply_logprobs
 from videopro.train.rl.rounds import EpochSampler, Round, RoundsAhead
@@ -123,7 +123,7 @@ class VideoGRPOTrainer(LossTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         # Private: `rollout_func` sees texts alone, and what it adds reaches the reward functions but not the
         # loss.
-        self._rows = [row_from_columns(columns) for columns in inputs]
+        self._rows = [row_of(columns) for columns in inputs]
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
         inputs = [
             {"prompt": chat(row.text, row.system), ROW: row, EVALUATION: self._evaluates}
@@ -235,7 +235,7 @@ class VideoGRPOTrainer(LossTrainer):
         # The one after the last step would be thrown away.
         if step >= self.state.max_steps:
             return
-        rows = [row_from_columns(columns) for columns in (batch or self._first_of_next_epoch())]
+        rows = [row_of(columns) for columns in (batch or self._first_of_next_epoch())]
         round = self._begin_round(rows, self._training_seed(step, self._step + passes))
         self._ahead.begin(round, functools.partial(self._write, round.draws(), round.seed, round.version))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,20 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
     return Benchmark(name=str(path), split="", items=items, protocol=Protocol(parser=ROBUST)), oracle
 
 
+def in_memory(checkpoint: Checkpoint, model: Any, *, frames: int, pixels: int) -> LoadedModel:
+    """A checkpoint whose model is in training, without its adapter, as a backbone takes it."""
+    identity = {
+        "kind": "qwen",
+        "model": Path(checkpoint.source).name,
+        "weights": folder_fingerprint(checkpoint.folder),
+        "adapter": None,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "frames": frames,
+        "pixels": pixels,
+    }
+    return LoadedModel(model, None, checkpoint.processor, frames, pixels, identity)
+
+
 class ProgramEvaluation:
     """Measures a trainer's model on held-out questions, which the ranks share out by video.
 
@@ -185,25 +199,9 @@ class ProgramEvaluation:
         """The model as a backbone: the same object at every evaluation, so that modules are loaded once."""
         if self._backbone is None:
             adapter = model if is_peft_model(model) else None
-            weights = folder_fingerprint(self._checkpoint.folder)
-            identity = {
-                "kind": "qwen",
-                "model": self._checkpoint.name,
-                "weights": weights,
-                "adapter": None,
-                "dtype": str(model.dtype).removeprefix("torch."),
-                "frames": self._frames,
-                "pixels": self._pixels,
-            }
-            loaded = LoadedModel(
-                model=model.get_base_model() if adapter is not None else model,
-                adapter=adapter,
-                processor=self._checkpoint.processor,
-                frames=self._frames,
-                pixels=self._pixels,
-                identity=identity,
-                planner=self._checkpoint.planner,
-            )
+            base = model.get_base_model() if adapter is not None else model
+            loaded = in_memory(self._checkpoint, base, frames=self._frames, pixels=self._pixels)
+            loaded = replace(loaded, adapter=adapter, planner=self._checkpoint.planner)
             self._backbone = QwenBackbone.from_loaded(loaded, name=self._checkpoint.name)
             self._adapted = adapter is not None
         return self._backbone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from accelerate.utils import is_peft_model
@@ -19,22 +19,8 @@ _USED = 0.9
 towers need more than the first batch's."""
 
 
-class DeviceMemory(Protocol):
-    """What is known of a device's memory, in bytes."""
-
-    def allocated(self) -> int: ...
-
-    def peak(self) -> int:
-        """The most that was allocated since `reset_peak`."""
-
-    def reset_peak(self) -> None: ...
-
-    def limit(self) -> int:
-        """What this process may allocate."""
-
-
 class CudaMemory:
-    """The memory of a CUDA device."""
+    """What is known of the memory of a CUDA device, in bytes."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -79,7 +65,7 @@ class FittingCheckpoints:
         self,
         language: nn.Module,
         layers: Sequence[nn.Module],
-        memory: DeviceMemory,
+        memory: CudaMemory,
         *,
         tell: Callable[[str], object] = print,
     ) -> None:
@@ -125,7 +111,7 @@ class FittingCheckpoints:
 class _FirstPass:
     """Measures what `layer`, which is not checkpointed in this pass, keeps of it, and what all else takes."""
 
-    def __init__(self, layer: nn.Module, tokens: int, memory: DeviceMemory) -> None:
+    def __init__(self, layer: nn.Module, tokens: int, memory: CudaMemory) -> None:
         self._tokens, self._memory = tokens, memory
         self._before = memory.allocated()
         memory.reset_peak()

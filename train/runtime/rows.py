@@ -24,17 +24,28 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-class HasVideo(Protocol):
-    """A row that may have a video."""
+class TrainingRow(Protocol):
+    """A row to train on, of any kind of training."""
 
     @property
     def id(self) -> str: ...
 
     @property
+    def kind(self) -> str: ...
+
+    @property
     def video(self) -> Path | None: ...
 
+    @property
+    def reference(self) -> ReferenceForm:
+        """What its prompt says of the modules."""
 
-R = TypeVar("R", bound=HasVideo)
+    @property
+    def where(self) -> str:
+        """Its file and line, for messages."""
+
+
+R = TypeVar("R", bound=TrainingRow)
 
 
 @dataclass(frozen=True)
@@ -50,18 +61,10 @@ class RowsOfFile(Generic[R]):
         """How many rows were read and left out, and the first of those with their reasons."""
         if not self.left_out:
             return f"{self.path}: {len(self.rows)} rows"
-        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} left out: {self._reasons()}"
+        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} left out: {self.reasons()}"
 
-    def check_some(self) -> None:
-        """Raise DatasetError if there are no rows."""
-        if not self.rows and not self.left_out:
-            raise DatasetError(f"{self.path}: has no rows")
-        if not self.rows:
-            raise DatasetError(
-                f"{self.path}: none of its {len(self.left_out)} rows can be used: {self._reasons()}"
-            )
-
-    def _reasons(self) -> str:
+    def reasons(self) -> str:
+        """Why the first of the rows that are left out are."""
         named = [f"line {number}: {self.left_out[number]}" for number in sorted(self.left_out)[:NAMED]]
         more = len(self.left_out) - len(named)
         return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
@@ -81,7 +84,10 @@ def read_rows_of_file(
         except DatasetError as error:
             left_out[number] = str(error).removeprefix(f"{where}: ")
     rows_of_file = RowsOfFile(path, rows, left_out)
-    rows_of_file.check_some()
+    if not rows and not left_out:
+        raise DatasetError(f"{path}: has no rows")
+    if not rows:
+        raise DatasetError(f"{path}: none of its {len(left_out)} rows can be used: {rows_of_file.reasons()}")
     return rows_of_file
 
 
@@ -94,13 +100,6 @@ def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[li
         path, reason = next(iter(failures.items()))
         raise DatasetError(f"none of {len(rows)} rows has a readable video; the first: {path}: {reason}")
     return readable, dropped
-
-
-class ShowsModules(Protocol):
-    """A row whose prompt may say something of the modules."""
-
-    @property
-    def reference(self) -> ReferenceForm: ...
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def read_reference(record: Mapping[str, Any], where: str) -> RowReference:
     return RowReference(form, tuple(names))
 
 
-def reference_of(rows: Iterable[ShowsModules]) -> ReferenceForm:
+def reference_of(rows: Iterable[TrainingRow]) -> ReferenceForm:
     """What all rows say of the modules. Raises DatasetError for rows that differ: a planner is asked in one
     way."""
     forms = Counter(row.reference for row in rows)

@@ -32,6 +32,8 @@ class TrainingConfig:
 
     # It does not derive from TrainingArguments, whose defaults would override TRL's.
     if TYPE_CHECKING:
+        output_dir: str | None = None
+        seed: int = 0
         eval_strategy: Any = None
         report_to: Any = None
         disable_tqdm: bool | None = None
@@ -42,6 +44,8 @@ class TrainingConfig:
     """The kind of file that `train_data` must be, for messages."""
     STAGE: ClassVar[str]
     """What its record calls the videos of this training."""
+    MODULES: ClassVar[str] = "modules"
+    """The setting with the models behind the modules."""
     FIXED: ClassVar[Mapping[str, str]] = {}
     """TRL's settings that keep their defaults, and why."""
 
@@ -152,6 +156,11 @@ class TrainingConfig:
                 '\'{"encoder": "none"}\''
             )
         return value or {}
+
+    @property
+    def longest(self) -> int:
+        """The maximum length of a program in tokens. Raises ConfigError if it is not set."""
+        raise NotImplementedError
 
     @property
     def train_path(self) -> Path:

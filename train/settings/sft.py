@@ -18,6 +18,7 @@ class SFTSettings(TrainingConfig):
 
     ROWS = "sft.jsonl"
     STAGE = "sft"
+    MODULES = "eval_modules"
 
     eval_modules: dict[str, Any] | str | None = option(None, MODULES_HELP)
     eval_max_new_tokens: int = option(1024, "maximum length of a program in tokens")
@@ -32,3 +33,8 @@ class SFTSettings(TrainingConfig):
         "memory in GB of the host, for each process, for a frozen vision tower's features of"
         " recent videos; 0: the tower runs in every step",
     )
+
+    @property
+    def longest(self) -> int:
+        """The maximum length of a held-out question's program in tokens."""
+        return self.eval_max_new_tokens
