@@ -64,7 +64,6 @@ from videopro.errors import (
     BackboneError,
     Cancellation,
     ConfigError,
-    VideoProError,
     cancellable,
     when_cancelled,
     writing,
@@ -73,7 +72,7 @@ from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, mix_seed
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 from videopro.train.rl.samplers import Draw, OnReply
-from videopro.train.runtime import FrameCache, TrainingSetup, raise_everywhere
+from videopro.train.runtime import FrameCache, TrainingSetup, raised_everywhere
 
 _SPREAD = 0.05
 _SEED = 0
@@ -217,12 +216,8 @@ def _started_everywhere(processes: Sequence[EngineProcess]) -> Iterator[None]:
     """Within, these run, and those of all other processes of the training. If one does not start, all
     processes raise: the others would wait for its process."""
     with ExitStack() as running:
-        failure: VideoProError | None = None
-        try:
+        with raised_everywhere(BackboneError):
             running.enter_context(started(processes))
-        except VideoProError as error:
-            failure = error
-        raise_everywhere(failure, BackboneError)
         yield
 
 
@@ -323,13 +318,9 @@ class EngineSampler:
 
     def _load(self, load: Callable[[AdapterVersions], object]) -> None:
         """Load an adapter into the engines that this process started. Returns when all engines have it."""
-        failure: VideoProError | None = None
-        try:
+        with raised_everywhere(BackboneError):
             for versions in self._versions:
                 load(versions)
-        except VideoProError as error:
-            failure = error
-        raise_everywhere(failure, BackboneError)
 
     def write(
         self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None

@@ -108,6 +108,11 @@ class LossTrainer(RunTrainer, GRPOTrainer):
         self._dummy = DummyVision(base.model)
         self._prompt_encoder = make_prompts(self._run, self._frozen)
 
+    @property
+    def _trains(self) -> bool:
+        """Whether these are passes of the training, and not of an evaluation."""
+        return self.model is not None and self.model.training
+
     # Log-probabilities
 
     def _get_per_token_logps_and_entropies(
@@ -241,8 +246,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
                 self._log_sampling(name, getattr(counted, name.rpartition("/")[2])().item())
 
     def _log_sampling(self, name: str, value: float) -> None:
-        mode = "train" if self.model is not None and self.model.training else "eval"
-        self._metrics[mode][f"sampling/{name}"].append(value)
+        self._metrics["train" if self._trains else "eval"][f"sampling/{name}"].append(value)
 
     def _has_no_gradient(self, inputs: Mapping[str, Any]) -> bool:
         """Whether every term of the loss is 0: all rewards within each group are equal, and no other term is

@@ -124,7 +124,8 @@ class RoundsAhead:
 
     def __init__(self, per_update: int) -> None:
         self._per_update = per_update
-        self._batches: LookAhead[Columns] | None = None
+        self.batches: LookAhead[Columns] | None = None
+        """Of the current epoch, of which `LookAhead.upcoming` sees the later ones."""
         self._threads = ThreadPoolExecutor(1, "rollouts-ahead")
         self._cancellation = Cancellation()
         self._replies: Future[list[SampledReply]] | None = None
@@ -133,20 +134,10 @@ class RoundsAhead:
     # -- the batches of the run
 
     def over(self, batches: Iterator[Columns]) -> Iterator[Columns]:
-        """An epoch's batches, whose later ones `upcoming` sees; the same object while they are the same."""
-        if self._batches is None or self._batches.batches is not batches:
-            self._batches = LookAhead(batches, self._per_update)
-        return self._batches
-
-    def begin_pass(self) -> None:
-        """The pass of the next batch begins."""
-        if self._batches is not None:
-            self._batches.begin()
-
-    def upcoming(self, passes: int) -> tuple[Columns | None, int]:
-        """See `LookAhead.upcoming`."""
-        assert self._batches is not None
-        return self._batches.upcoming(passes)
+        """An epoch's batches as `batches`; the same object while they are the same."""
+        if self.batches is None or self.batches.batches is not batches:
+            self.batches = LookAhead(batches, self._per_update)
+        return self.batches
 
     # -- the round that is written ahead
 
@@ -183,4 +174,4 @@ class RoundsAhead:
         """Stop writing, and forget what was written."""
         self._cancellation.cancel()
         self.wait()
-        self._replies = self._next = self._batches = None
+        self._replies = self._next = self.batches = None

@@ -4,7 +4,7 @@ from videopro.train.runtime.checkpoints import publish as publish
 from videopro.train.runtime.dummy_vision import DummyVision as DummyVision
 from videopro.train.runtime.evaluation import in_memory as in_memory
 from videopro.train.runtime.frame_cache import FrameCache as FrameCache
-from videopro.train.runtime.loop import raise_everywhere as raise_everywhere
+from videopro.train.runtime.loop import raised_everywhere as raised_everywhere
 from videopro.train.runtime.loop import run_training as run_training
 from videopro.train.runtime.loop import sole_training as sole_training
 from videopro.train.runtime.record import overlap_warning as overlap_warning

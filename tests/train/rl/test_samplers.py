@@ -339,7 +339,7 @@ class Remote:
     is_remote = True
 
     def __init__(self, of: VideoGRPOTrainer, shift: float) -> None:
-        self._local = LocalSampler(of._run, of._sampler.weights, banned=of.banned, batch_size=None)
+        self._local = LocalSampler(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
         self._shift = shift
         self.steps: list[int] = []
 
