@@ -29,7 +29,7 @@ from videopro.train.rl.prompt_encoder import PolicyPrompt
 
 
 def reply_ids(reply: SampledReply) -> list[int]:
-    """The reply's token ids, with the one that ended it, which was drawn too and is scored with the others."""
+    """The reply's token ids, with the one that ended it, which was drawn too and is scored with them."""
     return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]
 
 
