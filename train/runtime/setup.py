@@ -115,14 +115,18 @@ class TrainingSetup:
         check_needs(training_needs(training, spec))
         checkpoint = find_checkpoint(spec.model)
         resolved = resolve_record(spec, checkpoint)
-        who = f"adapter {spec.adapter!r}" if spec.adapter else f"model {spec.model!r}"
-        prompts, notes = _prompts(training, resolved, who)
+        prompts, notes = _prompts(training, resolved, _who(spec.adapter, spec.model))
         if PartialState().is_main_process:
             for note in (*resolved.notes, *notes, *_idle_gpus(training)):
                 print(f"warning: {note}", file=sys.stderr)
         frames, pixels = resolved.frames, resolved.pixels
         inputs = QwenInputs(checkpoint.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
         return cls(checkpoint, spec.adapter, frames, pixels, inputs, prompts, resolved.planner)
+
+    @property
+    def who(self) -> str:
+        """What it starts from, for messages."""
+        return _who(self.adapter, self.checkpoint.name)
 
     def trained_videos(self) -> dict[str, list[str]]:
         """The videos that the start was trained on, by stage."""
@@ -269,6 +273,10 @@ class TrainingRows(Generic[R]):
                 print(f"  {reason} (rows {', '.join(ids)})", file=sys.stderr)
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
         return replace(self, train=train, held_out=held_out, dropped={**self.dropped, **names})
+
+
+def _who(adapter: str | None, model: str) -> str:
+    return f"adapter {adapter!r}" if adapter else f"model {model!r}"
 
 
 def _prompts(
