@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,42 +84,32 @@ def train(
     start, spent = resume(output, model, optimizer)
     begun, losses = time.time() - spent, []
     model.train()
-    for step in _counted_steps(start, recipe.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(step) * group["share"]
-        loss = loss_at(step)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(float(loss.detach()))
-        done = step + 1
-        if done % LOG_EVERY == 0:
-            mean = round(float(np.mean(losses[-LOG_EVERY:])), 4)
-            append_log(output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
-        if done % SAVE_EVERY == 0 or done == recipe.steps:
-            append_log(output, {"step": done, "held_out": measure()})
-            save_state(output, model, optimizer, done, time.time() - begun)
-    return time.time() - begun
-
-
-def _counted_steps(start: int, steps: int) -> Iterator[int]:
-    """The steps that are left, with a counter of all of them."""
-    with Counter("training", steps) as counter:
+    with Counter("training", recipe.steps) as counter:
         counter.start(start)
-        for step in range(start, steps):
-            yield step
+        for done in range(start + 1, recipe.steps + 1):
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.rate(done - 1) * group["share"]
+            loss = loss_at(done - 1)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained, 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            losses.append(float(loss.detach()))
+            if done % LOG_EVERY == 0:
+                mean = round(float(np.mean(losses[-LOG_EVERY:])), 4)
+                append_log(output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
+            if done % SAVE_EVERY == 0 or done == recipe.steps:
+                append_log(output, {"step": done, "held_out": measure()})
+                save_state(output, model, optimizer, done, time.time() - begun)
             counter.advance()
+    return time.time() - begun
 
 
 def append_log(folder: Path, record: dict[str, object]) -> None:
     """Append a line to `log.jsonl`, and print it."""
     print(json.dumps(record), flush=True)
-    log = JsonLinesLog(folder / "log.jsonl")
-    try:
+    with closing(JsonLinesLog(folder / "log.jsonl")) as log:
         log.append(record)
-    finally:
-        log.close()
 
 
 def save_state(
