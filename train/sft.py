@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 # First: hides what the libraries below print while they are imported.
 import videopro  # noqa: F401
@@ -93,7 +94,8 @@ def train(
                 "eval_questions is set under FSDP, whose ranks hold shards of the weights and cannot "
                 "generate independently; unset it and evaluate checkpoints with videopro infer"
             )
-        if lora is not None and training.vision == "trained" and _reentrant(training):
+        checkpointing: Any = training.gradient_checkpointing and training.gradient_checkpointing_kwargs
+        if lora and training.vision == "trained" and checkpointing and checkpointing.get("use_reentrant"):
             raise ConfigError(
                 "vision: trained with use_peft and reentrant gradient checkpointing (which ZeRO-3 needs) "
                 "would get no gradients; set gradient_checkpointing: false, or use ZeRO-2"
@@ -112,12 +114,6 @@ def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Seque
         f"{len(rows)} rows, {videos} videos; training {sum(weight.numel() for weight in weights):,} weights "
         f"in the {', '.join(_PARTS[part] for part in parts)}; {coverage_line(trainer.model)}"
     )
-
-
-def _reentrant(training: VideoSFTConfig) -> bool:
-    settings = training.gradient_checkpointing_kwargs
-    reentrant = isinstance(settings, dict) and bool(settings.get("use_reentrant"))
-    return training.gradient_checkpointing and reentrant
 
 
 def main(argv: Sequence[str] | None = None) -> int:

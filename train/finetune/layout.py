@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from accelerate.utils import send_to_device
 from cachetools import LRUCache
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
@@ -137,17 +138,5 @@ class KeptFeatures:
         self.encoded += 1
         # The cache raises for an entry that is larger than all of it.
         if features_bytes(row.features) <= self._cache.maxsize:
-            self._cache[video] = {kind: _on_host(output) for kind, output in row.features.items()}
+            self._cache[video] = send_to_device(row.features, "cpu")
         return row
-
-
-def _on_host(output: Any) -> Any:
-    """The tower's output with its tensors in the host's memory."""
-    moved = {name: _moved(value) for name, value in output.items()}
-    return type(output)(**moved)
-
-
-def _moved(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.cpu()
-    return type(value)(_moved(part) for part in value)

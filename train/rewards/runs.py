@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cachetools import LRUCache
 
@@ -107,7 +108,8 @@ class ProgramRunner:
         self._nearest_intact = nearest_intact
         self._others = OtherVideos()
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
-        self._programs: CallCache[Program] = CallCache(_RUNS)
+        # Needed when a reply is written, and again when it is rewarded.
+        self._program = lru_cache(_RUNS)(parse_program)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
         self._streaks = Streaks()
@@ -123,11 +125,6 @@ class ProgramRunner:
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
         """Start the program of a reply, unless an equal one about the same question was started."""
         return self._begin(row, self._program(reply))[0]
-
-    def _program(self, reply: str) -> Program:
-        """The program in a reply, cached: it is needed when the reply is written and when it is rewarded."""
-        program, _ = self._programs.get(reply, lambda: parse_program(reply))
-        return program
 
     def _begin(self, row: RewardRow, program: Program) -> tuple[Future[ProgramOutcome], bool]:
         """Its run, and whether that was started now."""

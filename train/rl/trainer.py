@@ -169,25 +169,17 @@ class VideoGRPOTrainer(LossTrainer):
     def _weights_for_sampling(self) -> Iterator[None]:
         """Within, the weights that sampling needs are gathered in this process, and no gradients are
         recorded: all of the policy's, or those that encode videos, if an engine samples."""
-        if self._sampler.is_remote:
-            with (
-                gathered_tower(self._run.model, self.model_wrapped),
-                torch.no_grad(),
-                self.accelerator.autocast(),
-            ):
-                yield
-            return
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
-        with (
-            unwrap_model_for_generation(
+        if self._sampler.is_remote:
+            gathered = gathered_tower(self._run.model, self.model_wrapped)
+        else:
+            gathered = unwrap_model_for_generation(
                 self.model_wrapped,
                 self.accelerator,
                 gather_deepspeed3_params=self.args.ds3_gather_for_generation,
                 gradient_checkpointing_kwargs=checkpointing,
-            ),
-            torch.no_grad(),
-            self.accelerator.autocast(),
-        ):
+            )
+        with gathered, torch.no_grad(), self.accelerator.autocast():
             yield
 
     def _begin_round(self, rows: Sequence[GRPORow], seed: int) -> Round:

@@ -67,7 +67,7 @@ class Engine:
 
 def served(made: VideoGRPOTrainer, *engines: Any, first: int = 0) -> EngineSampler:
     """A sampler of a process that has started all of these engines that take adapters."""
-    frames: Any = made._prompt_encoder._frames  # type: ignore[union-attr]
+    frames: Any = made._prompt_encoder.frames  # type: ignore[union-attr]
     started = [engine for engine in engines if isinstance(engine, Engine)]
     return EngineSampler(
         TrainingEngines(Engine.model, engines, started, first),  # type: ignore[arg-type]
