@@ -32,6 +32,7 @@ class VideoSFTConfig(SFTSettings, SFTConfig):
         # The collator makes the batches, and needs all columns.
         self.remove_unused_columns = False
         super().__post_init__()
+        # TRL would tokenize the rows, without their videos.
         self.dataset_kwargs = {"skip_prepare_dataset": True}
         self.check_run("eval_max_new_tokens")
         if self.packing:

@@ -83,6 +83,7 @@ class Source:
 def _caption(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DatasetError(f"a caption is {value!r}; it must be a text")
+    # Line breaks of an annotation file are no part of a caption.
     return " ".join(value.split())
 
 
@@ -101,6 +102,7 @@ def moment(value: Any) -> float:
 
 
 def _is_time(value: Any) -> bool:
+    # JSON's true is an int in Python.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
@@ -116,6 +118,7 @@ def named(record: Any, *names: str) -> list[Any]:
 
 def file_name(value: Any) -> str:
     """A video's name in a record. Raises DatasetError if it is none."""
+    # It becomes a path below the folder of the source, and must not lead out of it.
     if not isinstance(value, str) or not value.strip() or value.startswith("/") or ".." in Path(value).parts:
         raise DatasetError(f"the video's name is {value!r}; it must be a file name")
     return value
@@ -265,6 +268,7 @@ def _youcook2_records(root: Path) -> Iterable[tuple[str, Any]]:
     return [
         (f"{path}, {name!r}", (name, record))
         for name, record in database.items()
+        # A record that is no object is passed on, to be named as broken.
         if not isinstance(record, dict) or record.get("subset") == "training"
     ]
 
@@ -324,6 +328,7 @@ def load_pairs(
             )
         drawn = source.pairs
         if name in limits and limits[name] < len(drawn):
+            # By the number of pairs too: another set of videos is another draw.
             chosen = np.random.default_rng([seed, len(drawn)]).choice(len(drawn), limits[name], replace=False)
             drawn = [drawn[int(i)] for i in sorted(chosen)]
         pairs += drawn

@@ -70,6 +70,7 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
             f"{where}: answer is {fields['answer']!r}; it must be one of {', '.join(question.letters)}"
         )
     without = fields.get("without")
+    # A row without the column and one with null do without nothing.
     without = [] if without is None else without
     if not isinstance(without, list) or not set(without) <= set(REMOVABLE):
         raise DatasetError(f"{where}: without is {without!r}; it must be a list of {', '.join(REMOVABLE)}")

@@ -32,6 +32,7 @@ GOLD = ("answer", "solution", "gold", "ground_truth")
 """Columns that may have the gold answer; ms-swift passes `solution` to reward functions."""
 _ROW = "pickled_row"
 
+# Patterns of the prompts in Figs. 9 and 11 to 13: the release's rows have no columns for what these show.
 _QUESTION = re.compile(
     r"^[ \t]*Question:[ \t]*(?P<text>.*?)\s*^[^\n:]*(?:choices|options)[^\n:]*:[ \t]*\n", re.I | re.M | re.S
 )
@@ -82,6 +83,7 @@ def kind_of_prompt(prompt: str) -> str:
         return "bug_fix"
     if not _REFINE.search(prompt):
         return "plan"
+    # A prompt that refines shows a program; the modules that it calls tell the two kinds apart.
     source = _PROGRAM.search(prompt)
     program = parse_program(f"<code>\n{source[0].strip() if source is not None else ''}\n</code>")
     return "native_refinement" if program.mode == "native" else "program_refinement"
@@ -96,6 +98,7 @@ def gold_letter(record: Mapping[str, Any], question: Question, where: str) -> st
             f"{where}: has no gold answer ({', '.join(GOLD)}), so no reply to it can be rewarded"
         )
     letters = {name: _letter(value, question) for name, value in gold.items()}
+    # Columns that contradict each other leave no answer to reward.
     if None in letters.values() or len(set(letters.values())) > 1:
         raise DatasetError(
             f"{where}: its gold answer {', '.join(f'{name}={value!r}' for name, value in gold.items())} is "
@@ -110,6 +113,7 @@ def _letter(value: Any, question: Question) -> str | None:
     if not isinstance(value, str):
         return None
     text = value.strip()
+    # A choice's own text first: a choice may look like a letter.
     matching = [
         letter for letter, choice in zip(question.letters, question.choices, strict=True) if choice == text
     ]

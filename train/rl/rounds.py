@@ -96,6 +96,7 @@ class LookAhead(Iterator[T], Generic[T]):
 
     def begin(self) -> None:
         """The pass of the next batch begins."""
+        # Batches are handed out before their pass: transformers takes those of an update together.
         self._waiting.popleft()
         self._handed_out -= 1
 

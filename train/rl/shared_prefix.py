@@ -78,6 +78,7 @@ def pack(
     """Pack replies, each to the prompt of the same index. Replies with the same root (the same object; None:
     their prompts) share a row: a further prompt about the root's video then costs only what follows the
     video."""
+    # By identity: equal prompts are one object, and comparing tokens of long prompts takes time.
     groups: dict[int, list[int]] = {}
     for number, root in enumerate(prompts if roots is None else roots):
         groups.setdefault(id(root), []).append(number)

@@ -69,6 +69,7 @@ def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuest
         )
     if nameless is not None:
         raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; held-out questions need one")
+    # Only now, and only for the questions that were drawn.
     if benchmark.fetch is not None:
         benchmark.fetch(items)
     return EvalQuestions(tuple(items), benchmark.protocol, oracle)
@@ -80,6 +81,7 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
     for _, where, record in read_json_lines(
         path, "a grpo.jsonl, a folder with questions.jsonl, or pocket:SPLIT"
     ):
+        # The other kinds are later prompts about the same questions.
         if record.get("kind", "plan") != "plan":
             continue
         if "question" not in record:
@@ -164,6 +166,7 @@ class ProgramEvaluation:
         }
         self._planner = AdaptiveMethod(build_settings(AdaptiveMethod.Settings, options, "method adaptive"))
         self._planner.flag_without_model = json_flag(self.modules_setting)
+        # A.3 asks the base for a direct answer, whose correctness and confidence decide the mode.
         self._native = methods.create("native", {})
         self._oracle: dict[str, Mode] = dict(self.held_out.oracle)
         self._backbone: QwenBackbone | None = None

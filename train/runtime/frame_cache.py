@@ -88,6 +88,7 @@ class FrameCache:
                 on_done()
             return None
 
+        # Rows share videos, and two threads must not decode the same one.
         distinct = list(dict.fromkeys(paths))
         with ThreadPoolExecutor(workers) as threads:
             results = zip(distinct, threads.map(prepare_video, distinct), strict=True)

@@ -196,6 +196,7 @@ def write_record(
 ) -> None:
     """Write the record. `dropped`: the reason for each dropped row, by id; `videos`: those that the planner
     was trained on, by stage; `history`: what was logged."""
+    # Written at the beginning too, by which a resumed run knows whether it is the same.
     record = {
         "run": run,
         "rows": len(rows),

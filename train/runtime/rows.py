@@ -78,6 +78,7 @@ def read_rows_of_file(
     Raises DatasetError for a file that cannot be read, and for one without any row that can be used."""
     left_out: dict[int, str] = {}
     rows = []
+    # One broken row of a million must not end a run, nor vanish without a word.
     for number, where, record in read_json_lines(path, give, left_out=left_out):
         try:
             rows.append(read(record, where, number))
@@ -158,6 +159,7 @@ def read_chat(record: Mapping[str, Any], where: str) -> ChatRow:
     that has several turns of a user, several videos, or other media."""
     system, text, reply = _turns(record, where)
     video = _video(record, where)
+    # Chat templates put a video where the mark is; a second mark would have no pixels.
     marks = text.count(PLACEHOLDER)
     if PLACEHOLDER in (system or "") or PLACEHOLDER in (reply or ""):
         raise DatasetError(
@@ -207,9 +209,11 @@ def _turns(record: Mapping[str, Any], where: str) -> tuple[str | None, str, str 
 
 def _video(record: Mapping[str, Any], where: str) -> str | None:
     """The path of the row's video, if it has one."""
+    # Datasets of ms-swift may mix media; a planner sees videos alone.
     if any(record.get(name) for name in ("image", "images", "audio", "audios")):
         raise DatasetError(f"{where}: has images or audio; only videos are supported")
     videos = record.get("videos")
+    # Some exports have one path and no list.
     videos = record.get("video") if videos is None else videos
     if videos is None:
         return None

@@ -233,6 +233,7 @@ class TrainingRows(Generic[R]):
         Raises DatasetError, naming the first rows, if there are some that cannot be trained on: they would
         stop the training at their step, and again each time that it is resumed."""
         state, rows = PartialState(), [*self.train, *self.held_out]
+        # Each rank a share: a million rows take minutes to tokenize.
         own_share = rows[state.process_index :: state.num_processes]
         counted: dict[str, int] = {}
         faults: dict[str, str] = {}
@@ -271,6 +272,7 @@ class TrainingRows(Generic[R]):
             for path, reason in failures.items():
                 ids = [row.id for row in dropped if row.video == path]
                 print(f"  {reason} (rows {', '.join(ids)})", file=sys.stderr)
+        # For the record: who compares two runs sees which rows each was trained on.
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
         return replace(self, train=train, held_out=held_out, dropped={**self.dropped, **names})
 
@@ -287,6 +289,7 @@ def _prompts(
     if training.prompts is not None:
         prompts = read_prompts(training.prompts)
         return prompts, tuple(prompt_notes(who, recorded, "auto", prompts))
+    # A planner that was trained on other prompts than ours is asked with those, whoever goes on training it.
     if recorded is None or not recorded.prompts:
         return None, ()
     return PromptFile(recorded.prompts, f"recorded by {who}"), ()

@@ -25,6 +25,7 @@ class GRPOSettings(TrainingConfig):
     ROWS = "grpo.jsonl"
     STAGE = "grpo"
 
+    # A list: TRL's parser has no tuples.
     kinds: list[str] = field(
         default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
     )
@@ -32,6 +33,7 @@ class GRPOSettings(TrainingConfig):
         True, "prompts begin with the video; false: planning from the question's text, sampled by TRL"
     )
     shared_prompt: bool = option(True, "log-prob passes run the prompt once for all replies of its group")
+    # Replies of one batch hold keys and values until the last of them ends, so memory may ask for fewer.
     sampling_batch_size: int | None = option(
         None, "replies sampled in one batch; unset: all of a process's replies"
     )
@@ -41,6 +43,7 @@ class GRPOSettings(TrainingConfig):
         " started here, one for each process and its GPU, and gets the adapter before each round",
         SAMPLERS,
     )
+    # A mapping, or the JSON of one: a flag is text.
     vllm: dict[str, Any] | str | None = option(
         None,
         "with sampler: vllm, the engine's settings as the --vllm of videopro infer, such as"
@@ -56,9 +59,11 @@ class GRPOSettings(TrainingConfig):
         "with sampler: vllm, the engine writes the next replies while the policy trains on these:"
         " one-step off-policy, corrected by the importance ratio",
     )
+    # A frozen tower makes the same features in every step, so that only new videos need be encoded.
     kept_features_gb: float = option(
         1.0, "memory in GB on the model's device for a frozen vision tower's features of recent videos"
     )
+    # Not the policy: what answers inside programs would change with every step, and the rewards with it.
     answerer: str | None = option(
         None,
         "the model that answers inside programs: a name or server:MODEL@URL; unset: the model in"
@@ -74,6 +79,7 @@ class GRPOSettings(TrainingConfig):
     tau: float = option(
         ReasoningSettings.tau, "two-turn episodes refine answers below this confidence, as inference does"
     )
+    # As in inference, which also may keep the answer before a refinement that made it worse.
     final: FinalRule = option(
         "last",
         "which answer of a two-turn episode earns the accuracy reward, as in videopro infer:"

@@ -23,6 +23,7 @@ class MergeConfig:
         metadata=setting("the model that the adapter was trained on: pocket, a hub name, a folder")
     )
     adapter: str = field(metadata=setting("folder or hub name of the adapter"))
+    # A folder that is there may be a model that somebody uses.
     output: Path = field(metadata=setting("folder for the checkpoint; must not exist"))
 
 
@@ -55,6 +56,7 @@ class RejectionConfig:
         for name in ("samples", "max_new_tokens", "batch_size", "workers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        # At 0 all samples of a prompt would be the same reply.
         if self.temperature <= 0:
             raise ConfigError(f"temperature is {self.temperature}; it must be above 0")
         check_kinds(self.kinds)

@@ -67,6 +67,7 @@ class TrainingConfig:
         "held-out questions to plan, run and answer: a grpo.jsonl, a folder with questions.jsonl,"
         " or pocket:SPLIT",
     )
+    # Whole videos, since to decode and index one costs more than another question about it.
     eval_limit: int | None = option(
         None, "number of held-out questions to use (whole videos, drawn by seed); unset: all"
     )
@@ -86,9 +87,11 @@ class TrainingConfig:
     pixels: int | None = option(
         None, "maximum pixels per frame; unset: what the model was trained with, else 50176"
     )
+    # One place for all runs: those that show a video in the same way share what was decoded.
     frame_cache: str | None = option(None, "folder for decoded frames; unset: $VIDEOPRO_CACHE/frames")
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
     decode_workers: int = option(4, "videos decoded in parallel by each process")
+    # Half the size, and a base in bfloat16 rounds what is added to it anyway.
     adapter_dtype: str = option(
         "bfloat16", "dtype of the final adapter; checkpoints keep full precision", ("bfloat16", "float32")
     )
@@ -136,6 +139,7 @@ class TrainingConfig:
             value, choices = getattr(self, each.name), each.metadata.get("choices", ())
             if choices and isinstance(value, str) and value not in choices:
                 raise ConfigError(f"{each.name} is {value!r}; it must be {' or '.join(choices)}")
+        # One without the other would be a run that measures nothing, noticed hours later.
         if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
             raise ConfigError(
                 f"eval_strategy is {str(self.eval_strategy)!r}, but there is nothing to evaluate on; "
