@@ -10,7 +10,6 @@ precedence over that. Rows are checked here, once, and passed on as `GRPORow`.
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +24,11 @@ from videopro.executor import ENTRY, parse_program
 from videopro.question import LETTERS, Question, extract_letter
 from videopro.traces import ReferenceForm
 from videopro.train.rewards import RewardRow, read_question, read_row
-from videopro.train.runtime import RowsOfFile, read_chat, read_reference, read_rows_of_file
+from videopro.train.runtime import RowsOfFile, as_column, read_chat, read_reference, read_rows_of_file
 from videopro.train.settings import KINDS
 
 GOLD = ("answer", "solution", "gold", "ground_truth")
 """Columns that may have the gold answer; ms-swift passes `solution` to reward functions."""
-_ROW = "pickled_row"
 
 # Patterns of the prompts in Figs. 9 and 11 to 13: the release's rows have no columns for what these show.
 _QUESTION = re.compile(
@@ -236,17 +234,7 @@ def _check_kind(kind: Any, where: str) -> None:
 
 def as_dataset(rows: Sequence[GRPORow]) -> Dataset:
     """The rows as a dataset for TRL: a chat `prompt`, and the row itself (`row_of`)."""
-    # Arrow has no type for a row, and TRL takes no list. A row was checked when it was read, so that it need
-    # not be taken apart and put together again.
-    return Dataset.from_list(
-        [{"prompt": chat(row.text, row.system), _ROW: pickle.dumps(row)} for row in rows]
-    )
-
-
-def row_of(columns: Mapping[str, Any]) -> GRPORow:
-    """The row of an item of `as_dataset`."""
-    row: GRPORow = pickle.loads(columns[_ROW])
-    return row
+    return Dataset.from_list([{"prompt": chat(row.text, row.system), **as_column(row)} for row in rows])
 
 
 def chat(prompt: str, system: str | None = None) -> list[dict[str, str]]:

@@ -28,11 +28,12 @@ from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, SampledReply
 from videopro.errors import ConfigError
 from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW, TURNS, ProgramRewards
-from videopro.train.rl.data import GRPORow, chat, mix_seed, row_of
+from videopro.train.rl.data import GRPORow, chat, mix_seed
 from videopro.train.rl.loss_trainer import LossTrainer
 from videopro.train.rl.rollouts import Rollout, reply_ids
 from videopro.train.rl.rounds import EpochSampler, Round, RoundsAhead
 from videopro.train.rl.samplers import Draw, LocalSampler, Sampler, copy_to_sample_with, gathered_tower
+from videopro.train.runtime import row_of
 
 MakeSampler = Callable[[Any, Sequence[int]], Sampler]
 """Called with the policy, a PEFT model, and the token ids that end its replies."""

@@ -11,11 +11,13 @@ from videopro.train.runtime.record import overlap_warning as overlap_warning
 from videopro.train.runtime.rows import PLACEHOLDER as PLACEHOLDER
 from videopro.train.runtime.rows import ChatRow as ChatRow
 from videopro.train.runtime.rows import RowsOfFile as RowsOfFile
+from videopro.train.runtime.rows import as_column as as_column
 from videopro.train.runtime.rows import digest as digest
 from videopro.train.runtime.rows import read_chat as read_chat
 from videopro.train.runtime.rows import read_reference as read_reference
 from videopro.train.runtime.rows import read_rows_of_file as read_rows_of_file
 from videopro.train.runtime.rows import reference_of as reference_of
+from videopro.train.runtime.rows import row_of as row_of
 from videopro.train.runtime.setup import RECORD as RECORD
 from videopro.train.runtime.setup import TrainingRows as TrainingRows
 from videopro.train.runtime.setup import TrainingSetup as TrainingSetup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,21 @@ def read_rows_of_file(
     if not rows:
         raise DatasetError(f"{path}: none of its {len(left_out)} rows can be used: {rows_of_file.reasons()}")
     return rows_of_file
+
+
+_PICKLED = "pickled_row"
+
+
+def as_column(row: TrainingRow) -> dict[str, bytes]:
+    """A row as a column of a dataset, which `row_of` reads."""
+    # TRL takes an Arrow dataset alone, which has no type for a row. It was checked when it was read, and need
+    # not be taken apart and put together again.
+    return {_PICKLED: pickle.dumps(row)}
+
+
+def row_of(columns: Mapping[str, Any]) -> Any:
+    """The row of an item of a dataset."""
+    return pickle.loads(columns[_PICKLED])
 
 
 def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:

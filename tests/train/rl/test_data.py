@@ -12,7 +12,7 @@ from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from videopro.errors import DatasetError
 from videopro.train.rl import as_dataset, read_grpo_rows
-from videopro.train.rl.data import row_of
+from videopro.train.runtime import row_of
 from videopro.train.settings import KINDS
 
 

@@ -14,7 +14,7 @@ from videopro.errors import DatasetError
 from videopro.question import Question
 from videopro.train import grpo as command
 from videopro.train.rl import as_dataset, read_grpo_rows
-from videopro.train.rl.data import row_of
+from videopro.train.runtime import row_of
 
 # In the words of this test; the parts and their order are those of the paper's Figs. 9 and 11 to 13.
 ASKED = (

@@ -30,8 +30,7 @@ from videopro.backbones import Backbone, BackboneConfig, ChoiceRequest, load_bac
 from videopro.train import grpo as command
 from videopro.train import merge
 from videopro.train.rl import VideoGRPOConfig
-from videopro.train.rl.data import row_of
-from videopro.train.runtime import read_settings, without_adapter
+from videopro.train.runtime import read_settings, row_of, without_adapter
 from videopro.train.runtime.trainable import choose_trained
 from videopro.video import Video
 

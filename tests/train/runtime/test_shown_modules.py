@@ -20,8 +20,7 @@ from videopro.question import prompts
 from videopro.train import sft
 from videopro.train.finetune import read_rows
 from videopro.train.rl import GRPORow, RefinementTurns, as_dataset
-from videopro.train.rl.data import row_of
-from videopro.train.runtime import read_reference, reference_of
+from videopro.train.runtime import read_reference, reference_of, row_of
 
 SHOWN = {"reference": "signatures", "modules": ["query_native", "extract_frames", "query_mc"]}
 
