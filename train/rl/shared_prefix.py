@@ -22,7 +22,6 @@ from typing import Any
 import torch
 
 from videopro.backbones.qwen import QwenRunner, visual_inputs
-from videopro.errors import ConfigError
 from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 
@@ -49,21 +48,6 @@ class PackedBatch:
         offsets = torch.arange(width, device=packed.device)
         at = (self.starts[:, None] + offsets).clamp(max=packed.shape[1] - 1)
         return packed[self.rows[:, None], at].masked_fill(offsets >= lengths[:, None], 0)
-
-
-def check_shareable(run: QwenRunner) -> None:
-    """Raise ConfigError for a model whose replies cannot share one pass over their prompt."""
-    attention = run.model.config._attn_implementation
-    if run.is_recurrent:
-        raise ConfigError(
-            "shared_prompt is true, but some layers of this model are recurrent, and replies cannot share "
-            "their state; set shared_prompt: false"
-        )
-    if attention != "sdpa":
-        raise ConfigError(
-            f"shared_prompt is true, but attention is {attention!r}, which takes no custom mask; set "
-            "attn_implementation: sdpa, or shared_prompt: false"
-        )
 
 
 def pack(

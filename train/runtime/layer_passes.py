@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from accelerate.utils import is_peft_model
 from peft.tuners.lora import LoraLayer
 from torch import nn
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
@@ -198,9 +197,7 @@ def set_layer_passes(trainer: Any) -> None:
             "together"
         )
         return
-    tuned = trainer.model
-    base = tuned.get_base_model() if is_peft_model(tuned) else tuned
-    language = base.model.language_model
+    language = trainer._base.model.language_model
     if fits:
         FittingCheckpoints(language, language.layers, CudaMemory(device), tell=trainer.accelerator.print)
     if settings.compile_layers:
