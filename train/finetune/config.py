@@ -48,5 +48,3 @@ class VideoSFTConfig(SFTSettings, SFTConfig):
                     f"{name} is trained and adapter is set, but an adapter's own settings decide what is "
                     "trained; leave one of them out"
                 )
-        if self.kept_features_gb < 0:
-            raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")

@@ -46,8 +46,6 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                 )
         if not 0 <= self.tau <= 1:
             raise ConfigError(f"tau is {self.tau}; it must be from 0 to 1")
-        if self.kept_features_gb < 0:
-            raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")
         self._check_correction()
         self._check_saves()
 

@@ -129,7 +129,6 @@ class RoundsAhead:
         """Of the current epoch, of which `LookAhead.upcoming` sees the later ones."""
         self._threads = ThreadPoolExecutor(1, "rollouts-ahead")
         self._cancellation = Cancellation()
-        self._replies: Future[list[SampledReply]] | None = None
         self._next: Round | None = None
 
     # -- the batches of the run
@@ -155,24 +154,23 @@ class RoundsAhead:
             with cancellable(cancellation):
                 return write()
 
-        self._replies = self._threads.submit(work)
-        self._next = replace(round, ahead=self._replies)
+        self._next = replace(round, ahead=self._threads.submit(work))
 
     def take(self, rows: Sequence[GRPORow]) -> Round | None:
         """The round that was begun, which is of these rows, when it is written; None: there is none."""
+        # First: whoever interrupts this has `discard` wait for the thread.
+        self.wait()
         round, self._next = self._next, None
-        if round is not None:
-            assert [row.id for row in round.rows] == [row.id for row in rows]
-            self.wait()
+        assert round is None or [row.id for row in round.rows] == [row.id for row in rows]
         return round
 
     def wait(self) -> None:
         """Return when nothing is being written any more. Raises nothing."""
-        if self._replies is not None:
-            wait([self._replies])
+        if self._next is not None and self._next.ahead is not None:
+            wait([self._next.ahead])
 
     def discard(self) -> None:
         """Stop writing, and forget what was written."""
         self._cancellation.cancel()
         self.wait()
-        self._replies = self._next = self.batches = None
+        self._next = self.batches = None

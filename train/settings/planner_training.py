@@ -37,6 +37,7 @@ class TrainingConfig:
         eval_strategy: Any = None
         report_to: Any = None
         disable_tqdm: bool | None = None
+        kept_features_gb: float = 0.0
         logging_nan_inf_filter: bool = False
         ddp_find_unused_parameters: bool | None = None
 
@@ -131,6 +132,8 @@ class TrainingConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1")
+        if self.kept_features_gb < 0:
+            raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")
         for name, why in self.FIXED.items():
             if getattr(self, name) != getattr(type(self), name):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}, but {why}; leave it out")
