@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from argparse import ArgumentParser
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TypeVar
@@ -29,15 +29,21 @@ def read_settings(
     usage = f"{program} --config NAME|FILE [--SETTING VALUE ...]"
     # Its --help has all of the libraries' settings; `videopro sft --help` those that matter.
     parser = TrlParser((kind, ModelConfig), prog=program, usage=usage, allow_abbrev=False)  # type: ignore[arg-type]
-    # TRL's parser takes the path of a file alone, and would let a second one pass.
-    configs = ArgumentParser(add_help=False, allow_abbrev=False)
-    configs.add_argument("--config", action="append", nargs="?", default=[])
-    named, flags = configs.parse_known_args(argv)
-    if None in named.config:
-        raise ConfigError(f"{program}: --config needs a file, or the name of a shipped config")
-    if len(named.config) > 1:
+    configs: list[str | None] = []
+    flags: list[str] = []
+    # Taken out: TRL's parser takes the path of a file alone, and would let a second one pass.
+    words = iter(sys.argv[1:] if argv is None else argv)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag == "--config":
+            configs.append(value if equals else next(words, None))
+        else:
+            flags.append(word)
+    if len(configs) > 1:
         raise ConfigError(f"{program}: --config is given twice; give one, and flags for what differs from it")
-    files = [config_file(name, command) for name in named.config]
+    if None in configs:
+        raise ConfigError(f"{program}: --config needs a file, or the name of a shipped config")
+    files = [config_file(name, command) for name in configs if name is not None]
     known = {option.name for cls in (kind, ModelConfig) for option in fields(cls)}
 
     def check(name: str, called: str, written: str) -> None:

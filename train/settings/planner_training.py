@@ -21,8 +21,7 @@ MODULES_HELP = "models behind the modules, as in the --options of videopro infer
 
 def option(default: Any, help: str, choices: Collection[str] = ()) -> Any:
     """A field of the settings of a training."""
-    # TRL's parser gives the metadata to argparse, which takes no other words than its own: so not
-    # `videopro.cli.option`.
+    # Not `videopro.cli.option`: TRL's parser takes no other words in the metadata than its own.
     return field(default=default, metadata={"help": help, **({"choices": choices} if choices else {})})
 
 
@@ -137,7 +136,7 @@ class TrainingConfig:
         for name, why in self.FIXED.items():
             if getattr(self, name) != getattr(type(self), name):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}, but {why}; leave it out")
-        # argparse checks what a flag says, but not the values of a file.
+        # TRL's parser checks what a flag says, but not the values of a file.
         for each in fields(self):
             value, choices = getattr(self, each.name), each.metadata.get("choices", ())
             if choices and isinstance(value, str) and value not in choices:
