@@ -27,8 +27,8 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
-from videopro.backbones import Backbone, folder_fingerprint, load_backbone, own_model, read_spec
-from videopro.backbones.qwen import LoadedModel, QwenBackbone
+from videopro.backbones import Backbone, load_backbone, own_model, read_spec
+from videopro.backbones.qwen import QwenBackbone
 from videopro.cli import build_settings, needs_extra
 from videopro.errors import ConfigError
 from videopro.modules import ModuleModels, ModuleSettings, json_flag
@@ -52,10 +52,10 @@ with needs_extra("train", "videopro grpo", __name__):
         training_engines,
     )
     from videopro.train.runtime import (
-        FrameCache,
         TrainingRows,
         TrainingSetup,
         coverage_line,
+        in_memory,
         load_trainable,
         overlap_warning,
         put_trained,
@@ -74,14 +74,14 @@ def train(
     errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
     output = Path(str(training.output_dir))
-    state = PartialState()
+    is_main = PartialState().is_main_process
 
     # The rows; their videos are decoded once
     read = functools.partial(read_grpo_rows, kinds=training.kinds, prompt_video=training.prompt_video)
     rows = TrainingRows.read(training, read)
     rows = rows.tokenized(lambda row: len(start.inputs.text(row.text, system=row.system).ids))
-    if state.is_main_process:
-        _warn_of_overlap(start, rows.train)
+    if is_main and (warning := overlap_warning(start.trained_videos(), rows.train, start.who)):
+        print(warning, file=sys.stderr)
     frames = start.frame_cache(training)
     if training.prompt_video:
         rows = rows.decoded(frames, training.decode_workers)
@@ -90,128 +90,81 @@ def train(
         opened.enter_context(sole_training(output))
         engines = None
         if training.sampler == VLLM:
+            # Before the model is loaded: vLLM measures the memory that is free.
             engines = opened.enter_context(training_engines(training, model_settings, start))
-        trainer = _trainer(
-            training,
-            model_settings,
-            start,
-            rows,
-            frames,
-            engines=engines,
-            callbacks=callbacks,
-            opened=opened,
+
+        # The policy: an adapter to continue, a new one, or the language model's own weights
+        model = load_trainable(start.checkpoint, model_settings)
+        # Quantized weights were loaded onto their device and cannot be moved.
+        if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
+            model.to(training.device)  # type: ignore[arg-type]
+        # Before an adapter is added: what answers shares the weights of the base alone.
+        answerer = _answerer(training, model_settings, start, model, engines)
+        tuned, lora = put_trained(
+            model, model_settings, ["language"], adapter=start.adapter, base=start.checkpoint.name
         )
-        if state.is_main_process:
+
+        # Rewards and evaluation
+        settings = build_settings(ModuleSettings, training.mapping("modules"), "modules")
+        programs = output / "programs.jsonl"
+        rewards = ProgramRewards(
+            answerer,
+            modules=ModuleModels(settings, answering=own_model(answerer), flag=json_flag("modules")),
+            log=programs,
+            workers=training.reward_workers,
+            accuracy=training.accuracy,
+            final=training.final,
+            form=training.form,
+            reasoned=training.reasoned_confidence,
+            nearest_intact=training.nearest_intact,
+        )
+        opened.enter_context(rewards)
+        training.reward_weights = list(rewards.weights)
+        next_turn = None
+        if training.episodes == TWO_TURN:
+            next_turn = RefinementTurns(rewards, training.tau, start.prompts, clip_times=settings.clip_times)
+        banned = start.inputs.visual_tokens()
+
+        def make_prompts(run: Any, frozen: bool) -> PromptEncoder:
+            kept_bytes = int(training.kept_features_gb * 1e9)
+            return PromptEncoder(start.inputs, frames, run, frozen=frozen, kept_bytes=kept_bytes)
+
+        def make_sampler(policy: Any, ends: Sequence[int]) -> EngineSampler:
+            assert engines is not None
+            decode = start.inputs.tokenizer.decode
+            sampler = EngineSampler(
+                engines, policy, frames, pixels=start.pixels, banned=banned, ends=ends, decode=decode
+            )
+            opened.callback(sampler.close)
+            return sampler
+
+        trainer = VideoGRPOTrainer(
+            model=tuned,
+            args=training,
+            reward_funcs=rewards.functions,
+            train_dataset=as_dataset(rows.train),
+            # Empty: only programs are evaluated.
+            eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
+            if training.eval_strategy != "no"
+            else None,
+            processing_class=start.checkpoint.processor,
+            peft_config=lora,
+            callbacks=list(callbacks),
+            make_prompts=make_prompts,
+            make_sampler=make_sampler if engines is not None else None,
+            banned=banned,
+            programs=start.evaluation(training, rows.reference),
+            prefetcher=rewards if training.run_ahead else None,
+            next_turn=next_turn,
+            logs=[programs],
+        )
+        if is_main:
             trainer.accelerator.print(_startup_line(trainer, rows.train))
         run_training(trainer, model_settings, start, rows)
-    if state.is_main_process:
+    if is_main:
         # TRL's copy of the initial adapter, for the KL term.
         shutil.rmtree(output / "ref", ignore_errors=True)
     return trainer
-
-
-def _trainer(
-    training: VideoGRPOConfig,
-    model_settings: ModelConfig,
-    start: TrainingSetup,
-    rows: TrainingRows[GRPORow],
-    frames: FrameCache,
-    *,
-    engines: TrainingEngines | None,
-    callbacks: Sequence[TrainerCallback],
-    opened: ExitStack,
-) -> VideoGRPOTrainer:
-    """The trainer, with its policy, rewards and evaluation; `opened` closes what has to be closed."""
-    output = Path(str(training.output_dir))
-
-    # The policy: an adapter to continue, a new one, or the language model's own weights
-    model = load_trainable(start.checkpoint, model_settings)
-    # Quantized weights were loaded onto their device and cannot be moved.
-    if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
-        model.to(training.device)  # type: ignore[arg-type]
-    # Before an adapter is added: what answers shares the weights of the base alone.
-    answerer = _answerer(training, model_settings, start, model, engines)
-    tuned, lora = put_trained(
-        model, model_settings, ["language"], adapter=start.adapter, base=start.checkpoint.name
-    )
-
-    # Rewards and evaluation
-    modules = training.mapping("modules")
-    module_settings = build_settings(ModuleSettings, modules, "modules")
-    programs = output / "programs.jsonl"
-    rewards = ProgramRewards(
-        answerer,
-        modules=ModuleModels(
-            module_settings,
-            answering=own_model(answerer),
-            flag=json_flag("modules"),
-        ),
-        log=programs,
-        workers=training.reward_workers,
-        accuracy=training.accuracy,
-        final=training.final,
-        form=training.form,
-        reasoned=training.reasoned_confidence,
-        nearest_intact=training.nearest_intact,
-    )
-    opened.enter_context(rewards)
-    training.reward_weights = list(rewards.weights)
-    banned = start.inputs.visual_tokens()
-
-    def make_prompts(run: Any, frozen: bool) -> PromptEncoder:
-        kept_bytes = int(training.kept_features_gb * 1e9)
-        return PromptEncoder(start.inputs, frames, run, frozen=frozen, kept_bytes=kept_bytes)
-
-    def make_sampler(policy: Any, ends: Sequence[int]) -> EngineSampler:
-        assert engines is not None
-        sampler = EngineSampler(
-            engines,
-            policy,
-            frames,
-            pixels=start.pixels,
-            banned=banned,
-            ends=ends,
-            decode=start.inputs.tokenizer.decode,
-        )
-        opened.callback(sampler.close)
-        return sampler
-
-    return VideoGRPOTrainer(
-        model=tuned,
-        args=training,
-        reward_funcs=rewards.functions,
-        train_dataset=as_dataset(rows.train),
-        # Empty: only programs are evaluated.
-        eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
-        if training.eval_strategy != "no"
-        else None,
-        processing_class=start.checkpoint.processor,
-        peft_config=lora,
-        callbacks=list(callbacks),
-        make_prompts=make_prompts,
-        make_sampler=make_sampler if engines is not None else None,
-        banned=banned,
-        programs=start.evaluation(
-            training,
-            reference=rows.reference,
-            modules=modules,
-            longest=training.longest,
-            seed=training.seed,
-            output=output,
-        ),
-        prefetcher=rewards if training.run_ahead else None,
-        next_turn=RefinementTurns(rewards, training.tau, start.prompts, clip_times=module_settings.clip_times)
-        if training.episodes == TWO_TURN
-        else None,
-        logs=[programs],
-    )
-
-
-def _warn_of_overlap(start: TrainingSetup, rows: Sequence[GRPORow]) -> None:
-    who = f"adapter {start.adapter!r}" if start.adapter else f"model {start.checkpoint.name!r}"
-    warning = overlap_warning(start.trained_videos(), rows, who)
-    if warning is not None:
-        print(warning, file=sys.stderr)
 
 
 def _answerer(
@@ -241,20 +194,8 @@ def _answerer(
             "under ZeRO-3 no process has the whole model to answer inside programs; name an "
             "answerer, such as server:MODEL@URL, set sampler: vllm, whose engine answers too, or use ZeRO-2"
         )
-    checkpoint = start.checkpoint
-    identity = {
-        "kind": "qwen",
-        "model": Path(checkpoint.source).name,
-        "weights": folder_fingerprint(checkpoint.folder),
-        "adapter": None,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "frames": start.frames,
-        "pixels": start.pixels,
-    }
-    loaded = LoadedModel(
-        without_adapter(model), None, checkpoint.processor, start.frames, start.pixels, identity
-    )
-    return QwenBackbone.from_loaded(loaded, name=checkpoint.name, beside=True)
+    loaded = in_memory(start.checkpoint, without_adapter(model), frames=start.frames, pixels=start.pixels)
+    return QwenBackbone.from_loaded(loaded, name=start.checkpoint.name, beside=True)
 
 
 def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:

@@ -23,6 +23,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from videopro.errors import ConfigError
+
 _WORTH = 0.55
 """The share of all pairs below which spans are worth their copies, in a batch of one row; several rows take a
 call for each. At the shapes of 2B a GRPO group of 16 short replies computes half of its pairs, in 0.7 of the
@@ -195,6 +197,32 @@ class RowShape:
         if note_spans(mask, segments * (segments.shape[1] + 2) + branches):
             attend_by_parts()
         return mask
+
+
+def check_parts(
+    setting: str, model: PreTrainedModel, is_recurrent: bool, *, aux_loss: bool, flash: bool = False
+) -> None:
+    """Raise ConfigError for a model whose rows of several parts would not give what rows of their own give.
+
+    `setting`: what asks for them. `is_recurrent`: some of its layers are. `aux_loss`: its router's loss is
+    part of the training. `flash`: flash attention finds the parts by their positions."""
+    attention, off = str(model.config._attn_implementation), f"set {setting}: false"
+    if is_recurrent:
+        raise ConfigError(
+            f"{setting} is true, but some layers of this model are recurrent, and would carry their state "
+            f"from one part of a row to the next; {off}"
+        )
+    # It is a mean over the tokens of a whole row.
+    if aux_loss:
+        raise ConfigError(
+            f"{setting} is true, but this model's router loss is computed over whole rows; {off}, or "
+            "router_aux_loss_coef: 0"
+        )
+    if attention != "sdpa" and not (flash and attention.startswith("flash_attention")):
+        raise ConfigError(
+            f"{setting} is true, but attention is {attention!r}, which takes no mask of parts; set "
+            f"attn_implementation: sdpa, or {off}"
+        )
 
 
 def attend_by_parts() -> None:

@@ -67,7 +67,10 @@ def sample(
                 # A video that cannot be read leaves the prompts without a video as they are.
                 if any(row.prompt_video for row in video_rows):
                     with unexpected_as(NativeError):
-                        visual = _encode_video(path, policy, config.nearest_intact, stack)
+                        video = Video.open(path, nearest_intact=config.nearest_intact)
+                        # As the policy sees it in inference, encoded once for all prompts about it.
+                        size = policy.frame_size(video.height, video.width, policy.frames)
+                        visual = stack.enter_context(policy.prefix(video.sample(policy.frames, size=size)))
             except (VideoError, NativeError) as error:
                 where = "" if isinstance(error, VideoError) else f"{path}: "
                 print(f"left out: {where}{error}", file=sys.stderr)
@@ -76,48 +79,28 @@ def sample(
             at_once = max(1, config.batch_size // config.samples)
             for start in range(0, len(video_rows), at_once):
                 batch = video_rows[start : start + at_once]
-                correct = _correct_replies(batch, _write(batch, visual, policy, config), rewards)
-                for row, right in zip(batch, correct, strict=True):
-                    keep(row.id, right)
-
-
-def _write(
-    rows: Sequence[GRPORow], visual: Visual | None, policy: Backbone, config: RejectionConfig
-) -> list[str]:
-    """Sample replies: those of the first row, then those of the next."""
-    requests = [
-        GenerateRequest(
-            visual if row.prompt_video else None, row.prompt, derive_seed(config.seed, row.id, number)
-        )
-        for row in rows
-        for number in range(config.samples)
-    ]
-    written = policy.generate_batch(requests, Sampling(config.max_new_tokens, config.temperature))
-    return [generation.text for generation in written]
-
-
-def _encode_video(path: Path, policy: Backbone, nearest_intact: float, stack: ExitStack) -> Visual:
-    """The video as the policy sees it in inference, encoded once for all prompts about it."""
-    video = Video.open(path, nearest_intact=nearest_intact)
-    frames = video.sample(policy.frames, size=policy.frame_size(video.height, video.width, policy.frames))
-    return stack.enter_context(policy.prefix(frames))
-
-
-def _correct_replies(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
-    """For each row, its correct and well-formed replies, in order."""
-    each = len(replies) // len(rows)
-    repeated = [row for row in rows for _ in range(each)]
-    # The rewards turn the adapter off for each call. A block around all of them would belong to this thread,
-    # and the programs would wait for it forever.
-    turns = rewards.run(repeated, replies)
-    correct: list[list[str]] = [[] for _ in rows]
-    for number, (row, turn) in enumerate(zip(repeated, turns, strict=True)):
-        execution = turn.outcome.execution
-        if execution is not None:
-            earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
-            if earned.accuracy == 1 and earned.format == 1:
-                correct[number // each].append(turn.reply)
-    return correct
+                drawn = [(row, number) for row in batch for number in range(config.samples)]
+                requests = [
+                    GenerateRequest(
+                        visual if row.prompt_video else None,
+                        row.prompt,
+                        derive_seed(config.seed, row.id, number),
+                    )
+                    for row, number in drawn
+                ]
+                written = policy.generate_batch(requests, Sampling(config.max_new_tokens, config.temperature))
+                # The rewards turn the adapter off for each call. A block around all of them would belong to
+                # this thread, and the programs would wait for it forever.
+                turns = rewards.run([row for row, _ in drawn], [reply.text for reply in written])
+                correct: dict[str, list[str]] = {row.id: [] for row in batch}
+                for (row, _), turn in zip(drawn, turns, strict=True):
+                    execution = turn.outcome.execution
+                    if execution is not None:
+                        earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
+                        if earned.accuracy == earned.format == 1:
+                            correct[row.id].append(turn.reply)
+                for name, replies in correct.items():
+                    keep(name, replies)
 
 
 def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
@@ -171,6 +154,7 @@ def run(config: RejectionConfig) -> str:
 
             def keep(row: str, replies: list[str]) -> None:
                 right.append({"id": row, "right": replies})
+                done[row] = replies
                 counter.advance()
 
             with rewards, Counter("sampling programs", len(prompts)) as counter:
@@ -178,8 +162,9 @@ def run(config: RejectionConfig) -> str:
                 sample(open_rows, policy, rewards, config, keep)
     finally:
         right.close()
-    done = _sampled_earlier(log, identity)
-    own_rows = [row for prompt in prompts for row in as_rows(prompt, done.get(prompt.id, []))]
+    # A row whose video cannot be read has no replies.
+    replies_to = [done.get(prompt.id, []) for prompt in prompts]
+    own_rows = [row for each in zip(prompts, replies_to, strict=True) for row in as_rows(*each)]
     if not own_rows:
         raise RunError(
             f"none of the programs for {len(prompts)} prompts is right, so there are no rows to write"
@@ -188,11 +173,9 @@ def run(config: RejectionConfig) -> str:
         write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in own_rows))
     except OSError as error:
         raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
-    solved = sum(bool(done.get(prompt.id)) for prompt in prompts)
-    right_count = sum(len(done.get(prompt.id, [])) for prompt in prompts)
     return (
-        f"{config.output}: {len(own_rows)} programs, of {right_count} right among "
-        f"{config.samples * len(prompts)}; {solved} of {len(prompts)} prompts have one"
+        f"{config.output}: {len(own_rows)} programs, of {sum(map(len, replies_to))} right among "
+        f"{config.samples * len(prompts)}; {sum(map(bool, replies_to))} of {len(prompts)} prompts have one"
     )
 
 
@@ -201,15 +184,16 @@ def _read_prompts(config: RejectionConfig) -> list[GRPORow]:
     row is left."""
     file = read_grpo_rows(config.data, config.kinds)
     print(file.summary(), file=sys.stderr)
+    # A backbone is asked with the video first.
     usable = [row for row in file.rows if row.system is None and not row.before]
+    if not usable:
+        raise DatasetError(f"{config.data}: no row begins with its video, so no prompt can be sampled")
     if unusable := len(file.rows) - len(usable):
         print(
             f"{unusable} rows are left out: they have a system turn or text before the video, and a backbone "
             "is asked with the video first",
             file=sys.stderr,
         )
-    if not usable:
-        raise DatasetError(f"{config.data}: no row begins with its video, so no prompt can be sampled")
     return usable
 
 
@@ -243,8 +227,7 @@ def _sampled_earlier(log: Path, identity: Any) -> dict[str, list[str]]:
 
 
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
-    adapter = {} if config.adapter is None else {"adapter": config.adapter}
-    model = read_spec(config.model, batch_size=config.batch_size, **adapter)
+    model = read_spec(config.model, batch_size=config.batch_size, adapter=config.adapter)
     settings = build_settings(ModuleSettings, config.modules, "modules")
     inside = program_needs(settings, model, answerer=config.answerer, flag=_MODULES_FLAG)
     check_needs([*model_needs(model), *inside])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 # First: hides what the libraries below print while they are imported.
 import videopro  # noqa: F401
@@ -38,7 +39,6 @@ with needs_extra("train", "videopro sft", __name__):
         read_rows,
     )
     from videopro.train.runtime import (
-        FrameCache,
         Part,
         TrainingRows,
         TrainingSetup,
@@ -68,59 +68,42 @@ def train(
     cache = start.frame_cache(training)
     rows = TrainingRows.read(training, read_rows).tokenized(lambda row: count_tokens(row, start.inputs))
     rows = rows.decoded(cache, training.decode_workers)
-    with sole_training(Path(str(training.output_dir))):
-        return _train(training, model_settings, start, cache, rows, callbacks)
-
-
-def _train(
-    training: VideoSFTConfig,
-    model_settings: ModelConfig,
-    start: TrainingSetup,
-    cache: FrameCache,
-    rows: TrainingRows[SFTRow],
-    callbacks: Sequence[TrainerCallback],
-) -> VideoSFTTrainer:
-    # The model, and which parts of it are trained
-    model = load_trainable(start.checkpoint, model_settings)
     parts = trained_parts(training.vision, training.projector)
-    tuned, lora = put_trained(model, model_settings, parts, adapter=start.adapter, base=start.checkpoint.name)
-    programs = start.evaluation(
-        training,
-        reference=rows.reference,
-        modules=training.mapping("eval_modules"),
-        longest=training.eval_max_new_tokens,
-        seed=training.seed,
-        output=Path(str(training.output_dir)),
-    )
-
-    trainer = VideoSFTTrainer(
-        model=tuned,
-        args=training,
-        train_dataset=as_dataset(rows.train, rows.lengths),
-        # Empty: only programs are evaluated.
-        eval_dataset=(as_dataset(rows.held_out, rows.lengths) if rows.held_out else {})
-        if training.eval_strategy != "no"
-        else None,
-        data_collator=VideoCollator(start.inputs, cache),
-        processing_class=start.checkpoint.processor,
-        peft_config=lora,
-        callbacks=list(callbacks),
-        programs=programs,
-    )
-    if programs is not None and trainer.is_fsdp_enabled:
-        raise ConfigError(
-            "eval_questions is set under FSDP, whose ranks hold shards of the weights and cannot generate "
-            "independently; unset it and evaluate checkpoints with videopro infer"
+    with sole_training(Path(str(training.output_dir))):
+        model = load_trainable(start.checkpoint, model_settings)
+        tuned, lora = put_trained(
+            model, model_settings, parts, adapter=start.adapter, base=start.checkpoint.name
         )
-    if lora is not None and training.vision == "trained" and _reentrant(training):
-        raise ConfigError(
-            "vision: trained with use_peft and reentrant gradient checkpointing (which ZeRO-3 needs) would "
-            "get no gradients; set gradient_checkpointing: false, or use ZeRO-2"
+        programs = start.evaluation(training, rows.reference)
+        trainer = VideoSFTTrainer(
+            model=tuned,
+            args=training,
+            train_dataset=as_dataset(rows.train, rows.lengths),
+            # Empty: only programs are evaluated.
+            eval_dataset=(as_dataset(rows.held_out, rows.lengths) if rows.held_out else {})
+            if training.eval_strategy != "no"
+            else None,
+            data_collator=VideoCollator(start.inputs, cache),
+            processing_class=start.checkpoint.processor,
+            peft_config=lora,
+            callbacks=list(callbacks),
+            programs=programs,
         )
-    if PartialState().is_main_process:
-        trainer.accelerator.print(_startup_line(trainer, rows.train, parts))
-    run_training(trainer, model_settings, start, rows)
-    return trainer
+        if programs is not None and trainer.is_fsdp_enabled:
+            raise ConfigError(
+                "eval_questions is set under FSDP, whose ranks hold shards of the weights and cannot "
+                "generate independently; unset it and evaluate checkpoints with videopro infer"
+            )
+        checkpointing: Any = training.gradient_checkpointing and training.gradient_checkpointing_kwargs
+        if lora and training.vision == "trained" and checkpointing and checkpointing.get("use_reentrant"):
+            raise ConfigError(
+                "vision: trained with use_peft and reentrant gradient checkpointing (which ZeRO-3 needs) "
+                "would get no gradients; set gradient_checkpointing: false, or use ZeRO-2"
+            )
+        if PartialState().is_main_process:
+            trainer.accelerator.print(_startup_line(trainer, rows.train, parts))
+        run_training(trainer, model_settings, start, rows)
+        return trainer
 
 
 def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Sequence[Part]) -> str:
@@ -131,12 +114,6 @@ def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Seque
         f"{len(rows)} rows, {videos} videos; training {sum(weight.numel() for weight in weights):,} weights "
         f"in the {', '.join(_PARTS[part] for part in parts)}; {coverage_line(trainer.model)}"
     )
-
-
-def _reentrant(training: VideoSFTConfig) -> bool:
-    settings = training.gradient_checkpointing_kwargs
-    reentrant = isinstance(settings, dict) and bool(settings.get("use_reentrant"))
-    return training.gradient_checkpointing and reentrant
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -50,11 +50,11 @@ class PreparedPrograms(ProgramRewards):
         # TRL gives the same object to each function in turn, and the rewards tell batches apart by it.
         if self._replies is not completions:
             self._replies = completions
-            self._programs = [
+            self._prepared_batch = [
                 [{**message, "content": self._prepared(message["content"])} for message in completion]
                 for completion in completions
             ]
-        return super()._scored(self._programs, completion_ids, columns)
+        return super()._scored(self._prepared_batch, completion_ids, columns)
 
 
 class NoPrograms(ProgramRewards):

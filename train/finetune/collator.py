@@ -19,7 +19,15 @@ from datasets import Dataset
 from videopro.backbones.qwen import EncodedPrompt, QwenInputs
 from videopro.errors import DatasetError
 from videopro.traces import ReferenceForm
-from videopro.train.runtime import FrameCache, RowsOfFile, read_chat, read_reference, read_rows_of_file
+from videopro.train.runtime import (
+    FrameCache,
+    RowsOfFile,
+    as_column,
+    read_chat,
+    read_reference,
+    read_rows_of_file,
+    row_of,
+)
 
 
 @dataclass(frozen=True)
@@ -78,19 +86,6 @@ VIDEOS = "videos"
 VISUAL = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
 
 
-@dataclass(frozen=True)
-class TokenizedExample:
-    """A tokenized row: `prompt` tokens without a loss, then the reply's, including the end of its turn."""
-
-    encoded: EncodedPrompt
-    prompt: int
-
-    @property
-    def labels(self) -> list[int]:
-        """The tokens of the reply at their positions, `IGNORE_INDEX` at those of the prompt."""
-        return [IGNORE_INDEX] * self.prompt + list(self.encoded.ids[self.prompt :])
-
-
 def count_tokens(row: SFTRow, inputs: QwenInputs) -> int:
     """The tokens of a row: those of its texts, and for a video an estimate by the most pixels of its frames.
     Nothing is decoded. Raises BackboneError for a reply that cannot be learned."""
@@ -101,21 +96,10 @@ def count_tokens(row: SFTRow, inputs: QwenInputs) -> int:
 
 
 def as_dataset(rows: Sequence[SFTRow], lengths: Mapping[str, int] | None = None) -> Dataset:
-    """The rows as a dataset for the trainer: texts and paths; frames and tokens are made in the collator.
-    `lengths`: how many tokens they have, by where they are; samplers group rows by them."""
+    """The rows as a dataset for the trainer; frames and tokens are made in the collator. `lengths`: how many
+    tokens they have, by where they are; samplers group rows by them."""
     return Dataset.from_list(
-        [
-            {
-                "id": row.id,
-                "system": row.system,
-                "before": row.before,
-                "prompt": row.prompt,
-                "reply": row.reply,
-                "video": str(row.video or ""),
-                "length": (lengths or {}).get(row.where, 0),
-            }
-            for row in rows
-        ]
+        [{"length": (lengths or {}).get(row.where, 0), **as_column(row)} for row in rows]
     )
 
 
@@ -135,27 +119,30 @@ class VideoCollator:
         pad = inputs.tokenizer.pad_token_id
         self._pad = int(inputs.tokenizer.eos_token_id if pad is None else pad)
 
-    def example(self, row: Mapping[str, Any]) -> TokenizedExample:
-        """Tokenize a row of `as_dataset`. Raises VideoError or BackboneError."""
+    def example(self, row: SFTRow) -> tuple[EncodedPrompt, int]:
+        """The tokens of a row, to the end of the reply's turn, and how many of them are its prompt's, which
+        have no loss. Raises VideoError or BackboneError."""
         # Frames come from the cache on disk: workers of the loader decode nothing twice.
-        if row["video"]:
-            frames = self._frames.frames(Path(row["video"]))
-            head = self._inputs.head(frames, system=row["system"], before=row["before"])
-            prompt = head.append_text(self._inputs.tail(row["prompt"]))
+        if row.video is not None:
+            head = self._inputs.head(self._frames.frames(row.video), system=row.system, before=row.before)
+            prompt = head.append_text(self._inputs.tail(row.prompt))
         else:
-            prompt = self._inputs.text(row["prompt"], system=row["system"])
-        return TokenizedExample(prompt.append_text(self._inputs.reply(row["reply"])), len(prompt.ids))
+            prompt = self._inputs.text(row.prompt, system=row.system)
+        return prompt.append_text(self._inputs.reply(row.reply)), len(prompt.ids)
 
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Collate rows of `as_dataset` into a batch."""
+    def __call__(self, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Collate items of `as_dataset` into a batch."""
+        rows = [row_of(item) for item in items]
         examples = [self.example(row) for row in rows]
-        encoded = [example.encoded for example in examples]
+        encoded = [example for example, _ in examples]
+        labels = [[IGNORE_INDEX] * prompt + list(example.ids[prompt:]) for example, prompt in examples]
         batch: dict[str, Any] = {
             "input_ids": _pad_right([row.ids for row in encoded], self._pad),
             "attention_mask": _pad_right([[1] * len(row.ids) for row in encoded], 0),
             "mm_token_type_ids": _pad_right([row.types for row in encoded], 0),
-            "labels": _pad_right([example.labels for example in examples], IGNORE_INDEX),
-            VIDEOS: [row["video"] for row in rows if row["video"]],
+            "labels": _pad_right(labels, IGNORE_INDEX),
+            # As text, by which features are kept.
+            VIDEOS: [str(row.video) for row in rows if row.video is not None],
         }
         for name in VISUAL:
             parts = [row.tensors[name] for row in encoded if name in row.tensors]

@@ -13,39 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from accelerate.utils import send_to_device
 from cachetools import LRUCache
 from torch.nn.functional import pad
-from transformers import PreTrainedModel
 
-from videopro.backbones.qwen import EncodedPrompt, QwenRunner, encode_vision, features_bytes, visual_inputs
-from videopro.errors import ConfigError
+from videopro.backbones.qwen import EncodedPrompt, encode_vision, features_bytes, visual_inputs
 from videopro.train.finetune.collator import IGNORE_INDEX, VISUAL
 from videopro.train.packing import NO_BRANCH, PADDING, RowShape
 
 _LEAST_WIDTH, _LEAST_JOINED = 128, 256
 _TOKENS = {"input_ids": 0, "attention_mask": 0, "mm_token_type_ids": 0, "labels": IGNORE_INDEX}
 """The tensors of a batch that have a value for each token, and that of padding."""
-
-
-def check_joinable(model: PreTrainedModel, *, aux_loss: bool) -> None:
-    """Raise ConfigError for a model whose documents cannot share a row. `aux_loss`: its router's loss is part
-    of the training."""
-    attention = str(model.config._attn_implementation)
-    if QwenRunner(model, ends=(), pad=0).is_recurrent:
-        raise ConfigError(
-            "padding_free is true, but some layers of this model are recurrent, and would carry their state "
-            "from one document to the next; set padding_free: false"
-        )
-    if aux_loss:
-        raise ConfigError(
-            "padding_free is true, but this model's router loss is computed over separate rows; set "
-            "padding_free: false, or router_aux_loss_coef: 0"
-        )
-    if attention != "sdpa" and not attention.startswith("flash_attention"):
-        raise ConfigError(
-            f"padding_free is true, but attention is {attention!r}, which takes no mask of documents; set "
-            "attn_implementation: sdpa, or flash_attention_2 where flash-attn is installed"
-        )
 
 
 def widened(batch: Mapping[str, Any], shape: RowShape) -> dict[str, Any]:
@@ -137,17 +115,5 @@ class KeptFeatures:
         self.encoded += 1
         # The cache raises for an entry that is larger than all of it.
         if features_bytes(row.features) <= self._cache.maxsize:
-            self._cache[video] = {kind: _on_host(output) for kind, output in row.features.items()}
+            self._cache[video] = send_to_device(row.features, "cpu")
         return row
-
-
-def _on_host(output: Any) -> Any:
-    """The tower's output with its tensors in the host's memory."""
-    moved = {name: _moved(value) for name, value in output.items()}
-    return type(output)(**moved)
-
-
-def _moved(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.cpu()
-    return type(value)(_moved(part) for part in value)

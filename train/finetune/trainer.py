@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from accelerate.utils import is_peft_model
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Partial
 from torch.utils.data import Sampler
@@ -19,11 +18,12 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTTrainer
 
+from videopro.backbones.qwen import QwenRunner
 from videopro.train.finetune.collator import IGNORE_INDEX, VIDEOS
 from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.layout import KeptFeatures, check_joinable, joined, widened
-from videopro.train.packing import RowShape
-from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups, part_of
+from videopro.train.finetune.layout import KeptFeatures, joined, widened
+from videopro.train.packing import RowShape, check_parts
+from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups
 
 
 @contextmanager
@@ -64,16 +64,17 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         # averages the micro-batches' means, which gives short replies more weight. TRL's loss normalizes by
         # the number of tokens over micro-batches and ranks, once it is passed that number.
         self.model_accepts_loss_kwargs = True
-        tuned: Any = self.model
-        self._base = tuned.get_base_model() if is_peft_model(tuned) else tuned
         core = self._base.model
         self._dummy = DummyVision(core)
         device = self.accelerator.device
         self._shape = RowShape.of(self._base, device, autocast=args.bf16 or args.fp16)
         if self._joins:
-            check_joinable(self._base, aux_loss=self.aux_loss_enabled)
+            is_recurrent = QwenRunner(self._base, ends=(), pad=0).is_recurrent
+            check_parts("padding_free", self._base, is_recurrent, aux_loss=self.aux_loss_enabled, flash=True)
         self._features = None
-        if self._keeps_features():
+        # Nor where they are sharded: ranks would gather the tower in some steps and not in others.
+        sharded = self.is_fsdp_enabled or is_deepspeed_zero3_enabled()
+        if args.kept_features_gb > 0 and self._keeps_vision and not sharded:
             self._features = KeptFeatures(core, device, int(args.kept_features_gb * 1e9))
         self._eval_tokens: list[float] = []
 
@@ -83,13 +84,6 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         if isinstance(sampler, LengthGroupedSampler):
             return _EpochOrder(sampler, lambda: self.args.seed + int(self.state.epoch or 0))
         return sampler
-
-    def _keeps_features(self) -> bool:
-        """Whether features of videos are kept: no weight that makes them is trained, nor sharded, as ranks
-        would gather it in some steps and not in others."""
-        trained = {part_of(name) for name, weight in self._base.named_parameters() if weight.requires_grad}
-        sharded = self.is_fsdp_enabled or is_deepspeed_zero3_enabled()
-        return self.args.kept_features_gb > 0 and trained <= {"language"} and not sharded
 
     def _laid_out(self, model: Any, videos: Sequence[str]) -> Callable[..., Any]:
         """The model, called with a batch as the collator makes it. TRL counts the tokens of that batch."""

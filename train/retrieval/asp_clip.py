@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -82,13 +83,15 @@ class PairBatches:
         """The batches of steps `start` to `end`: epoch after epoch, each in an order of its own that depends
         on the seed alone, without a last, smaller batch. Raises RunError for a batch without two readable
         videos."""
-        each, batches = len(pairs) // size, list[list[int]]()
-        for epoch in range(start // each, -(-end // each)):
-            generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-            order = torch.randperm(len(pairs), generator=generator).tolist()
-            batches += [order[at : at + size] for at in range(0, each * size, size)]
-        first = start - start // each * each
-        return self._read(pairs, batches[first : first + end - start])
+        each = len(pairs) // size
+        batches: list[list[int]] = []
+        for step in range(start, end):
+            epoch, place = divmod(step, each)
+            if place == 0 or not batches:
+                generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+                order = torch.randperm(len(pairs), generator=generator).tolist()
+            batches.append(order[place * size : (place + 1) * size])
+        return self._read(pairs, batches)
 
     def once(self, pairs: Sequence[CaptionPair], size: int) -> Iterator[Batch]:
         """All pairs, once."""
@@ -116,16 +119,12 @@ class PairBatches:
             yield pixels, tokens.input_ids, tokens.attention_mask
 
     def _name(self, unreadable: Sequence[tuple[CaptionPair, str]]) -> None:
-        new = [(pair, reason) for pair, reason in unreadable if pair not in self.named]
-        if not new:
-            return
-        log = JsonLinesLog(self.log)
-        try:
-            for pair, reason in new:
-                log.append({"video": str(pair.video), "caption": pair.caption, "problem": reason})
-                self.named.add(pair)
-        finally:
-            log.close()
+        # Each pair comes again in every epoch.
+        if new := [each for each in unreadable if each[0] not in self.named]:
+            with closing(JsonLinesLog(self.log)) as log:
+                for pair, reason in new:
+                    log.append({"video": str(pair.video), "caption": pair.caption, "problem": reason})
+                    self.named.add(pair)
 
 
 class AspClip(nn.Module):

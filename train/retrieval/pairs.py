@@ -6,10 +6,10 @@ from __future__ import annotations
 import csv
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -42,35 +42,48 @@ class CaptionPairs:
     missing: dict[str, int] = field(default_factory=dict)
     """The pairs lost for each video that is not there."""
 
-    def read(
-        self,
-        files: VideoFiles,
-        folders: tuple[str, ...],
-        rows: Iterable[tuple[str, Any]],
-        captions_of: Callable[[Any], tuple[str, list[tuple[str, float, float | None]]]],
-    ) -> None:
-        """Add the pairs of each (where, record). `captions_of` gives the name of a record's video, looked for
-        in `folders`, and its (caption, start, end), or raises DatasetError for a broken record."""
-        for where, record in rows:
+
+Annotated: TypeAlias = tuple[str, Sequence[tuple[Any, float, float | None]]]
+"""A video's name, and its captions with start and end; none if the video is of another split."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source's official format."""
+
+    folders: tuple[str, ...]
+    """Where its videos may be, in the folder of its annotations."""
+    records: Callable[[Path], Iterable[tuple[str, Any]]]
+    """Where each record of a folder is, for messages, and the record. Raises DatasetError for annotations
+    that are missing or cannot be read."""
+    captions: Callable[[Any, Units], Annotated]
+    """What a record says. Raises DatasetError for a broken one."""
+
+    def __call__(self, root: Path, units: Units) -> CaptionPairs:
+        """The pairs in a folder. Raises DatasetError for annotations that are missing or cannot be read."""
+        found, files = CaptionPairs(), VideoFiles(root)
+        for where, record in self.records(root):
             try:
-                name, captions = captions_of(record)
+                name, captions = self.captions(record, units)
                 annotated = [(_caption(caption), start, end) for caption, start, end in captions]
             except DatasetError as error:
-                self.broken.append(f"{where}: {error}")
+                found.broken.append(f"{where}: {error}")
                 continue
             if not annotated:
-                continue  # of another split
-            # Looked for last: a broken record is reported also where its video is missing.
-            video = files.video(name, *folders)
-            if not video.is_file():
-                self.missing[name] = self.missing.get(name, 0) + len(annotated)
                 continue
-            self.pairs += [CaptionPair(caption, video, start, end) for caption, start, end in annotated]
+            # Looked for last: a broken record is reported also where its video is missing.
+            video = files.video(name, *self.folders)
+            if video.is_file():
+                found.pairs += [CaptionPair(caption, video, start, end) for caption, start, end in annotated]
+            else:
+                found.missing[name] = found.missing.get(name, 0) + len(annotated)
+        return found
 
 
 def _caption(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DatasetError(f"a caption is {value!r}; it must be a text")
+    # Line breaks of an annotation file are no part of a caption.
     return " ".join(value.split())
 
 
@@ -89,6 +102,7 @@ def moment(value: Any) -> float:
 
 
 def _is_time(value: Any) -> bool:
+    # JSON's true is an int in Python.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
@@ -104,6 +118,7 @@ def named(record: Any, *names: str) -> list[Any]:
 
 def file_name(value: Any) -> str:
     """A video's name in a record. Raises DatasetError if it is none."""
+    # It becomes a path below the folder of the source, and must not lead out of it.
     if not isinstance(value, str) or not value.strip() or value.startswith("/") or ".." in Path(value).parts:
         raise DatasetError(f"the video's name is {value!r}; it must be a file name")
     return value
@@ -127,57 +142,43 @@ def read_json(path: Path, source: str) -> Any:
         raise DatasetError(f"{source}: {path} cannot be read ({error}); download it again") from error
 
 
-def load_activitynet(root: Path, units: Units) -> CaptionPairs:
-    """ActivityNet Captions (Krishna et al. 2017): `train.json`, from a video's name to its duration,
-    timestamps and sentences. Videos in `videos/` or the folder itself, under the same names
-    ("v_QOlSCBRmfWY").
+def _joined(captions: list[Any]) -> str:
+    """The captions of a video's segments as one. Raises DatasetError if one is no text."""
+    wrong = [caption for caption in captions if not isinstance(caption, str) or not caption.strip()]
+    if wrong:
+        raise DatasetError(f"a caption is {wrong[0]!r}; it must be a text")
+    return ". ".join(caption.strip().rstrip(".") for caption in captions) + "."
 
-    A pair for each sentence of the training split, with its segment or the whole video. Raises
-    DatasetError for a missing or unreadable file."""
+
+def _activitynet_records(root: Path) -> Iterable[tuple[str, Any]]:
+    """ActivityNet Captions (Krishna et al. 2017): `train.json`, from a video's name to its duration,
+    timestamps and sentences. A pair for each sentence of the training split, with its segment or the whole
+    video."""
     path = annotation_file(root, "activitynet", "train.json", "captions/train.json")
     content = read_json(path, "activitynet")
     if not isinstance(content, dict):
         raise DatasetError(f"activitynet: {path} must contain an object of videos; download it again")
-
-    def captions(entry: tuple[str, Any]) -> tuple[str, list[tuple[str, float, float | None]]]:
-        name, record = entry
-        times, sentences = named(record, "timestamps", "sentences")
-        if not isinstance(times, list) or not isinstance(sentences, list) or len(times) != len(sentences):
-            raise DatasetError("'timestamps' and 'sentences' are not lists of one length")
-        if units == "videos":
-            return file_name(name), [(sentence, 0.0, None) for sentence in sentences]
-        if not all(isinstance(pair, list) and len(pair) == 2 for pair in times):
-            raise DatasetError("'timestamps' is not a list of [start, end]")
-        # Some start and end are swapped in the official file.
-        spans = [span(*sorted((moment(pair[0]), moment(pair[1])))) for pair in times]
-        return file_name(name), [(text, *at) for text, at in zip(sentences, spans, strict=True)]
-
-    pairs = CaptionPairs()
-    rows = [(f"{path}, {name!r}", (name, record)) for name, record in content.items()]
-    pairs.read(VideoFiles(root), ("videos", "."), rows, captions)
-    return pairs
+    return [(f"{path}, {name!r}", (name, record)) for name, record in content.items()]
 
 
-def load_openvid(root: Path, units: Units) -> CaptionPairs:
+def _activitynet_captions(entry: Any, units: Units) -> Annotated:
+    name, record = entry
+    times, sentences = named(record, "timestamps", "sentences")
+    if not isinstance(times, list) or not isinstance(sentences, list) or len(times) != len(sentences):
+        raise DatasetError("'timestamps' and 'sentences' are not lists of one length")
+    if units == "videos":
+        return file_name(name), [(sentence, 0.0, None) for sentence in sentences]
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in times):
+        raise DatasetError("'timestamps' is not a list of [start, end]")
+    # Some start and end are swapped in the official file.
+    spans = [span(*sorted((moment(pair[0]), moment(pair[1])))) for pair in times]
+    return file_name(name), [(text, *at) for text, at in zip(sentences, spans, strict=True)]
+
+
+def _openvid_records(root: Path) -> Iterator[tuple[str, Any]]:
     """OpenVid-1M (Nan et al. 2025): `OpenVid-1M.csv` with the columns "video", a file name, and "caption".
-    Videos in `video/`, `videos/` or anywhere below the folder, since they come in many archives.
-
-    A pair for each clip; `units` makes no difference. Raises DatasetError for a missing or unreadable
-    file."""
+    Its videos come in many archives. A pair for each clip; `units` makes no difference."""
     path = annotation_file(root, "openvid", "OpenVid-1M.csv", "data/train/OpenVid-1M.csv")
-
-    def captions(record: Any) -> tuple[str, list[tuple[str, float, float | None]]]:
-        name, caption = named(record, "video", "caption")
-        if None in record or None in record.values():
-            raise DatasetError("does not have the columns of the first line")
-        return file_name(name), [(caption, 0.0, None)]
-
-    pairs = CaptionPairs()
-    pairs.read(VideoFiles(root), ("video", "videos", "."), _openvid_rows(path), captions)
-    return pairs
-
-
-def _openvid_rows(path: Path) -> Iterator[tuple[str, Any]]:
     # Some captions are longer than the module's default limit.
     csv.field_size_limit(sys.maxsize)
     try:
@@ -192,124 +193,109 @@ def _openvid_rows(path: Path) -> Iterator[tuple[str, Any]]:
         raise DatasetError(f"openvid: {path} cannot be read ({error}); download it again") from error
 
 
-def load_vitt(root: Path, units: Units) -> CaptionPairs:
-    """ViTT (Huang et al. 2020): `ViTT-annotations.json`, a JSON object a line with a video's YouTube-8M id
-    and tags, each with the millisecond at which its segment begins. Videos in `videos/` or the folder
-    itself, by that id.
+def _openvid_captions(record: Any, units: Units) -> Annotated:
+    name, caption = named(record, "video", "caption")
+    if None in record or None in record.values():
+        raise DatasetError("does not have the columns of the first line")
+    return file_name(name), [(caption, 0.0, None)]
 
-    A pair for each tag, or for each annotation of a video. A segment ends where the next begins. With
-    `train_id.txt`, the official list, only its videos are used. Raises DatasetError for a missing or
-    unreadable file."""
-    path = annotation_file(root, "vitt", "ViTT-annotations.json")
+
+def _vitt_records(root: Path) -> Iterable[tuple[str, Any]]:
+    """ViTT (Huang et al. 2020): `ViTT-annotations.json`, a JSON object a line with a video's YouTube-8M id
+    and tags, each with the millisecond at which its segment begins. A pair for each tag, or for each
+    annotation of a video. With `train_id.txt`, the official list, only its videos are used."""
+    path, split = annotation_file(root, "vitt", "ViTT-annotations.json"), root / "train_id.txt"
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        split = root / "train_id.txt"
         train = set(split.read_text(encoding="utf-8").split()) if split.is_file() else None
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"vitt: {path} cannot be read ({error}); download it again") from error
-
-    def captions(line: str) -> tuple[str, list[tuple[str, float, float | None]]]:
-        try:
-            record = parse_json(line)
-        except ValueError as error:
-            raise DatasetError(f"is not valid JSON ({error})") from error
-        name, tags = named(record, "id", "annotations")
-        if not isinstance(tags, list) or not tags:
-            raise DatasetError("'annotations' is not a list of tags")
-        read: list[tuple[float, Any]] = []
-        for tag in tags:
-            time, text = named(tag, "timestamp", "tag")
-            read.append((moment(time) / 1000, text))
-        if train is not None and file_name(name) not in train:
-            return name, []
-        if units == "videos":
-            return file_name(name), [(_joined([text for _, text in read]), 0.0, None)]
-        read.sort(key=lambda pair: pair[0])
-        ends: list[float | None] = [*(time for time, _ in read[1:]), None]
-        spans = [(text, time, end) for (time, text), end in zip(read, ends, strict=True)]
-        # Tags at one time: the last of them has the segment.
-        return file_name(name), [each for each in spans if each[2] is None or each[2] > each[1]]
-
-    pairs = CaptionPairs()
-    rows = [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    pairs.read(VideoFiles(root), ("videos", "."), rows, captions)
-    return pairs
+    return [(f"{path}, line {number}", (line, train)) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def load_moviechat(root: Path, units: Units) -> CaptionPairs:
+def _vitt_captions(entry: Any, units: Units) -> Annotated:
+    line, train = entry
+    try:
+        record = parse_json(line)
+    except ValueError as error:
+        raise DatasetError(f"is not valid JSON ({error})") from error
+    name, tags = named(record, "id", "annotations")
+    if not isinstance(tags, list) or not tags:
+        raise DatasetError("'annotations' is not a list of tags")
+    pairs = [named(tag, "timestamp", "tag") for tag in tags]
+    read = [(moment(time) / 1000, text) for time, text in pairs]
+    if train is not None and file_name(name) not in train:
+        return name, []
+    if units == "videos":
+        return file_name(name), [(_joined([text for _, text in read]), 0.0, None)]
+    read.sort(key=lambda pair: pair[0])
+    # A segment ends where the next begins.
+    ends: list[float | None] = [*(time for time, _ in read[1:]), None]
+    spans = [(text, time, end) for (time, text), end in zip(read, ends, strict=True)]
+    # Tags at one time: the last of them has the segment.
+    return file_name(name), [each for each in spans if each[2] is None or each[2] > each[1]]
+
+
+def _moviechat_records(root: Path) -> Iterable[tuple[str, Any]]:
     """MovieChat-Caption: the captions of MovieChat-1K (Song et al. 2024), a JSON file a video in `jsons/`
-    with the caption and, in "info", the video's file name. Videos in `raw_videos/`.
-
-    A pair for each video; `units` makes no difference. Raises DatasetError if there are no annotations."""
+    with the caption and, in "info", the video's file name. A pair for each video; `units` makes no
+    difference."""
     paths = sorted((root / "jsons").glob("*.json"))
     if not paths:
         raise DatasetError(
             f"moviechat: {root / 'jsons'} has no .json files; give the folder with the official annotations"
         )
-
-    def captions(path: Path) -> tuple[str, list[tuple[str, float, float | None]]]:
-        info, caption = named(read_json(path, "moviechat"), "info", "caption")
-        (name,) = named(info, "video_path")
-        return file_name(name), [(caption, 0.0, None)]
-
-    pairs = CaptionPairs()
-    pairs.read(VideoFiles(root), ("raw_videos", "videos", "."), [(str(p), p) for p in paths], captions)
-    return pairs
+    return [(str(path), path) for path in paths]
 
 
-def load_youcook2(root: Path, units: Units) -> CaptionPairs:
+def _moviechat_captions(path: Any, units: Units) -> Annotated:
+    info, caption = named(read_json(path, "moviechat"), "info", "caption")
+    (name,) = named(info, "video_path")
+    return file_name(name), [(caption, 0.0, None)]
+
+
+def _youcook2_records(root: Path) -> Iterable[tuple[str, Any]]:
     """YouCook2 (Zhou et al. 2018): `youcookii_annotations_trainval.json`, whose "database" maps a YouTube id
-    to a subset and annotations of a segment and a sentence each. Videos by their id, anywhere below the
-    folder (officially `raw_videos/training/RECIPE/ID.mp4`).
-
-    A pair for each step of the training subset, or for each of its videos. Raises DatasetError for a
-    missing or unreadable file."""
+    to a subset and annotations of a segment and a sentence each. Officially the videos are
+    `raw_videos/training/RECIPE/ID.mp4`. A pair for each step of the training subset, or for each of its
+    videos."""
     name = "youcookii_annotations_trainval.json"
     path = annotation_file(root, "youcook2", name, f"annotations/{name}")
     content = read_json(path, "youcook2")
     database = content.get("database") if isinstance(content, dict) else None
     if not isinstance(database, dict):
         raise DatasetError(f"youcook2: {path} has no object 'database'; download it again")
-
-    def captions(entry: tuple[str, Any]) -> tuple[str, list[tuple[str, float, float | None]]]:
-        name, record = entry
-        (steps,) = named(record, "annotations")
-        if not isinstance(steps, list) or not steps:
-            raise DatasetError("'annotations' is not a list of steps")
-        read: list[tuple[str, float, float | None]] = []
-        for step in steps:
-            segment, sentence = named(step, "segment", "sentence")
-            if not isinstance(segment, list) or len(segment) != 2:
-                raise DatasetError("'segment' is not [start, end]")
-            read.append((sentence, *span(*segment)))
-        if units == "videos":
-            return file_name(name), [(_joined([sentence for sentence, _, _ in read]), 0.0, None)]
-        return file_name(name), read
-
-    pairs = CaptionPairs()
-    rows = [
+    return [
         (f"{path}, {name!r}", (name, record))
         for name, record in database.items()
+        # A record that is no object is passed on, to be named as broken.
         if not isinstance(record, dict) or record.get("subset") == "training"
     ]
-    pairs.read(VideoFiles(root), ("raw_videos", "videos", "."), rows, captions)
-    return pairs
 
 
-def _joined(captions: list[Any]) -> str:
-    """The captions of a video's segments as one. Raises DatasetError if one is no text."""
-    wrong = [caption for caption in captions if not isinstance(caption, str) or not caption.strip()]
-    if wrong:
-        raise DatasetError(f"a caption is {wrong[0]!r}; it must be a text")
-    return ". ".join(caption.strip().rstrip(".") for caption in captions) + "."
+def _youcook2_captions(entry: Any, units: Units) -> Annotated:
+    name, record = entry
+    (steps,) = named(record, "annotations")
+    if not isinstance(steps, list) or not steps:
+        raise DatasetError("'annotations' is not a list of steps")
+    read: list[tuple[str, float, float | None]] = []
+    for step in steps:
+        segment, sentence = named(step, "segment", "sentence")
+        if not isinstance(segment, list) or len(segment) != 2:
+            raise DatasetError("'segment' is not [start, end]")
+        read.append((sentence, *span(*segment)))
+    if units == "videos":
+        return file_name(name), [(_joined([sentence for sentence, _, _ in read]), 0.0, None)]
+    return file_name(name), read
 
 
-LONGVR: Mapping[str, Callable[[Path, Units], CaptionPairs]] = {
-    "activitynet": load_activitynet,
-    "openvid": load_openvid,
-    "vitt": load_vitt,
-    "moviechat": load_moviechat,
-    "youcook2": load_youcook2,
+_YOUTUBE = ("raw_videos", "videos", ".")
+LONGVR: Mapping[str, Source] = {
+    "activitynet": Source(("videos", "."), _activitynet_records, _activitynet_captions),
+    "openvid": Source(("video", "videos", "."), _openvid_records, _openvid_captions),
+    "vitt": Source(("videos", "."), _vitt_records, _vitt_captions),
+    "moviechat": Source(_YOUTUBE, _moviechat_records, _moviechat_captions),
+    "youcook2": Source(_YOUTUBE, _youcook2_records, _youcook2_captions),
 }
 _MAX_EXAMPLES = 5
 
@@ -342,6 +328,7 @@ def load_pairs(
             )
         drawn = source.pairs
         if name in limits and limits[name] < len(drawn):
+            # By the number of pairs too: another set of videos is another draw.
             chosen = np.random.default_rng([seed, len(drawn)]).choice(len(drawn), limits[name], replace=False)
             drawn = [drawn[int(i)] for i in sorted(chosen)]
         pairs += drawn

@@ -22,6 +22,7 @@ class AspClipTraining:
     )
     output: Path = field(metadata=setting("folder of the run"))
     clip: str = option("openai/clip-vit-base-patch16", "CLIP checkpoint: hub name or folder")
+    # LongVR has whole videos, by the lengths in Table 8 of LVAgent; a segment is what its caption describes.
     units: Units = option(
         "segments", "segments or videos: what a caption of an annotated segment is paired with"
     )
@@ -39,8 +40,10 @@ class AspClipTraining:
     steps: int = option(3000, "steps")
     batch: int = option(128, "pairs per step")
     lr: float = option(1e-4, "learning rate of the temporal transformer")
+    # Of CLIP4Clip, on which the public code of LVAgent is built.
     clip_lr_share: float = option(1e-3, "learning rate of CLIP's own weights, as a share of lr")
     warmup: int = option(300, "steps of linear warm-up")
+    # Few: they are decoded again at every save.
     held_out: int = option(256, "pairs held out for evaluation, drawn at random")
     seed: int = option(0, "seed")
     bf16: bool = option(False, "train in bf16 mixed precision")

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def train(
             groups.setdefault((weight.ndim < 2, share(name)), []).append(weight)
     optimizer = torch.optim.AdamW(
         [
+            # Norms, biases and the temperature have a scale of their own, which decay would pull to 0.
             {"params": weights, "weight_decay": 0.0 if single else recipe.weight_decay, "share": part}
             for (single, part), weights in sorted(groups.items(), key=lambda item: item[0])
         ],
@@ -99,43 +101,33 @@ def take_steps(
     start, spent = resume(output, model, optimizer)
     begun, losses = time.time() - spent, []
     model.train()
-    for step in _counted_steps(start, steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step) * group["share"]
-        losses.append(0.0)
-        for loss in losses_at(step):
-            loss.backward()
-            losses[-1] += float(loss.detach())
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        done = step + 1
-        if done % LOG_EVERY == 0:
-            mean = round(float(np.mean(losses[-LOG_EVERY:])), 4)
-            append_log(output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
-        if done % SAVE_EVERY == 0 or done == steps:
-            append_log(output, {"step": done, "held_out": measure()})
-            save_state(output, model, optimizer, done, time.time() - begun)
-    return time.time() - begun
-
-
-def _counted_steps(start: int, steps: int) -> Iterator[int]:
-    """The steps that are left, with a counter of all of them."""
     with Counter("training", steps) as counter:
         counter.start(start)
-        for step in range(start, steps):
-            yield step
+        for done in range(start + 1, steps + 1):
+            for group in optimizer.param_groups:
+                group["lr"] = rate(done - 1) * group["share"]
+            losses.append(0.0)
+            for loss in losses_at(done - 1):
+                loss.backward()
+                losses[-1] += float(loss.detach())
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            if done % LOG_EVERY == 0:
+                mean = round(float(np.mean(losses[-LOG_EVERY:])), 4)
+                append_log(output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
+            if done % SAVE_EVERY == 0 or done == steps:
+                append_log(output, {"step": done, "held_out": measure()})
+                save_state(output, model, optimizer, done, time.time() - begun)
             counter.advance()
+    return time.time() - begun
 
 
 def append_log(folder: Path, record: dict[str, object]) -> None:
     """Append a line to `log.jsonl`, and print it."""
     print(json.dumps(record), flush=True)
-    log = JsonLinesLog(folder / "log.jsonl")
-    try:
+    with closing(JsonLinesLog(folder / "log.jsonl")) as log:
         log.append(record)
-    finally:
-        log.close()
 
 
 def save_state(

@@ -20,6 +20,7 @@ ERRORS = (
 """Classes of failures in the metrics. Each is reported at each step, so that means over steps and processes
 are right. The log and the table have the error's own name."""
 
+# Python raises them as kinds of the same mistake.
 _SAME = {"IndentationError": "SyntaxError", "TabError": "SyntaxError", "UnboundLocalError": "NameError"}
 _LIMITS = ("MemoryError", "TooLarge")
 
@@ -70,6 +71,7 @@ def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
         failed = Counter(error_class(run.error) for run in executions if run.error is not None)
         for status in ("ok", "empty", "failed"):
             metrics[status] = _mean([execution.status == status for execution in executions])
+        # Each class at each step, also those that nobody met: a mean over steps needs the zeros.
         metrics |= {f"failed/{name}": failed[name] / len(tried) for name in ERRORS}
         metrics["guess"] = _mean([is_guess(execution) for execution in executions])
         metrics["native_share"] = _mean([turns[0][0].mode == "native" for turns in tried])
@@ -87,6 +89,7 @@ def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
 
 def log_line(scored: RewardedRollout) -> dict[str, Any]:
     """A rollout as a line of the log: its first reply, and under `refined` the second, if any."""
+    # The first reply is the policy's plan, and what runs of one turn have: their columns stay comparable.
     row, (first, *later_turns) = scored.row, scored.turns
     return {
         "id": row.id,

@@ -56,13 +56,10 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
     for name in TEXTS:
         if not isinstance(fields.get(name), str) or not fields[name]:
             raise DatasetError(f"{where}: field {name!r} is {fields.get(name)!r}; it must be a string")
-    subtitles = fields.get("subtitles")
+    for name in ("subtitles", "subtitle_track"):
+        if fields.get(name) is not None and not isinstance(fields[name], str):
+            raise DatasetError(f"{where}: field {name!r} is {fields[name]!r}; it must be a string or null")
     question = read_question(fields, where)
-    if subtitles is not None and not isinstance(subtitles, str):
-        raise DatasetError(f"{where}: field 'subtitles' is {subtitles!r}; it must be a string or null")
-    track = fields.get("subtitle_track")
-    if track is not None and not isinstance(track, str):
-        raise DatasetError(f"{where}: field 'subtitle_track' is {track!r}; it must be a string or null")
     kind, oracle_mode = fields["kind"], fields.get("oracle_mode")
     if kind not in get_args(PromptKind):
         raise DatasetError(f"{where}: kind is {kind!r}; it must be one of {', '.join(get_args(PromptKind))}")
@@ -72,25 +69,22 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
         raise DatasetError(
             f"{where}: answer is {fields['answer']!r}; it must be one of {', '.join(question.letters)}"
         )
+    without = fields.get("without")
+    # A row without the column and one with null do without nothing.
+    without = [] if without is None else without
+    if not isinstance(without, list) or not set(without) <= set(REMOVABLE):
+        raise DatasetError(f"{where}: without is {without!r}; it must be a list of {', '.join(REMOVABLE)}")
     return RewardRow(
         id=fields["id"],
         kind=kind,
         video=folder / fields["video"],
-        subtitles=folder / subtitles if subtitles else None,
-        subtitle_track=track,
+        subtitles=folder / fields["subtitles"] if fields.get("subtitles") else None,
+        subtitle_track=fields.get("subtitle_track"),
         question=question,
         answer=fields["answer"],
         oracle_mode=oracle_mode,
-        without=_without(fields.get("without"), where),
+        without=tuple(without),
     )
-
-
-def _without(groups: Any, where: str) -> tuple[str, ...]:
-    if groups is None:
-        return ()
-    if not isinstance(groups, list) or not set(groups) <= set(REMOVABLE):
-        raise DatasetError(f"{where}: without is {groups!r}; it must be a list of {', '.join(REMOVABLE)}")
-    return tuple(groups)
 
 
 def read_question(fields: Mapping[str, Any], where: str) -> Question:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cachetools import LRUCache
 
@@ -17,6 +18,7 @@ from videopro.backbones import Backbone, check_alive, sharing_gpu
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.errors import (
     BackboneError,
+    ConfigError,
     ExceptionRecord,
     NativeError,
     Streaks,
@@ -28,7 +30,7 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import Limits, Program, parse_program
-from videopro.methods.program import OtherVideos, execute
+from videopro.methods.program import REASONED, OtherVideos, execute
 from videopro.modules import ModuleModels, VideoContext
 from videopro.modules.calls import CallCache
 from videopro.traces import Execution, Failure, ReasonedRule
@@ -70,7 +72,11 @@ class ProgramRunner:
     """Runs programs on threads. A reply is parsed once, equal programs about the same question run once, and
     module calls are cached for the lifetime of the process.
 
-    `backbone` answers inside the modules, with any adapter off.
+    `backbone` answers the modules' questions, with any adapter off (the base model answers, not the policy
+    that writes programs): the model in training, a frozen copy of its base, or a server. `models`: those
+    behind the modules. `workers`: programs run in parallel. `limits`: None for those of inference.
+    `reasoned`: what makes the confidence of a letter that comes straight from no call. `nearest_intact`: as
+    of `Video.open`. Raises ConfigError for an invalid `workers`.
     """
 
     def __init__(
@@ -78,12 +84,14 @@ class ProgramRunner:
         backbone: Backbone,
         models: ModuleModels,
         *,
-        workers: int,
-        limits: Limits,
-        reasoned: ReasonedRule,
-        nearest_intact: float,
+        workers: int = 8,
+        limits: Limits | None = None,
+        reasoned: ReasonedRule = REASONED,
+        nearest_intact: float = 0.0,
     ) -> None:
-        self.begun = 0
+        if workers < 1:
+            raise ConfigError(f"workers is {workers}; it must be at least 1")
+        self.executions = 0
         """Programs started so far; a repeated one counts once."""
         self.late = 0
         """Those of them that were started only when their outcome was wanted."""
@@ -95,30 +103,28 @@ class ProgramRunner:
         self._counted = ThreadMeter()
         self._metered = MeteredBackbone(self._backbone, self._counted)
         self._models = models
-        self._limits = limits
+        self._limits = limits if limits is not None else Limits()
         self._reasoned = reasoned
         self._nearest_intact = nearest_intact
         self._others = OtherVideos()
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
-        self._programs: CallCache[Program] = CallCache(_RUNS)
+        # Needed when a reply is written, and again when it is rewarded.
+        self._program = lru_cache(_RUNS)(parse_program)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
         self._streaks = Streaks()
         self._reported: set[tuple[str, str]] = set()
         self._threads = ThreadPoolExecutor(workers, "program", initializer=sharing_gpu())
 
-    def prepare(self, row: RewardRow) -> None:
-        """Open and index a row's video in the background. Errors appear when a program needs it."""
-        self._threads.submit(self._context, row)
+    def prepare(self, rows: Sequence[RewardRow]) -> None:
+        """Open and index the videos of rows in the background; returns at once. Errors appear when a program
+        needs them."""
+        for row in {_source(row): row for row in rows}.values():
+            self._threads.submit(self._context, row)
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
         """Start the program of a reply, unless an equal one about the same question was started."""
         return self._begin(row, self._program(reply))[0]
-
-    def _program(self, reply: str) -> Program:
-        """The program in a reply, cached: it is needed when the reply is written and when it is rewarded."""
-        program, _ = self._programs.get(reply, lambda: parse_program(reply))
-        return program
 
     def _begin(self, row: RewardRow, program: Program) -> tuple[Future[ProgramOutcome], bool]:
         """Its run, and whether that was started now."""
@@ -130,7 +136,7 @@ class ProgramRunner:
             is_new = future is None
             if future is None:
                 future = self._runs[key] = self._threads.submit(self._run, row, program)
-                self.begun += 1
+                self.executions += 1
         return future, is_new
 
     def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:

@@ -36,8 +36,13 @@ class Rewards:
     """The three parts, unweighted. None: the part does not apply to this row, and TRL ignores it there."""
 
     accuracy: float | None
+    """1 where the program's answer is right and calls gave or decided it, or what the call gave the right
+    letter (`accuracy_reward`); else 0."""
     format: float | None
+    """1 for a well-formed reply, else 0; see `format_faults`."""
     mode_consistency: float | None
+    """1 for a reply in the wanted mode (A.3), else 0; None too if the prompt has no wanted mode
+    (see `wanted_mode`)."""
 
 
 LEFT_OUT = Rewards(None, None, None)
@@ -138,6 +143,7 @@ def format_faults(program: Program, execution: Execution, *, is_strict: bool = F
 def _signature(program: Program) -> list[str]:
     """Why the executor cannot call the function. Planners are asked for `(video, question)`, the release uses
     `(video_path, question, choices, duration)`, and anything in between is accepted."""
+    # Planners of other prompts may ask for inputs of their own, which nothing gives.
     faults = []
     absent = [name for name in program.required if name not in INPUTS]
     if absent:

@@ -2,67 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import Any
 
 from trl import GRPOConfig
 
 from videopro.errors import ConfigError
-from videopro.traces import FinalRule, ReasonedRule
-from videopro.train.rewards import ACCURACIES, FORMS
-from videopro.train.settings import EPISODES, KINDS, SAMPLERS, VLLM, GRPOSettings, check_choice
+from videopro.train.settings import VLLM, GRPOSettings, check_kinds
+
+_SAMPLED = "replies are sampled with temperature and top_p only, in this process or by sampler: vllm"
 
 
 @dataclass
 class VideoGRPOConfig(GRPOSettings, GRPOConfig):
-    """TRL's GRPOConfig, `GRPOSettings` and the settings below. All can be set in a YAML file (`--config`)
-    and by flags."""
+    """TRL's GRPOConfig and `GRPOSettings`. All can be set in a YAML file (`--config`) and by flags."""
 
+    FIXED = {
+        "reward_weights": "the weights come with the rewards (train/rewards/functions.py)",
+        "train_sampling_strategy": "GRPO draws its prompts at random, a group of replies to each",
+        **dict.fromkeys(("use_vllm", "top_k", "min_p", "repetition_penalty"), _SAMPLED),
+        **dict.fromkeys(("generation_kwargs", "cache_implementation"), _SAMPLED),
+    }
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "modules", "vllm"]
 
-    # A reply's log-probabilities must be those that it was sampled with.
-    disable_dropout: bool = field(default=True, metadata={"help": "as in GRPOConfig"})
-
     def __post_init__(self) -> None:
+        self.set_facts()
+        # A reply's log-probabilities must be those that it was sampled with.
+        self.disable_dropout = True
         super().__post_init__()
-        unknown = [kind for kind in self.kinds if kind not in KINDS]
-        if unknown or not self.kinds:
-            raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
-        check_choice("episodes", self.episodes, EPISODES)
-        check_choice("sampler", self.sampler, SAMPLERS)
-        if self.sampler != VLLM and self.vllm:
-            raise ConfigError("vllm is set, but sampler is not 'vllm'; set that, or leave vllm out")
-        if self.sampler != VLLM and self.dedicated_gpus:
-            raise ConfigError(
-                "engine_gpus is set, but sampler is not 'vllm'; set that, or leave engine_gpus out"
-            )
-        if self.async_rollouts and self.sampler != VLLM:
-            raise ConfigError(
-                f"async_rollouts is true, but sampler is {self.sampler!r}: the process that trains writes "
-                "the replies too, one after the other; set sampler: vllm, or leave async_rollouts out"
-            )
-        self._check_correction()
-        if self.train_sampling_strategy != "random":
-            raise ConfigError(
-                f"train_sampling_strategy is {self.train_sampling_strategy!r}, but GRPO draws its prompts at "
-                "random, a group of replies to each; leave it out"
-            )
-        check_choice("final", self.final, get_args(FinalRule))
-        check_choice("accuracy", self.accuracy, ACCURACIES)
-        check_choice("form", self.form, FORMS)
-        check_choice("reasoned_confidence", self.reasoned_confidence, get_args(ReasonedRule))
+        check_kinds(self.kinds)
+        self.check_run("reward_workers", "sampling_batch_size")
+        if self.sampler != VLLM:
+            for name in ("vllm", "engine_gpus"):
+                if getattr(self, name):
+                    raise ConfigError(
+                        f"{name} is set, but sampler is not 'vllm'; set that, or leave {name} out"
+                    )
+            if self.async_rollouts:
+                raise ConfigError(
+                    f"async_rollouts is true, but sampler is {self.sampler!r}: the process that trains "
+                    "writes the replies too, one after the other; set sampler: vllm, or leave async_rollouts "
+                    "out"
+                )
         if not 0 <= self.tau <= 1:
             raise ConfigError(f"tau is {self.tau}; it must be from 0 to 1")
-        self.check_run("reward_workers", "sampling_batch_size")
-        if self.kept_features_gb < 0:
-            raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")
-        if self.reward_weights is not None:
-            raise ConfigError(
-                "reward_weights is set, but the weights come with the rewards (train/rewards/functions.py); "
-                "leave it out"
-            )
+        self._check_correction()
         self._check_saves()
-        self._check_sampling()
 
     def _check_saves(self) -> None:
         """Raise ConfigError if a checkpoint would be saved before the last step on the sampled replies, which
@@ -87,23 +72,6 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                 f"{self.vllm_importance_sampling_mode!r}: the ratio of a whole reply would shrink with each "
                 "of its tokens, to nothing; set top_p: 1.0, or vllm_importance_sampling_mode: token_truncate"
             )
-
-    def _check_sampling(self) -> None:
-        """Raise ConfigError for sampling settings of TRL that neither sampler has."""
-        unsupported = {
-            "use_vllm": self.use_vllm,
-            "top_k": self.top_k != 0,
-            "min_p": self.min_p is not None,
-            "repetition_penalty": self.repetition_penalty != 1.0,
-            "generation_kwargs": bool(self.generation_kwargs),
-            "cache_implementation": self.cache_implementation is not None,
-        }
-        for name, changed in unsupported.items():
-            if changed:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)!r}, but replies are sampled with temperature and top_p "
-                    "only, in this process or by sampler: vllm; leave it out"
-                )
 
     @property
     def dedicated_gpus(self) -> list[str]:

@@ -24,12 +24,13 @@ from videopro.executor import ENTRY, parse_program
 from videopro.question import LETTERS, Question, extract_letter
 from videopro.traces import ReferenceForm
 from videopro.train.rewards import RewardRow, read_question, read_row
-from videopro.train.runtime import RowsOfFile, read_chat, read_reference, read_rows_of_file
+from videopro.train.runtime import RowsOfFile, as_column, read_chat, read_reference, read_rows_of_file
 from videopro.train.settings import KINDS
 
 GOLD = ("answer", "solution", "gold", "ground_truth")
 """Columns that may have the gold answer; ms-swift passes `solution` to reward functions."""
 
+# Patterns of the prompts in Figs. 9 and 11 to 13: the release's rows have no columns for what these show.
 _QUESTION = re.compile(
     r"^[ \t]*Question:[ \t]*(?P<text>.*?)\s*^[^\n:]*(?:choices|options)[^\n:]*:[ \t]*\n", re.I | re.M | re.S
 )
@@ -80,6 +81,7 @@ def kind_of_prompt(prompt: str) -> str:
         return "bug_fix"
     if not _REFINE.search(prompt):
         return "plan"
+    # A prompt that refines shows a program; the modules that it calls tell the two kinds apart.
     source = _PROGRAM.search(prompt)
     program = parse_program(f"<code>\n{source[0].strip() if source is not None else ''}\n</code>")
     return "native_refinement" if program.mode == "native" else "program_refinement"
@@ -94,6 +96,7 @@ def gold_letter(record: Mapping[str, Any], question: Question, where: str) -> st
             f"{where}: has no gold answer ({', '.join(GOLD)}), so no reply to it can be rewarded"
         )
     letters = {name: _letter(value, question) for name, value in gold.items()}
+    # Columns that contradict each other leave no answer to reward.
     if None in letters.values() or len(set(letters.values())) > 1:
         raise DatasetError(
             f"{where}: its gold answer {', '.join(f'{name}={value!r}' for name, value in gold.items())} is "
@@ -108,6 +111,7 @@ def _letter(value: Any, question: Question) -> str | None:
     if not isinstance(value, str):
         return None
     text = value.strip()
+    # A choice's own text first: a choice may look like a letter.
     matching = [
         letter for letter, choice in zip(question.letters, question.choices, strict=True) if choice == text
     ]
@@ -229,49 +233,14 @@ def _check_kind(kind: Any, where: str) -> None:
 
 
 def as_dataset(rows: Sequence[GRPORow]) -> Dataset:
-    """The rows as a dataset for TRL: a chat `prompt`, and every other field of `GRPORow` as a column."""
-    return Dataset.from_list([_columns(row) for row in rows])
+    """The rows as a dataset for TRL: a chat `prompt`, and the row itself (`row_of`)."""
+    return Dataset.from_list([{"prompt": chat(row.text, row.system), **as_column(row)} for row in rows])
 
 
 def chat(prompt: str, system: str | None = None) -> list[dict[str, str]]:
     """A prompt in TRL's conversational format, with a system turn if there is one."""
     first = [] if system is None else [{"role": "system", "content": system}]
     return [*first, {"role": "user", "content": prompt}]
-
-
-def _columns(row: GRPORow) -> dict[str, Any]:
-    return {
-        **vars(row),
-        "prompt": chat(row.prompt, row.system),
-        "video": str(row.video),
-        "subtitles": str(row.subtitles) if row.subtitles is not None else None,
-        "question": row.question.text,
-        "choices": list(row.question.choices),
-        "modules": list(row.modules),
-        "without": list(row.without),
-    }
-
-
-def row_from_columns(columns: Mapping[str, Any]) -> GRPORow:
-    """The inverse of `as_dataset` for one row. The row is not checked again."""
-    return GRPORow(
-        id=columns["id"],
-        kind=columns["kind"],
-        video=Path(columns["video"]),
-        subtitles=Path(columns["subtitles"]) if columns["subtitles"] is not None else None,
-        subtitle_track=columns["subtitle_track"],
-        question=Question(columns["question"], tuple(columns["choices"])),
-        answer=columns["answer"],
-        oracle_mode=columns["oracle_mode"],
-        prompt=columns["prompt"][-1]["content"],
-        prompt_video=columns["prompt_video"],
-        system=columns["system"],
-        before=columns["before"],
-        reference=columns["reference"],
-        modules=tuple(columns["modules"]),
-        where=columns["where"],
-        without=tuple(columns["without"]),
-    )
 
 
 def mix_seed(*key: int) -> int:

@@ -64,7 +64,6 @@ from videopro.errors import (
     BackboneError,
     Cancellation,
     ConfigError,
-    VideoProError,
     cancellable,
     when_cancelled,
     writing,
@@ -73,7 +72,7 @@ from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, mix_seed
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 from videopro.train.rl.samplers import Draw, OnReply
-from videopro.train.runtime import FrameCache, TrainingSetup, raise_everywhere
+from videopro.train.runtime import FrameCache, TrainingSetup, raised_everywhere
 
 _SPREAD = 0.05
 _SEED = 0
@@ -168,18 +167,19 @@ def training_engines(
     served = _served(training, model, start)
     logs = Path(str(training.output_dir)) / "engine"
     state = PartialState()
-    if not named:
-        log = logs / f"rank{state.process_index}.log"
-        process = EngineProcess(settings, served, log=log, device=engine_devices(settings.gpus)[0])
-        with _started_everywhere([process]):
-            yield TrainingEngines(served, [process], [process])
-        return
-    devices = dedicated_devices(named, settings.gpus, trains_on_gpu=training.device.type == "cuda")
-    local, processes = state.local_process_index, int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    # Of this machine's first process, by which machines are told apart: several may have one name.
-    machine = state.process_index - local
-    host = socket.gethostname() + (f"-rank{machine}" if machine else "")
-    names = [f"{host}-gpu{device.replace(',', '-')}" for device in devices]
+    if named:
+        apart = dedicated_devices(named, settings.gpus, trains_on_gpu=training.device.type == "cuda")
+        devices: list[str | None] = [*apart]
+        local, processes = state.local_process_index, int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        # Of this machine's first process, by which machines are told apart: several may have one name.
+        machine = state.process_index - local
+        host = socket.gethostname() + (f"-rank{machine}" if machine else "")
+        names = [f"{host}-gpu{device.replace(',', '-')}" for device in apart]
+    else:
+        # Each process is a machine of its own, with one engine.
+        devices, names = engine_devices(settings.gpus)[:1], [f"rank{state.process_index}"]
+        local, processes, machine = 0, 1, state.process_index
+    # By which the processes that only ask an engine see that it was given up.
     failures = [logs / f"{name}.failed" for name in names]
     # By the index of the engine; the processes of a machine start them in turn.
     here = {
@@ -188,11 +188,13 @@ def training_engines(
             served,
             log=logs / f"{names[index]}.log",
             device=devices[index],
-            failure=failures[index],
+            failure=failures[index] if named else None,
         )
         for index in range(local, len(devices), processes)
     }
-    with _started_everywhere(list(here.values())):
+    with ExitStack() as running:
+        with raised_everywhere(BackboneError):
+            running.enter_context(started(list(here.values())))
         urls: dict[int, str] = {}
         for started_on, own in gather_object([(machine, {index: e.url for index, e in here.items()})]):
             if started_on == machine:
@@ -210,20 +212,6 @@ def _start_limit(training: VideoGRPOConfig) -> dict[str, Any]:
         return {}
     # Below the limit of a collective operation, whose end would hide which engine did not start.
     return {"start_seconds": max(1, int(training.ddp_timeout * 2 / 3))}
-
-
-@contextmanager
-def _started_everywhere(processes: Sequence[EngineProcess]) -> Iterator[None]:
-    """Within, these run, and those of all other processes of the training. If one does not start, all
-    processes raise: the others would wait for its process."""
-    with ExitStack() as running:
-        failure: VideoProError | None = None
-        try:
-            running.enter_context(started(processes))
-        except VideoProError as error:
-            failure = error
-        raise_everywhere(failure, BackboneError)
-        yield
 
 
 def _served(training: VideoGRPOConfig, model: ModelConfig, start: TrainingSetup) -> ServedModel:
@@ -323,13 +311,9 @@ class EngineSampler:
 
     def _load(self, load: Callable[[AdapterVersions], object]) -> None:
         """Load an adapter into the engines that this process started. Returns when all engines have it."""
-        failure: VideoProError | None = None
-        try:
+        with raised_everywhere(BackboneError):
             for versions in self._versions:
                 load(versions)
-        except VideoProError as error:
-            failure = error
-        raise_everywhere(failure, BackboneError)
 
     def write(
         self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None

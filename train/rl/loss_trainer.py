@@ -21,17 +21,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from accelerate.utils import is_peft_model
 from trl import GRPOTrainer
 
 from videopro.backbones.qwen import QwenRunner, visual_inputs
 from videopro.errors import ConfigError
-from videopro.train.packing import RowShape
+from videopro.train.packing import RowShape, check_parts
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.prompt_encoder import PromptEncoder
 from videopro.train.rl.rollouts import Rollout, Turns
-from videopro.train.rl.shared_prefix import check_shareable, pack
-from videopro.train.runtime import DummyVision, RunTrainer, part_of
+from videopro.train.rl.shared_prefix import pack
+from videopro.train.runtime import DummyVision, RunTrainer
 
 
 @dataclass(frozen=True)
@@ -90,23 +89,19 @@ class LossTrainer(RunTrainer, GRPOTrainer):
                 "GRPO needs a whole model in each process to sample, but FSDP shards it; use DeepSpeed "
                 "(configs/accelerate/zero2.yaml, zero3.yaml)"
             )
-        tuned: Any = self.model
-        base = tuned.get_base_model() if is_peft_model(tuned) else tuned
+        base = self._base
         self._run = QwenRunner(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
         if self.args.shared_prompt:
-            check_shareable(self._run)
+            check_parts("shared_prompt", base, self._run.is_recurrent, aux_loss=self.aux_loss_enabled)
             autocast = self.args.bf16 or self.args.fp16
             self._row_shape = RowShape.of(base, self.accelerator.device, autocast=autocast)
-            if self.aux_loss_enabled:
-                raise ConfigError(
-                    "shared_prompt is true, but this model's router loss is computed over full rows; set "
-                    "shared_prompt: false, or router_aux_loss_coef: 0"
-                )
-        trained = {part_of(name) for name, weight in base.named_parameters() if weight.requires_grad}
-        # Features of a video may be kept only while no weight that makes them is trained.
-        self._frozen = trained <= {"language"}
         self._dummy = DummyVision(base.model)
-        self._prompt_encoder = make_prompts(self._run, self._frozen)
+        self._prompt_encoder = make_prompts(self._run, self._keeps_vision)
+
+    @property
+    def _trains(self) -> bool:
+        """Whether these are passes of the training, and not of an evaluation."""
+        return self.model is not None and self.model.training
 
     # Log-probabilities
 
@@ -132,7 +127,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
             turns = Turns.of(self._rollouts[some], ids[some], mask[some])
             # A frozen vision tower need not run in every pass; a trained one must, also in those before the
             # update, since under ZeRO-3 all processes run it together.
-            with contextlib.nullcontext() if self._frozen else self._dummy.on():
+            with contextlib.nullcontext() if self._keeps_vision else self._dummy.on():
                 values, entropies, loss = score(model, turns, compute_aux_loss, entropy=compute_entropy)
             shape = (len(ids[some]), logits_to_keep)
             entropies = turns.joined(entropies, shape) if entropies is not None else None
@@ -241,8 +236,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
                 self._log_sampling(name, getattr(counted, name.rpartition("/")[2])().item())
 
     def _log_sampling(self, name: str, value: float) -> None:
-        mode = "train" if self.model is not None and self.model.training else "eval"
-        self._metrics[mode][f"sampling/{name}"].append(value)
+        self._metrics["train" if self._trains else "eval"][f"sampling/{name}"].append(value)
 
     def _has_no_gradient(self, inputs: Mapping[str, Any]) -> bool:
         """Whether every term of the loss is 0: all rewards within each group are equal, and no other term is

@@ -8,7 +8,7 @@ were decoded once (`videopro.train.runtime.frame_cache`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class PolicyPrompt:
         return self.encoded.ids[: self.head] == other.encoded.ids[: other.head]
 
 
+@dataclass
 class PromptEncoder:
     """Encodes the prompts of rows.
 
@@ -52,18 +53,20 @@ class PromptEncoder:
     bytes.
     """
 
-    def __init__(
-        self, inputs: QwenInputs, frames: FrameCache, run: QwenRunner, *, frozen: bool, kept_bytes: int
-    ) -> None:
-        self._inputs = inputs
-        self._frames = frames
-        self._run = run
-        self._keeps = frozen
+    inputs: QwenInputs
+    frames: FrameCache
+    run: QwenRunner
+    _: KW_ONLY
+    frozen: bool
+    kept_bytes: int
+    looked: int = field(default=0, init=False)
+    """Videos whose features were computed in order to be kept."""
+
+    def __post_init__(self) -> None:
+        # One head a video: a run whose rows show a video after several texts keeps its features once.
         self._heads: LRUCache[Path, tuple[_Start, EncodedPrompt]] = LRUCache(
-            kept_bytes, lambda entry: features_bytes(entry[1].features)
+            self.kept_bytes, lambda entry: features_bytes(entry[1].features)
         )
-        self.looked = 0
-        """Videos whose features were computed in order to be kept."""
 
     def encode(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
         """The prompts of rows; rows with equal prompts share one object. Runs the vision tower, without
@@ -76,18 +79,18 @@ class PromptEncoder:
             if (start, row.prompt) not in distinct:
                 if not row.prompt_video:
                     distinct[start, row.prompt] = self._placed(
-                        self._inputs.text(row.text, system=row.system), 0
+                        self.inputs.text(row.text, system=row.system), 0
                     )
                 else:
                     if start not in heads:
                         heads[start] = self._head(row, start)
-                    encoded = heads[start].append_text(self._inputs.tail(row.prompt))
+                    encoded = heads[start].append_text(self.inputs.tail(row.prompt))
                     distinct[start, row.prompt] = self._placed(encoded, len(heads[start].ids))
             prompts.append(distinct[start, row.prompt])
         return prompts
 
     def _placed(self, encoded: EncodedPrompt, head: int) -> PolicyPrompt:
-        positions, next_position = self._run.positions(encoded)
+        positions, next_position = self.run.positions(encoded)
         return PolicyPrompt(encoded, positions[:, 0], next_position, head)
 
     def _head(self, row: GRPORow, start: _Start) -> EncodedPrompt:
@@ -95,15 +98,15 @@ class PromptEncoder:
         cached = self._heads.get(row.video)
         if cached is not None and cached[0] == start:
             return cached[1]
-        head = self._inputs.head(self._frames.frames(row.video), system=row.system, before=row.before)
-        if not self._keeps:
+        head = self.inputs.head(self.frames.frames(row.video), system=row.system, before=row.before)
+        if not self.frozen:
             return head
         # The same video after another system turn or text: its features are the same.
         if cached is not None:
             return replace(head, tensors=cached[1].tensors, features=cached[1].features)
-        core: Any = self._run.model
+        core: Any = self.run.model
         with torch.no_grad():
-            head = encode_vision(core.model, head, self._run.device)
+            head = encode_vision(core.model, head, self.run.device)
         self.looked += 1
         # The cache raises for an entry that is larger than all of it.
         if features_bytes(head.features) <= self._heads.maxsize:

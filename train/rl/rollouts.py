@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 
@@ -24,17 +23,36 @@ from videopro.methods.program import build_refinement
 from videopro.modules import named_modules, reference_text
 from videopro.modules.calls import ClipTimes
 from videopro.traces import PLAN_KINDS, REFINEMENT_KINDS, is_confident
-from videopro.train.rewards import TurnOutcome
+from videopro.train.rewards import ProgramRewards
 from videopro.train.rl.data import GRPORow
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 
 
+def reply_ids(reply: SampledReply) -> list[int]:
+    """The reply's token ids, with the one that ended it, which was drawn too and is scored with them."""
+    return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]
+
+
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """The prompts of a rollout, in order, and the lengths in tokens of all replies but the last."""
+    """The prompts of a rollout, in order, the lengths in tokens of all replies but the last, and, of all
+    replies together, the tokens, their log-probabilities as they were drawn, and the texts."""
 
-    prompts: tuple[PolicyPrompt, ...]
+    prompts: tuple[PolicyPrompt, ...] = ()
     lengths: tuple[int, ...] = ()
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def then(self, prompt: PolicyPrompt, reply: SampledReply, text: str) -> Rollout:
+        """This rollout with another turn."""
+        return Rollout(
+            (*self.prompts, prompt),
+            (*self.lengths, len(self.ids) - sum(self.lengths)) if self.prompts else (),
+            (*self.ids, *reply_ids(reply)),
+            (*self.logprobs, *reply.logprobs, *(() if reply.end is None else (reply.end[1],))),
+            (*self.texts, text),
+        )
 
     def replies(self, completion: Sequence[int]) -> list[list[int]]:
         """Split a completion into the reply to each prompt. A truncated completion gives what is left."""
@@ -82,18 +100,15 @@ class Turns:
         if len(self.rows) == shape[0]:
             # One turn per row: only the width may differ.
             return torch.nn.functional.pad(values, (0, shape[1] - values.shape[1]))
-        turns = [turn for turn, reply in enumerate(self.replies) for _ in reply]
-        offsets = [offset for reply in self.replies for offset in range(len(reply))]
-        rows = [row for row, reply in zip(self.rows, self.replies, strict=True) for _ in reply]
-        columns = [
-            start + offset
-            for start, reply in zip(self.starts, self.replies, strict=True)
+        places = [
+            (turn, offset, row, start + offset)
+            for turn, (reply, row, start) in enumerate(zip(self.replies, self.rows, self.starts, strict=True))
             for offset in range(len(reply))
         ]
-        at = (torch.tensor(rows, dtype=torch.long), torch.tensor(columns, dtype=torch.long))
-        return values.new_zeros(shape).index_put(
-            tuple(index.to(values.device) for index in at), values[turns, offsets]
-        )
+        # With this shape where no reply has a token, too.
+        indices = torch.tensor(places, dtype=torch.long, device=values.device).reshape(-1, 4)
+        turns, offsets, rows, columns = indices.unbind(1)
+        return values.new_zeros(shape).index_put((rows, columns), values[turns, offsets])
 
     def padded(self, pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, int]:
         """One row per turn: ids and mask, (turns, tokens), with prompts padded on the left and replies on the
@@ -110,28 +125,12 @@ class Turns:
         return ids.to(device), mask.to(device), width
 
 
-def reply_ids(reply: SampledReply) -> list[int]:
-    """The reply's token ids, including the one that ended it."""
-    return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]
-
-
-def reply_logprobs(reply: SampledReply) -> list[float]:
-    """The log-probability of each of them."""
-    return reply.logprobs if reply.end is None else [*reply.logprobs, reply.end[1]]
-
-
-class RunsPrograms(Protocol):
-    """Runs programs, such as `videopro.train.rewards.functions.ProgramRewards`."""
-
-    def run(self, rows: Sequence[GRPORow], replies: Sequence[str]) -> list[TurnOutcome]: ...
-
-
 class RefinementTurns:
     """Chooses the prompt that follows a first reply. Runs the programs in the replies and waits for them."""
 
     def __init__(
         self,
-        runs: RunsPrograms,
+        rewards: ProgramRewards,
         tau: float,
         prompt_file: PromptFile | None = None,
         *,
@@ -141,7 +140,7 @@ class RefinementTurns:
         ConfigError if it lacks a refinement."""
         if prompt_file is not None:
             prompt_file.require(REFINEMENT_KINDS, "an episode of two turns")
-        self._runs = runs
+        self._rewards = rewards
         self._tau = tau
         self._prompt_file = prompt_file
         self._clip_times: ClipTimes = clip_times
@@ -151,7 +150,7 @@ class RefinementTurns:
         same errors as the reward functions."""
         refinements: list[GRPORow | None] = [None] * len(rows)
         plans = [index for index, row in enumerate(rows) if row.kind in PLAN_KINDS]
-        turns = self._runs.run([rows[index] for index in plans], [replies[index] for index in plans])
+        turns = self._rewards.run([rows[index] for index in plans], [replies[index] for index in plans])
         for index, turn in zip(plans, turns, strict=True):
             execution = turn.outcome.execution
             if execution is None or is_confident(execution, self._tau):

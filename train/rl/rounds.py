@@ -96,6 +96,7 @@ class LookAhead(Iterator[T], Generic[T]):
 
     def begin(self) -> None:
         """The pass of the next batch begins."""
+        # Batches are handed out before their pass: transformers takes those of an update together.
         self._waiting.popleft()
         self._handed_out -= 1
 
@@ -124,29 +125,19 @@ class RoundsAhead:
 
     def __init__(self, per_update: int) -> None:
         self._per_update = per_update
-        self._batches: LookAhead[Columns] | None = None
+        self.batches: LookAhead[Columns] | None = None
+        """Of the current epoch, of which `LookAhead.upcoming` sees the later ones."""
         self._threads = ThreadPoolExecutor(1, "rollouts-ahead")
         self._cancellation = Cancellation()
-        self._replies: Future[list[SampledReply]] | None = None
         self._next: Round | None = None
 
     # -- the batches of the run
 
     def over(self, batches: Iterator[Columns]) -> Iterator[Columns]:
-        """An epoch's batches, whose later ones `upcoming` sees; the same object while they are the same."""
-        if self._batches is None or self._batches.batches is not batches:
-            self._batches = LookAhead(batches, self._per_update)
-        return self._batches
-
-    def begin_pass(self) -> None:
-        """The pass of the next batch begins."""
-        if self._batches is not None:
-            self._batches.begin()
-
-    def upcoming(self, passes: int) -> tuple[Columns | None, int]:
-        """See `LookAhead.upcoming`."""
-        assert self._batches is not None
-        return self._batches.upcoming(passes)
+        """An epoch's batches as `batches`; the same object while they are the same."""
+        if self.batches is None or self.batches.batches is not batches:
+            self.batches = LookAhead(batches, self._per_update)
+        return self.batches
 
     # -- the round that is written ahead
 
@@ -163,24 +154,23 @@ class RoundsAhead:
             with cancellable(cancellation):
                 return write()
 
-        self._replies = self._threads.submit(work)
-        self._next = replace(round, ahead=self._replies)
+        self._next = replace(round, ahead=self._threads.submit(work))
 
     def take(self, rows: Sequence[GRPORow]) -> Round | None:
         """The round that was begun, which is of these rows, when it is written; None: there is none."""
+        # First: whoever interrupts this has `discard` wait for the thread.
+        self.wait()
         round, self._next = self._next, None
-        if round is not None:
-            assert [row.id for row in round.rows] == [row.id for row in rows]
-            self.wait()
+        assert round is None or [row.id for row in round.rows] == [row.id for row in rows]
         return round
 
     def wait(self) -> None:
         """Return when nothing is being written any more. Raises nothing."""
-        if self._replies is not None:
-            wait([self._replies])
+        if self._next is not None and self._next.ahead is not None:
+            wait([self._next.ahead])
 
     def discard(self) -> None:
         """Stop writing, and forget what was written."""
         self._cancellation.cancel()
         self.wait()
-        self._replies = self._next = self._batches = None
+        self._next = self.batches = None

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import psutil
@@ -30,26 +29,13 @@ _SHARE = 0.25
 needs."""
 
 
-class SamplingWeights:
-    """The policy's adapted layers while replies are sampled. `is_unsharded`: this process has all weights, at
-    addresses that stay, as it has without ZeRO-3 and FSDP."""
-
-    def __init__(self, model: Any, device: torch.device, *, is_unsharded: bool) -> None:
-        self.copy: MergedCopy | None = None
-        if is_unsharded and can_copy(model):
-            copy = MergedCopy(model)
-            if copy.nbytes <= _SHARE * _memory(device):
-                self.copy = copy
-
-    @contextlib.contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Within, the policy computes with its weights of this moment, without gradients."""
-        if self.copy is None:
-            yield
-            return
-        self.copy.update()
-        with self.copy.in_use():
-            yield
+def copy_to_sample_with(model: Any, device: torch.device) -> MergedCopy | None:
+    """A copy of the policy's adapted layers with the adapter in their weights; None where the model or the
+    device has no place for one."""
+    copy = MergedCopy(model) if can_copy(model) else None
+    is_cuda = device.type == "cuda"
+    memory = torch.cuda.mem_get_info(device)[1] if is_cuda else psutil.virtual_memory().total
+    return copy if copy is not None and copy.nbytes <= _SHARE * memory else None
 
 
 @contextlib.contextmanager
@@ -69,14 +55,6 @@ def gathered_tower(model: Any, wrapped: Any) -> Iterator[None]:
             yield
         finally:
             add_hooks(wrapped)
-
-
-def _memory(device: torch.device) -> int:
-    """The device's memory in bytes."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory
-    total: int = psutil.virtual_memory().total
-    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,21 +91,18 @@ class Sampler(Protocol):
         after temperature; those of others the model's own. `version`: the policy's that draws, which a remote
         sampler may be asked for when there is a newer one; None: the newest. Raises BackboneError."""
 
-    def close(self) -> None:
-        """Forget the policy."""
-
 
 class LocalSampler:
-    """The policy in this process, with `weights` to sample with. `banned`: token ids that are never drawn;
-    `batch_size`: replies that are drawn at a time at most (None: all)."""
+    """The policy in this process, or its `copy`. `banned`: token ids that are never drawn; `batch_size`:
+    replies that are drawn at a time at most (None: all)."""
 
     is_remote = False
 
     def __init__(
-        self, run: QwenRunner, weights: SamplingWeights, *, banned: Sequence[int], batch_size: int | None
+        self, run: QwenRunner, copy: MergedCopy | None, *, banned: Sequence[int], batch_size: int | None
     ) -> None:
         self.version = 0
-        self.weights = weights
+        self.copy = copy
         self._run = run
         self._banned = tuple(banned)
         self._batch_size = batch_size
@@ -140,7 +115,11 @@ class LocalSampler:
     ) -> list[SampledReply]:
         """See `Sampler`. Raises NonFiniteLogits, whose rows are the indices of draws."""
         assert version in (None, self.version)
-        with self.weights.in_use():
+        if self.copy is None:
+            return self._write(draws, sampling, on_reply)
+        # The adapter has changed since the last round.
+        self.copy.update()
+        with self.copy.in_use():
             return self._write(draws, sampling, on_reply)
 
     def _write(self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply) -> list[SampledReply]:
@@ -157,16 +136,9 @@ class LocalSampler:
                     sampling,
                     [draws[number].seed for number in batch],
                     banned=self._banned,
-                    on_reply=partial(_renumbered, on_reply, batch),
+                    on_reply=lambda row, reply, batch=batch: on_reply(batch[row], reply),  # type: ignore[misc]
                 )
             except NonFiniteLogits as error:
                 raise NonFiniteLogits([batch[row] for row in error.rows]) from error
             written.update(zip(batch, replies, strict=True))
         return [written[number] for number in range(len(prompts))]
-
-    def close(self) -> None:
-        pass
-
-
-def _renumbered(on_reply: OnReply, numbers: Sequence[int], row: int, reply: SampledReply) -> None:
-    on_reply(numbers[row], reply)

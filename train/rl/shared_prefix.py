@@ -22,7 +22,6 @@ from typing import Any
 import torch
 
 from videopro.backbones.qwen import QwenRunner, visual_inputs
-from videopro.errors import ConfigError
 from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape
 from videopro.train.rl.prompt_encoder import PolicyPrompt
 
@@ -51,21 +50,6 @@ class PackedBatch:
         return packed[self.rows[:, None], at].masked_fill(offsets >= lengths[:, None], 0)
 
 
-def check_shareable(run: QwenRunner) -> None:
-    """Raise ConfigError for a model whose replies cannot share one pass over their prompt."""
-    attention = run.model.config._attn_implementation
-    if run.is_recurrent:
-        raise ConfigError(
-            "shared_prompt is true, but some layers of this model are recurrent, and replies cannot share "
-            "their state; set shared_prompt: false"
-        )
-    if attention != "sdpa":
-        raise ConfigError(
-            f"shared_prompt is true, but attention is {attention!r}, which takes no custom mask; set "
-            "attn_implementation: sdpa, or shared_prompt: false"
-        )
-
-
 def pack(
     prompts: Sequence[PolicyPrompt],
     replies: Sequence[Sequence[int]],
@@ -78,6 +62,7 @@ def pack(
     """Pack replies, each to the prompt of the same index. Replies with the same root (the same object; None:
     their prompts) share a row: a further prompt about the root's video then costs only what follows the
     video."""
+    # By identity: equal prompts are one object, and comparing tokens of long prompts takes time.
     groups: dict[int, list[int]] = {}
     for number, root in enumerate(prompts if roots is None else roots):
         groups.setdefault(id(root), []).append(number)

@@ -16,7 +16,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
@@ -27,25 +27,16 @@ from trl.trainer.utils import split_tensor_dict
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, SampledReply
 from videopro.errors import ConfigError
-from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW, TURNS
-from videopro.train.rl.data import GRPORow, chat, mix_seed, row_from_columns
+from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW, TURNS, ProgramRewards
+from videopro.train.rl.data import GRPORow, chat, mix_seed
 from videopro.train.rl.loss_trainer import LossTrainer
-from videopro.train.rl.rollouts import Rollout, reply_ids, reply_logprobs
+from videopro.train.rl.rollouts import Rollout, reply_ids
 from videopro.train.rl.rounds import EpochSampler, Round, RoundsAhead
-from videopro.train.rl.samplers import Draw, LocalSampler, Sampler, SamplingWeights, gathered_tower
+from videopro.train.rl.samplers import Draw, LocalSampler, Sampler, copy_to_sample_with, gathered_tower
+from videopro.train.runtime import row_of
 
 MakeSampler = Callable[[Any, Sequence[int]], Sampler]
 """Called with the policy, a PEFT model, and the token ids that end its replies."""
-
-
-class RewardPrefetcher(Protocol):
-    """Starts work on rewards before TRL asks for them."""
-
-    def prepare(self, rows: Sequence[GRPORow]) -> None:
-        """Called before replies to these rows are written. Returns at once."""
-
-    def submit(self, row: GRPORow, reply: str) -> object:
-        """Called when a reply is complete. Returns at once."""
 
 
 NextTurn = Callable[[Sequence[GRPORow], Sequence[str]], list[GRPORow | None]]
@@ -64,7 +55,7 @@ class VideoGRPOTrainer(LossTrainer):
         self,
         *arguments: Any,
         banned: Sequence[int] = (),
-        prefetcher: RewardPrefetcher | None = None,
+        prefetcher: ProgramRewards | None = None,
         next_turn: NextTurn | None = None,
         make_sampler: MakeSampler | None = None,
         **settings: Any,
@@ -92,9 +83,10 @@ class VideoGRPOTrainer(LossTrainer):
                 "and under ZeRO-3 all would have to run each layer together; leave it out, set sampler: "
                 "vllm, or use ZeRO-2"
             )
-        weights = SamplingWeights(run.model, run.device, is_unsharded=not is_sharded)
+        # Sharded weights have no addresses that stay.
+        copy = None if is_sharded else copy_to_sample_with(run.model, run.device)
         size = self.args.sampling_batch_size
-        return LocalSampler(run, weights, banned=self.banned, batch_size=size)
+        return LocalSampler(run, copy, banned=self.banned, batch_size=size)
 
     # Rows
 
@@ -110,10 +102,10 @@ class VideoGRPOTrainer(LossTrainer):
         # Private: as in TRL, except that the replies of a group stay together. TRL shuffles the rows of all
         # groups, without a setting for it, so that each micro-batch would run prompts of many groups. The
         # order of groups is already random.
-        if self.model is None or not self.model.training:
+        if not self._trains:
             return super()._prepare_inputs(generation_batch)
-        if self._ahead is not None:
-            self._ahead.begin_pass()
+        if self._ahead is not None and self._ahead.batches is not None:
+            self._ahead.batches.begin()
         steps = self.args.steps_per_sampling
         if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
             scored = self._generate_and_score_completions(generation_batch)
@@ -123,7 +115,7 @@ class VideoGRPOTrainer(LossTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         # Private: `rollout_func` sees texts alone, and what it adds reaches the reward functions but not the
         # loss.
-        self._rows = [row_from_columns(columns) for columns in inputs]
+        self._rows = [row_of(columns) for columns in inputs]
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
         inputs = [
             {"prompt": chat(row.text, row.system), ROW: row, EVALUATION: self._evaluates}
@@ -136,10 +128,9 @@ class VideoGRPOTrainer(LossTrainer):
 
     def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
         """What TRL calls for replies to the rows in hand."""
-        assert self.model is not None
         with self._weights_for_sampling():
             round = self._written_ahead() or self._begin_round(self._rows, self._seed())
-            replies, logprobs, turns = self._written(round)
+            self._rollouts = self._written(round)
             # After the second turns of this round, which the update waits for, and before its rewards.
             self._write_ahead()
         self._log_sampling("policy_version", float(round.version))
@@ -147,61 +138,49 @@ class VideoGRPOTrainer(LossTrainer):
             self._log_sampling("staleness", float(self.state.global_step - round.version))
         return {
             "prompt_ids": [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts],
-            "completion_ids": replies,
-            "logprobs": logprobs if self._sampler.is_remote else None,
+            "completion_ids": [list(rollout.ids) for rollout in self._rollouts],
+            "logprobs": [list(rollout.logprobs) for rollout in self._rollouts]
+            if self._sampler.is_remote
+            else None,
             # For the reward functions.
-            TURNS: turns,
-            POLICY_VERSION: [round.version] * len(replies),
+            TURNS: [list(rollout.texts) for rollout in self._rollouts],
+            POLICY_VERSION: [round.version] * len(self._rollouts),
         }
 
-    def _written(self, round: Round) -> tuple[list[list[int]], list[list[float]], list[list[str]]]:
-        """For each row of a round, the tokens of its rollout, their log-probabilities as they were drawn, and
-        the text of each turn."""
+    def _written(self, round: Round) -> list[Rollout]:
+        """The rollout of each row of a round."""
         assert self.model is not None
-        self._rollouts = [Rollout((prompt,)) for prompt in round.prompts]
         # Without dropout, as log-probabilities are computed.
         was_training = self.model.training
         self.model.eval()
         try:
-            first = (
-                self._write(round.draws(), round.seed, round.version)
-                if round.ahead is None
-                else round.ahead.result()
-            )
-            replies = [reply_ids(reply) for reply in first]
-            logprobs = [reply_logprobs(reply) for reply in first]
-            turns = [[text] for text in self._texts(replies)]
+            ahead = round.ahead
+            first = self._write(round.draws(), round.seed, round.version) if ahead is None else ahead.result()
+            turns = zip(round.prompts, first, self._texts(first), strict=True)
+            rollouts = [Rollout().then(*turn) for turn in turns]
             if self._next_turn is not None:
-                self._add_second_turns(round, self._next_turn, replies, logprobs, turns)
+                self._add_second_turns(round, self._next_turn, rollouts)
         finally:
             self.model.train(was_training)
         if not was_training:
             self._eval_rows += self.accelerator.num_processes * len(self._rows)
-        return replies, logprobs, turns
+        return rollouts
 
     @contextlib.contextmanager
     def _weights_for_sampling(self) -> Iterator[None]:
         """Within, the weights that sampling needs are gathered in this process, and no gradients are
         recorded: all of the policy's, or those that encode videos, if an engine samples."""
-        if self._sampler.is_remote:
-            with (
-                gathered_tower(self._run.model, self.model_wrapped),
-                torch.no_grad(),
-                self.accelerator.autocast(),
-            ):
-                yield
-            return
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
-        with (
-            unwrap_model_for_generation(
+        if self._sampler.is_remote:
+            gathered = gathered_tower(self._run.model, self.model_wrapped)
+        else:
+            gathered = unwrap_model_for_generation(
                 self.model_wrapped,
                 self.accelerator,
                 gather_deepspeed3_params=self.args.ds3_gather_for_generation,
                 gradient_checkpointing_kwargs=checkpointing,
-            ),
-            torch.no_grad(),
-            self.accelerator.autocast(),
-        ):
+            )
+        with gathered, torch.no_grad(), self.accelerator.autocast():
             yield
 
     def _begin_round(self, rows: Sequence[GRPORow], seed: int) -> Round:
@@ -217,7 +196,7 @@ class VideoGRPOTrainer(LossTrainer):
 
     def _written_ahead(self) -> Round | None:
         """The round that was begun for the rows in hand, if one was; waits for it."""
-        if self._ahead is None or self.model is None or not self.model.training:
+        if self._ahead is None or not self._trains:
             return None
         began = time.perf_counter()
         round = self._ahead.take(self._rows)
@@ -227,15 +206,16 @@ class VideoGRPOTrainer(LossTrainer):
 
     def _write_ahead(self) -> None:
         """Have the engine write the next round from now on, if rounds are written ahead and there is one."""
-        if self._ahead is None or self.model is None or not self.model.training:
+        if self._ahead is None or not self._trains:
             return
         passes = self.args.steps_per_sampling * self.num_iterations
-        batch, updates = self._ahead.upcoming(passes)
+        assert self._ahead.batches is not None
+        batch, updates = self._ahead.batches.upcoming(passes)
         step = self.state.global_step + updates
         # The one after the last step would be thrown away.
         if step >= self.state.max_steps:
             return
-        rows = [row_from_columns(columns) for columns in (batch or self._first_of_next_epoch())]
+        rows = [row_of(columns) for columns in (batch or self._first_of_next_epoch())]
         round = self._begin_round(rows, self._training_seed(step, self._step + passes))
         self._ahead.begin(round, functools.partial(self._write, round.draws(), round.seed, round.version))
 
@@ -261,17 +241,10 @@ class VideoGRPOTrainer(LossTrainer):
             if self._ahead is not None:
                 self._ahead.discard()
 
-    def _add_second_turns(
-        self,
-        round: Round,
-        next_turn: NextTurn,
-        replies: list[list[int]],
-        logprobs: list[list[float]],
-        turns: list[list[str]],
-    ) -> None:
-        """Sample second replies where `next_turn` asks for them, and append them to the first."""
-        next_rows = enumerate(next_turn(round.rows, [first for (first,) in turns]))
-        refinements = {row: question for row, question in next_rows if question is not None}
+    def _add_second_turns(self, round: Round, next_turn: NextTurn, rollouts: list[Rollout]) -> None:
+        """Sample second replies where `next_turn` asks for them."""
+        asked = next_turn(round.rows, [text for rollout in rollouts for text in rollout.texts])
+        refinements = {row: question for row, question in enumerate(asked) if question is not None}
         if not refinements:
             return
         prompts = self._prompt_encoder.encode(list(refinements.values()))
@@ -281,13 +254,8 @@ class VideoGRPOTrainer(LossTrainer):
             for prompt, (row, question) in zip(prompts, refinements.items(), strict=True)
         ]
         written = self._write(draws, seed, round.version)
-        refined = self._texts([reply_ids(reply) for reply in written])
-        for row, prompt, reply, text in zip(refinements, prompts, written, refined, strict=True):
-            first = self._rollouts[row].prompts[0]
-            self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
-            replies[row] = replies[row] + reply_ids(reply)
-            logprobs[row] = logprobs[row] + reply_logprobs(reply)
-            turns[row].append(text)
+        for row, prompt, reply, text in zip(refinements, prompts, written, self._texts(written), strict=True):
+            rollouts[row] = rollouts[row].then(prompt, reply, text)
 
     def _write(self, draws: Sequence[Draw], seed: int, version: int) -> list[SampledReply]:
         """Have these replies drawn by this version of the policy. Rounds that are written ahead do this in
@@ -300,18 +268,18 @@ class VideoGRPOTrainer(LossTrainer):
 
     def _submit(self, draws: Sequence[Draw], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:
-            (text,) = self._texts([reply_ids(reply)])
+            (text,) = self._texts([reply])
             self._prefetcher.submit(draws[number].row, text)
 
-    def _texts(self, replies: Sequence[Sequence[int]]) -> list[str]:
+    def _texts(self, replies: Sequence[SampledReply]) -> list[str]:
         """The replies decoded as TRL decodes them for the rewards, so that both texts are equal."""
         processor: Any = self.processing_class
-        return processor.batch_decode(replies, skip_special_tokens=True)
+        ids = [reply_ids(reply) for reply in replies]
+        return processor.batch_decode(ids, skip_special_tokens=True)
 
     def _seed(self) -> int:
         """The seed of this round of sampling: the same in every process, and in a resumed run."""
-        assert self.model is not None
-        if self.model.training:
+        if self._trains:
             return self._training_seed(self.state.global_step, self._step)
         return mix_seed(self.args.seed, 1, self.state.global_step)
 

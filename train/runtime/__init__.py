@@ -2,19 +2,22 @@
 
 from videopro.train.runtime.checkpoints import publish as publish
 from videopro.train.runtime.dummy_vision import DummyVision as DummyVision
+from videopro.train.runtime.evaluation import in_memory as in_memory
 from videopro.train.runtime.frame_cache import FrameCache as FrameCache
-from videopro.train.runtime.loop import raise_everywhere as raise_everywhere
+from videopro.train.runtime.loop import raised_everywhere as raised_everywhere
 from videopro.train.runtime.loop import run_training as run_training
 from videopro.train.runtime.loop import sole_training as sole_training
 from videopro.train.runtime.record import overlap_warning as overlap_warning
 from videopro.train.runtime.rows import PLACEHOLDER as PLACEHOLDER
 from videopro.train.runtime.rows import ChatRow as ChatRow
 from videopro.train.runtime.rows import RowsOfFile as RowsOfFile
+from videopro.train.runtime.rows import as_column as as_column
 from videopro.train.runtime.rows import digest as digest
 from videopro.train.runtime.rows import read_chat as read_chat
 from videopro.train.runtime.rows import read_reference as read_reference
 from videopro.train.runtime.rows import read_rows_of_file as read_rows_of_file
 from videopro.train.runtime.rows import reference_of as reference_of
+from videopro.train.runtime.rows import row_of as row_of
 from videopro.train.runtime.setup import RECORD as RECORD
 from videopro.train.runtime.setup import TrainingRows as TrainingRows
 from videopro.train.runtime.setup import TrainingSetup as TrainingSetup

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuest
         )
     if nameless is not None:
         raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; held-out questions need one")
+    # Only now, and only for the questions that were drawn.
     if benchmark.fetch is not None:
         benchmark.fetch(items)
     return EvalQuestions(tuple(items), benchmark.protocol, oracle)
@@ -80,6 +81,7 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
     for _, where, record in read_json_lines(
         path, "a grpo.jsonl, a folder with questions.jsonl, or pocket:SPLIT"
     ):
+        # The other kinds are later prompts about the same questions.
         if record.get("kind", "plan") != "plan":
             continue
         if "question" not in record:
@@ -107,59 +109,72 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
     return Benchmark(name=str(path), split="", items=items, protocol=Protocol(parser=ROBUST)), oracle
 
 
+def in_memory(checkpoint: Checkpoint, model: Any, *, frames: int, pixels: int) -> LoadedModel:
+    """A checkpoint whose model is in training, without its adapter, as a backbone takes it."""
+    identity = {
+        "kind": "qwen",
+        "model": Path(checkpoint.source).name,
+        "weights": folder_fingerprint(checkpoint.folder),
+        "adapter": None,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "frames": frames,
+        "pixels": pixels,
+    }
+    return LoadedModel(model, None, checkpoint.processor, frames, pixels, identity)
+
+
+@dataclass
 class ProgramEvaluation:
     """Measures a trainer's model on held-out questions, which the ranks share out by video.
 
     Planning is greedy and adaptive, without refinement. Missing oracle modes are determined once, from the
     base's native answers (A.3). The base is the model with its adapter off, or what a merged planner records;
     a model trained without either has no base to ask. Not for FSDP, whose ranks hold shards of the weights.
+    Raises ConfigError for unknown modules.
     """
 
-    def __init__(
-        self,
-        held_out: EvalQuestions,
-        checkpoint: Checkpoint,
-        *,
-        frames: int,
-        pixels: int,
-        modules: Mapping[str, Any],
-        modules_setting: str = "eval_modules",
-        fallback: str,
-        max_new_tokens: int,
-        log: Path,
-        prompts: Mapping[str, str] | None = None,
-        reference: ReferenceForm = "none",
-        nearest_intact: float = 0.0,
-    ) -> None:
-        """`prompts`: the texts of the user's prompts; None: ours. `reference`: what the prompts of the rows
-        say of the modules. `modules_setting`: the setting that holds
-        `modules`, for messages. `fallback`: what answers when a program did not, as in inference. `log`:
-        folder to which each evaluation writes its results per question, as JSON lines. `nearest_intact`: as
-        of `Video.open`. Raises ConfigError for unknown modules."""
-        self._held_out = held_out
-        self._checkpoint = checkpoint
-        self._frames = frames
-        self._pixels = pixels
-        self._log = log
-        self._nearest_intact = nearest_intact
+    held_out: EvalQuestions
+    checkpoint: Checkpoint
+    _: KW_ONLY
+    frames: int
+    pixels: int
+    modules: Mapping[str, Any]
+    fallback: str
+    """What answers when a program did not, as in inference."""
+    max_new_tokens: int
+    log: Path
+    """Folder to which each evaluation writes its results per question, as JSON lines."""
+    modules_setting: str = "eval_modules"
+    """The setting that holds `modules`, for messages."""
+    prompts: Mapping[str, str] | None = None
+    """The texts of the user's prompts; None: ours."""
+    reference: ReferenceForm = "none"
+    """What the prompts of the rows say of the modules."""
+    nearest_intact: float = 0.0
+    """As of `Video.open`."""
+
+    def __post_init__(self) -> None:
+        prompts = self.prompts
         options = {
             **({"planner_prompt": "short"} if prompts is None else {"prompts": dict(prompts)}),
-            **({} if reference == "none" else {"reference": reference}),
+            # Without a reference a planner of its own prompts is asked as it is by default.
+            **({} if self.reference == "none" else {"reference": self.reference}),
             "temperature": 0.0,
-            "max_new_tokens": max_new_tokens,
-            "fallback": fallback,
-            **modules,
+            "max_new_tokens": self.max_new_tokens,
+            "fallback": self.fallback,
+            **self.modules,
         }
         self._planner = AdaptiveMethod(build_settings(AdaptiveMethod.Settings, options, "method adaptive"))
-        self._planner.flag_without_model = json_flag(modules_setting)
+        self._planner.flag_without_model = json_flag(self.modules_setting)
+        # A.3 asks the base for a direct answer, whose correctness and confidence decide the mode.
         self._native = methods.create("native", {})
-        self._oracle: dict[str, Mode] = dict(held_out.oracle)
+        self._oracle: dict[str, Mode] = dict(self.held_out.oracle)
         self._backbone: QwenBackbone | None = None
 
     def __call__(self, trainer: Trainer) -> dict[str, float]:
         """The metrics of `planning_metrics` over all ranks' questions; the same on every rank."""
         accelerator = trainer.accelerator
-        own_share = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
+        own_share = self.held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
         # Already parsed by TrainingArguments.
         checkpointing: Any = trainer.args.gradient_checkpointing_kwargs
         with unwrap_model_for_generation(
@@ -172,7 +187,7 @@ class ProgramEvaluation:
             try:
                 backbone = self._around(model)
                 # Module calls are cached per model: the base's stay valid, those of the trained model do not.
-                backbone.mark_retrained(f"{self._log}, step {trainer.state.global_step}")
+                backbone.mark_retrained(f"{self.log}, step {trainer.state.global_step}")
                 planned = [record for items in own_share for record in self._video(items, backbone)]
             finally:
                 model.train(was_training)
@@ -185,26 +200,10 @@ class ProgramEvaluation:
         """The model as a backbone: the same object at every evaluation, so that modules are loaded once."""
         if self._backbone is None:
             adapter = model if is_peft_model(model) else None
-            weights = folder_fingerprint(self._checkpoint.folder)
-            identity = {
-                "kind": "qwen",
-                "model": self._checkpoint.name,
-                "weights": weights,
-                "adapter": None,
-                "dtype": str(model.dtype).removeprefix("torch."),
-                "frames": self._frames,
-                "pixels": self._pixels,
-            }
-            loaded = LoadedModel(
-                model=model.get_base_model() if adapter is not None else model,
-                adapter=adapter,
-                processor=self._checkpoint.processor,
-                frames=self._frames,
-                pixels=self._pixels,
-                identity=identity,
-                planner=self._checkpoint.planner,
-            )
-            self._backbone = QwenBackbone.from_loaded(loaded, name=self._checkpoint.name)
+            base = model.get_base_model() if adapter is not None else model
+            loaded = in_memory(self.checkpoint, base, frames=self.frames, pixels=self.pixels)
+            loaded = replace(loaded, adapter=adapter, planner=self.checkpoint.planner)
+            self._backbone = QwenBackbone.from_loaded(loaded, name=self.checkpoint.name)
             self._adapted = adapter is not None
         return self._backbone
 
@@ -229,17 +228,17 @@ class ProgramEvaluation:
     ) -> Iterator[tuple[Item, Result]]:
         try:
             with unexpected_as(NativeError):
-                video = Video.open(items[0].video, nearest_intact=self._nearest_intact)
+                video = Video.open(items[0].video, nearest_intact=self.nearest_intact)
         except QUESTION_ERRORS as error:
             yield from ((item, failed_result(error)) for item in items)
             return
-        protocol = self._held_out.protocol
+        protocol = self.held_out.protocol
         yield from answer_each(method, items, lambda: MethodContext(video, backbone, protocol, meter=Meter()))
 
     def _keep(self, planned: Sequence[PlanRecord], step: int) -> None:
-        self._log.mkdir(parents=True, exist_ok=True)
+        self.log.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in planned]
-        write_atomically(self._log / f"step-{step:06d}.jsonl", "".join(lines))
+        write_atomically(self.log / f"step-{step:06d}.jsonl", "".join(lines))
         for record in planned:
             if record.error is not None:
                 print(f"evaluation: question {record.id} left out: {record.error}", file=sys.stderr)

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -33,31 +34,23 @@ Resize = Callable[[int, int, int], tuple[int, int]]
 """From a video's (height, width, number of frames) to the (height, width) at which the model takes them."""
 
 
+@dataclass
 class FrameCache:
     """`count` uniform frames per video, or each picture once if it has fewer, resized by `resize`, which
     `form` names (files of different forms coexist). About count x pixels x 3 bytes per video: 9.6 MB for 64
     frames of 50,176 pixels."""
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        count: int,
-        resize: Resize,
-        form: str,
-        timeout: float = 30.0,
-        nearest_intact: float = 0.0,
-    ) -> None:
-        """`timeout`: seconds allowed to open a file, and to decode each frame. `nearest_intact`: as of
-        `Video.open`."""
-        self.root = root
-        self.decoded = 0
-        """The number of videos that this object decoded; the others were cached."""
-        self._count = count
-        self._resize = resize
-        self._form = f"{FORM}-{count}-{form}"
-        self._timeout = timeout
-        self._nearest_intact = nearest_intact
+    root: Path
+    _: KW_ONLY
+    count: int
+    resize: Resize
+    form: str
+    timeout: float = 30.0
+    """Seconds allowed to open a file, and to decode each frame."""
+    nearest_intact: float = 0.0
+    """As of `Video.open`."""
+    decoded: int = field(default=0, init=False)
+    """The number of videos that this object decoded; the others were cached."""
 
     def frames(self, path: Path) -> list[Frame]:
         """The frames of a video, decoded if they are not cached yet. Raises VideoError for a video that
@@ -95,6 +88,7 @@ class FrameCache:
                 on_done()
             return None
 
+        # Rows share videos, and two threads must not decode the same one.
         distinct = list(dict.fromkeys(paths))
         with ThreadPoolExecutor(workers) as threads:
             results = zip(distinct, threads.map(prepare_video, distinct), strict=True)
@@ -107,15 +101,15 @@ class FrameCache:
             video = content_id(path)
         except OSError as error:
             raise VideoError(f"{path}: cannot be read ({error.strerror})") from error
-        return video, self.root / video[:2] / f"{video}-{self._form}.safetensors"
+        return video, self.root / video[:2] / f"{video}-{FORM}-{self.count}-{self.form}.safetensors"
 
     def _decode(self, path: Path, file: Path) -> list[Frame]:
         # No frame store in memory in addition to the cache on disk.
         video = Video.open(
-            path, timeout=self._timeout, store=FrameStore(0), nearest_intact=self._nearest_intact
+            path, timeout=self.timeout, store=FrameStore(0), nearest_intact=self.nearest_intact
         )
-        size = self._resize(video.height, video.width, self._count)
-        frames = video.sample(self._count, size=size)
+        size = self.resize(video.height, video.width, self.count)
+        frames = video.sample(self.count, size=size)
         self.decoded += 1
         images = np.stack([frame.image for frame in frames])
         times = np.array([frame.time for frame in frames])
@@ -148,4 +142,4 @@ class FrameCache:
             return None
         wanted = {int(n): tuple(times) for n, times in json.loads(metadata.get(_WANTED, "{}")).items()}
         pairs = ((time, float(times[n])) for n in wanted for time in wanted[n])
-        return wanted if may_stand_in(pairs, self._nearest_intact) else None
+        return wanted if may_stand_in(pairs, self.nearest_intact) else None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from accelerate.utils import is_peft_model
 from peft.tuners.lora import LoraLayer
 from torch import nn
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
@@ -19,22 +18,8 @@ _USED = 0.9
 towers need more than the first batch's."""
 
 
-class DeviceMemory(Protocol):
-    """What is known of a device's memory, in bytes."""
-
-    def allocated(self) -> int: ...
-
-    def peak(self) -> int:
-        """The most that was allocated since `reset_peak`."""
-
-    def reset_peak(self) -> None: ...
-
-    def limit(self) -> int:
-        """What this process may allocate."""
-
-
 class CudaMemory:
-    """The memory of a CUDA device."""
+    """What is known of the memory of a CUDA device, in bytes."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -79,7 +64,7 @@ class FittingCheckpoints:
         self,
         language: nn.Module,
         layers: Sequence[nn.Module],
-        memory: DeviceMemory,
+        memory: CudaMemory,
         *,
         tell: Callable[[str], object] = print,
     ) -> None:
@@ -125,7 +110,7 @@ class FittingCheckpoints:
 class _FirstPass:
     """Measures what `layer`, which is not checkpointed in this pass, keeps of it, and what all else takes."""
 
-    def __init__(self, layer: nn.Module, tokens: int, memory: DeviceMemory) -> None:
+    def __init__(self, layer: nn.Module, tokens: int, memory: CudaMemory) -> None:
         self._tokens, self._memory = tokens, memory
         self._before = memory.allocated()
         memory.reset_peak()
@@ -212,9 +197,7 @@ def set_layer_passes(trainer: Any) -> None:
             "together"
         )
         return
-    tuned = trainer.model
-    base = tuned.get_base_model() if is_peft_model(tuned) else tuned
-    language = base.model.language_model
+    language = trainer._base.model.language_model
     if fits:
         FittingCheckpoints(language, language.layers, CudaMemory(device), tell=trainer.accelerator.print)
     if settings.compile_layers:

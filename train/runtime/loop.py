@@ -92,12 +92,18 @@ def in_bfloat16(file: Path) -> None:
     part.replace(file)
 
 
-def raise_everywhere(error: VideoProError | None, kind: type[VideoProError]) -> None:
-    """Raise an error of any process in all of them: there as it is, elsewhere as `kind`. Otherwise they would
-    wait for a process that has ended. Called in every process; `error`: None where all is well."""
-    messages = gather_object([None if error is None else str(error)])
-    if error is not None:
-        raise error
+@contextmanager
+def raised_everywhere(kind: type[VideoProError]) -> Iterator[None]:
+    """Raise a VideoProError of the block in every process: there as it is, elsewhere as `kind`. Otherwise the
+    others would wait for a process that has ended. Called in every process."""
+    failure: VideoProError | None = None
+    try:
+        yield
+    except VideoProError as error:
+        failure = error
+    messages = gather_object([None if failure is None else str(failure)])
+    if failure is not None:
+        raise failure
     for process, message in enumerate(messages):
         if message is not None:
             raise kind(f"process {process} stopped: {message.splitlines()[0]}")
@@ -108,11 +114,7 @@ def sole_training(output: Path) -> Iterator[None]:
     """Keep other trainings out of a run's folder within the block, by a lock of the main process. Called in
     every process. Raises RunError in all of them if another training has the folder."""
     with ExitStack() as held:
-        error = None
-        if PartialState().is_main_process:
-            try:
+        with raised_everywhere(RunError):
+            if PartialState().is_main_process:
                 held.enter_context(sole_writer(output, "output_dir"))
-            except RunError as refused:
-                error = refused
-        raise_everywhere(error, RunError)
         yield

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from accelerate import PartialState
 from trl import ModelConfig
@@ -19,7 +19,7 @@ from videopro.backbones import folder_fingerprint, library_versions
 from videopro.errors import RunError, VideoError
 from videopro.methods import named_plugins
 from videopro.storage import parse_json, write_atomically
-from videopro.train.runtime.rows import HasVideo, digest
+from videopro.train.runtime.rows import TrainingRow, digest
 from videopro.train.runtime.setup import RECORD, TrainingSetup
 from videopro.video.decoding import content_id
 
@@ -28,7 +28,7 @@ VideosByStage = Mapping[str, list[str]]
 """Content ids (`Video.id`), sorted, by the stage that was trained on them."""
 
 
-def contents(rows: Iterable[HasVideo]) -> dict[str, Path]:
+def contents(rows: Iterable[TrainingRow]) -> dict[str, Path]:
     """The videos of rows by their contents, so that a moved or renamed file is the same; those that cannot
     be read are left out, as their rows are dropped."""
     paths: dict[str, Path] = {}
@@ -40,12 +40,12 @@ def contents(rows: Iterable[HasVideo]) -> dict[str, Path]:
     return paths
 
 
-def with_stage(before: VideosByStage, stage: Stage, rows: Iterable[HasVideo]) -> dict[str, list[str]]:
+def with_stage(before: VideosByStage, stage: Stage, rows: Iterable[TrainingRow]) -> dict[str, list[str]]:
     """The videos of a planner that a stage has trained further."""
     return {**before, stage: sorted({*before.get(stage, ()), *contents(rows)})}
 
 
-def overlap_warning(before: VideosByStage, rows: Iterable[HasVideo], start: str) -> str | None:
+def overlap_warning(before: VideosByStage, rows: Iterable[TrainingRow], start: str) -> str | None:
     """What to tell before GRPO on videos that the start was fine-tuned on; None if there are none."""
     to_train = contents(rows)
     taught = sorted(path for content, path in to_train.items() if content in set(before.get("sft", ())))
@@ -119,13 +119,6 @@ def _is_harmless(name: str, harmless: Sequence[str]) -> bool:
     return any(name.startswith(each) if each.endswith("_") else name == each for each in harmless)
 
 
-class HasKind(Protocol):
-    """A row that names its kind."""
-
-    @property
-    def kind(self) -> str: ...
-
-
 def describe_run(
     training: Any, model: ModelConfig, start: TrainingSetup, *, rows: str, adapter: str | None
 ) -> dict[str, Any]:
@@ -145,7 +138,7 @@ def describe_run(
             {
                 "model": model.model_name_or_path,
                 "answerer": getattr(training, "answerer", None),
-                **training.mapping("modules" if hasattr(training, "modules") else "eval_modules"),
+                **training.mapping(training.MODULES),
             }
         ),
     }
@@ -196,13 +189,14 @@ def write_record(
     output: Path,
     run: Mapping[str, Any],
     *,
-    rows: Sequence[HasKind],
+    rows: Sequence[TrainingRow],
     dropped: Mapping[str, str],
     videos: VideosByStage,
     history: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write the record. `dropped`: the reason for each dropped row, by id; `videos`: those that the planner
     was trained on, by stage; `history`: what was logged."""
+    # Written at the beginning too, by which a resumed run knows whether it is the same.
     record = {
         "run": run,
         "rows": len(rows),

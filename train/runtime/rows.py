@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,17 +25,28 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-class HasVideo(Protocol):
-    """A row that may have a video."""
+class TrainingRow(Protocol):
+    """A row to train on, of any kind of training."""
 
     @property
     def id(self) -> str: ...
 
     @property
+    def kind(self) -> str: ...
+
+    @property
     def video(self) -> Path | None: ...
 
+    @property
+    def reference(self) -> ReferenceForm:
+        """What its prompt says of the modules."""
 
-R = TypeVar("R", bound=HasVideo)
+    @property
+    def where(self) -> str:
+        """Its file and line, for messages."""
+
+
+R = TypeVar("R", bound=TrainingRow)
 
 
 @dataclass(frozen=True)
@@ -50,18 +62,10 @@ class RowsOfFile(Generic[R]):
         """How many rows were read and left out, and the first of those with their reasons."""
         if not self.left_out:
             return f"{self.path}: {len(self.rows)} rows"
-        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} left out: {self._reasons()}"
+        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} left out: {self.reasons()}"
 
-    def check_some(self) -> None:
-        """Raise DatasetError if there are no rows."""
-        if not self.rows and not self.left_out:
-            raise DatasetError(f"{self.path}: has no rows")
-        if not self.rows:
-            raise DatasetError(
-                f"{self.path}: none of its {len(self.left_out)} rows can be used: {self._reasons()}"
-            )
-
-    def _reasons(self) -> str:
+    def reasons(self) -> str:
+        """Why the first of the rows that are left out are."""
         named = [f"line {number}: {self.left_out[number]}" for number in sorted(self.left_out)[:NAMED]]
         more = len(self.left_out) - len(named)
         return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
@@ -75,14 +79,33 @@ def read_rows_of_file(
     Raises DatasetError for a file that cannot be read, and for one without any row that can be used."""
     left_out: dict[int, str] = {}
     rows = []
+    # One broken row of a million must not end a run, nor vanish without a word.
     for number, where, record in read_json_lines(path, give, left_out=left_out):
         try:
             rows.append(read(record, where, number))
         except DatasetError as error:
             left_out[number] = str(error).removeprefix(f"{where}: ")
     rows_of_file = RowsOfFile(path, rows, left_out)
-    rows_of_file.check_some()
+    if not rows and not left_out:
+        raise DatasetError(f"{path}: has no rows")
+    if not rows:
+        raise DatasetError(f"{path}: none of its {len(left_out)} rows can be used: {rows_of_file.reasons()}")
     return rows_of_file
+
+
+_PICKLED = "pickled_row"
+
+
+def as_column(row: TrainingRow) -> dict[str, bytes]:
+    """A row as a column of a dataset, which `row_of` reads."""
+    # TRL takes an Arrow dataset alone, which has no type for a row. It was checked when it was read, and need
+    # not be taken apart and put together again.
+    return {_PICKLED: pickle.dumps(row)}
+
+
+def row_of(columns: Mapping[str, Any]) -> Any:
+    """The row of an item of a dataset."""
+    return pickle.loads(columns[_PICKLED])
 
 
 def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:
@@ -94,13 +117,6 @@ def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[li
         path, reason = next(iter(failures.items()))
         raise DatasetError(f"none of {len(rows)} rows has a readable video; the first: {path}: {reason}")
     return readable, dropped
-
-
-class ShowsModules(Protocol):
-    """A row whose prompt may say something of the modules."""
-
-    @property
-    def reference(self) -> ReferenceForm: ...
 
 
 @dataclass(frozen=True)
@@ -123,7 +139,7 @@ def read_reference(record: Mapping[str, Any], where: str) -> RowReference:
     return RowReference(form, tuple(names))
 
 
-def reference_of(rows: Iterable[ShowsModules]) -> ReferenceForm:
+def reference_of(rows: Iterable[TrainingRow]) -> ReferenceForm:
     """What all rows say of the modules. Raises DatasetError for rows that differ: a planner is asked in one
     way."""
     forms = Counter(row.reference for row in rows)
@@ -159,6 +175,7 @@ def read_chat(record: Mapping[str, Any], where: str) -> ChatRow:
     that has several turns of a user, several videos, or other media."""
     system, text, reply = _turns(record, where)
     video = _video(record, where)
+    # Chat templates put a video where the mark is; a second mark would have no pixels.
     marks = text.count(PLACEHOLDER)
     if PLACEHOLDER in (system or "") or PLACEHOLDER in (reply or ""):
         raise DatasetError(
@@ -208,9 +225,11 @@ def _turns(record: Mapping[str, Any], where: str) -> tuple[str | None, str, str 
 
 def _video(record: Mapping[str, Any], where: str) -> str | None:
     """The path of the row's video, if it has one."""
+    # Datasets of ms-swift may mix media; a planner sees videos alone.
     if any(record.get(name) for name in ("image", "images", "audio", "audios")):
         raise DatasetError(f"{where}: has images or audio; only videos are supported")
     videos = record.get("videos")
+    # Some exports have one path and no list.
     videos = record.get("video") if videos is None else videos
     if videos is None:
         return None

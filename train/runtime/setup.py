@@ -5,10 +5,10 @@ rows with unreadable videos, and setting up the evaluation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from accelerate import PartialState
@@ -44,9 +44,8 @@ from videopro.train.runtime.evaluation import ProgramEvaluation, load_eval_quest
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.rows import (
     NAMED,
-    HasVideo,
+    R,
     RowsOfFile,
-    ShowsModules,
     drop_unreadable,
     reference_of,
 )
@@ -63,24 +62,17 @@ def training_needs(training: TrainingConfig, model: BackboneConfig) -> list[Need
         *model_needs(model),
         Need("decoded frames", problem=problem and f"{problem}; set frame_cache to another folder"),
     ]
-    name = "modules" if hasattr(training, "modules") else "eval_modules"
-    if name == "modules" or training.eval_questions:
+    name = training.MODULES
+    # GRPO's rewards always run programs; fine-tuning runs those of held-out questions.
+    if training.STAGE == "grpo" or training.eval_questions:
         settings = build_settings(ModuleSettings, training.mapping(name), name)
         answerer = getattr(training, "answerer", None)
         needs += program_needs(settings, model, answerer=answerer, flag=json_flag(name))
     return needs
 
 
-class PlannerRow(HasVideo, ShowsModules, Protocol):
-    """A row to train a planner on."""
-
-    @property
-    def where(self) -> str: ...
-
-
-R = TypeVar("R", bound=PlannerRow)
-
-
+K = TypeVar("K")
+V = TypeVar("V")
 RECORD = "training_record.json"
 
 
@@ -123,14 +115,18 @@ class TrainingSetup:
         check_needs(training_needs(training, spec))
         checkpoint = find_checkpoint(spec.model)
         resolved = resolve_record(spec, checkpoint)
-        who = f"adapter {spec.adapter!r}" if spec.adapter else f"model {spec.model!r}"
-        prompts, notes = _prompts(training, resolved, who)
+        prompts, notes = _prompts(training, resolved, _who(spec.adapter, spec.model))
         if PartialState().is_main_process:
             for note in (*resolved.notes, *notes, *_idle_gpus(training)):
                 print(f"warning: {note}", file=sys.stderr)
         frames, pixels = resolved.frames, resolved.pixels
         inputs = QwenInputs(checkpoint.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
         return cls(checkpoint, spec.adapter, frames, pixels, inputs, prompts, resolved.planner)
+
+    @property
+    def who(self) -> str:
+        """What it starts from, for messages."""
+        return _who(self.adapter, self.checkpoint.name)
 
     def trained_videos(self) -> dict[str, list[str]]:
         """The videos that the start was trained on, by stage."""
@@ -174,23 +170,16 @@ class TrainingSetup:
             nearest_intact=training.nearest_intact,
         )
 
-    def evaluation(
-        self,
-        training: TrainingConfig,
-        *,
-        reference: ReferenceForm,
-        modules: Mapping[str, Any],
-        longest: int,
-        seed: int,
-        output: Path,
-    ) -> ProgramEvaluation | None:
+    def evaluation(self, training: TrainingConfig, reference: ReferenceForm) -> ProgramEvaluation | None:
         """The evaluation on held-out questions, if there are any, asked with the reference that the rows
-        have. `longest`: maximum tokens of a program."""
+        have."""
         if not training.eval_questions:
             return None
         # The first process makes or downloads the videos; the others find them.
         with PartialState().main_process_first():
-            held_out = load_eval_questions(training.eval_questions, limit=training.eval_limit, seed=seed)
+            held_out = load_eval_questions(
+                training.eval_questions, limit=training.eval_limit, seed=training.seed
+            )
         return ProgramEvaluation(
             held_out,
             self.checkpoint,
@@ -198,12 +187,12 @@ class TrainingSetup:
             pixels=self.pixels,
             prompts=None if self.prompts is None else self.prompts.texts,
             reference=reference,
-            modules=modules,
-            modules_setting="eval_modules" if hasattr(training, "eval_modules") else "modules",
+            modules=training.mapping(training.MODULES),
+            modules_setting=training.MODULES,
             fallback=training.fallback,
             nearest_intact=training.nearest_intact,
-            max_new_tokens=longest,
-            log=output / "questions",
+            max_new_tokens=training.longest,
+            log=Path(str(training.output_dir)) / "questions",
         )
 
 
@@ -244,6 +233,7 @@ class TrainingRows(Generic[R]):
         Raises DatasetError, naming the first rows, if there are some that cannot be trained on: they would
         stop the training at their step, and again each time that it is resumed."""
         state, rows = PartialState(), [*self.train, *self.held_out]
+        # Each rank a share: a million rows take minutes to tokenize.
         own_share = rows[state.process_index :: state.num_processes]
         counted: dict[str, int] = {}
         faults: dict[str, str] = {}
@@ -256,11 +246,7 @@ class TrainingRows(Generic[R]):
                 except TemplateError as error:
                     faults[row.where] = f"the model's chat template refuses it ({error}); leave the row out"
                 counter.advance()
-        lengths: dict[str, int] = {}
-        wrong: dict[str, str] = {}
-        for some, others in gather_object([(counted, faults)]):
-            lengths |= some
-            wrong |= others
+        lengths, wrong = _on_all_ranks(counted), _on_all_ranks(faults)
         if wrong:
             named = [f"{row.where}: {wrong[row.where]}" for row in rows if row.where in wrong]
             more = f"\nand {len(named) - NAMED} more rows" if len(named) > NAMED else ""
@@ -270,16 +256,29 @@ class TrainingRows(Generic[R]):
     def decoded(self, cache: FrameCache, workers: int) -> TrainingRows[R]:
         """Decode every video, and drop and print the rows whose video cannot be read. Raises DatasetError if
         no row is left."""
-        failures = _decode(cache, [*self.train, *self.held_out], workers)
+        state = PartialState()
+        videos = {row.video: None for row in (*self.train, *self.held_out) if row.video is not None}
+        own_share = list(videos)[state.process_index :: state.num_processes]
+        with Counter("decoding videos", len(own_share), visible=state.is_main_process) as counter:
+            failed = cache.prepare(own_share, workers=workers, on_done=counter.advance)
+        failures = _on_all_ranks(failed)
         train, dropped = drop_unreadable(self.train, failures)
         held_out: list[R] = []
         if self.held_out:
             held_out, more = drop_unreadable(self.held_out, failures)
             dropped += more
-        if PartialState().is_main_process:
-            _name_dropped(dropped, failures)
+        if dropped and state.is_main_process:
+            print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
+            for path, reason in failures.items():
+                ids = [row.id for row in dropped if row.video == path]
+                print(f"  {reason} (rows {', '.join(ids)})", file=sys.stderr)
+        # For the record: who compares two runs sees which rows each was trained on.
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
         return replace(self, train=train, held_out=held_out, dropped={**self.dropped, **names})
+
+
+def _who(adapter: str | None, model: str) -> str:
+    return f"adapter {adapter!r}" if adapter else f"model {model!r}"
 
 
 def _prompts(
@@ -290,6 +289,7 @@ def _prompts(
     if training.prompts is not None:
         prompts = read_prompts(training.prompts)
         return prompts, tuple(prompt_notes(who, recorded, "auto", prompts))
+    # A planner that was trained on other prompts than ours is asked with those, whoever goes on training it.
     if recorded is None or not recorded.prompts:
         return None, ()
     return PromptFile(recorded.prompts, f"recorded by {who}"), ()
@@ -307,24 +307,6 @@ def _idle_gpus(training: TrainingConfig) -> list[str]:
     ]
 
 
-def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[Path, str]:
-    """Decode every video, sharing the work among the ranks. Returns, on every rank, the reason for each video
-    that cannot be read."""
-    state = PartialState()
-    videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
-    own_share = videos[state.process_index :: state.num_processes]
-    with Counter("decoding videos", len(own_share), visible=state.is_main_process) as counter:
-        failed = cache.prepare(own_share, workers=workers, on_done=counter.advance)
-    merged: dict[Path, str] = {}
-    for failures in gather_object([failed]):
-        merged.update(failures)
-    return merged
-
-
-def _name_dropped(dropped: Sequence[HasVideo], failures: Mapping[Path, str]) -> None:
-    """Print which rows are dropped, and why."""
-    if dropped:
-        print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
-    for path, reason in failures.items():
-        ids = [row.id for row in dropped if row.video == path]
-        print(f"  {reason} (rows {', '.join(ids)})", file=sys.stderr)
+def _on_all_ranks(own: Mapping[K, V]) -> dict[K, V]:
+    """What all ranks found out, each about its share."""
+    return {key: value for part in gather_object([own]) for key, value in part.items()}

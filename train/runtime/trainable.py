@@ -69,12 +69,8 @@ def linear_pattern(model: nn.Module, parts: Collection[Part]) -> str:
 
 def trained_parts(vision: str, projector: str) -> list[Part]:
     """The parts that a run trains, by its settings ("frozen" or "trained")."""
-    parts: list[Part] = ["language"]
-    if projector == "trained":
-        parts.append("projector")
-    if vision == "trained":
-        parts.append("vision")
-    return parts
+    settings: dict[Part, str] = {"language": "trained", "projector": projector, "vision": vision}
+    return [part for part, setting in settings.items() if setting == "trained"]
 
 
 def load_trainable(checkpoint: Checkpoint, settings: ModelConfig) -> PreTrainedModel:

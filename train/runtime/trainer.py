@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import gather_object, is_peft_model
 from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
@@ -25,6 +25,7 @@ from videopro.errors import RunError
 from videopro.storage import non_finite
 from videopro.train.runtime.checkpoints import CompleteCheckpoints
 from videopro.train.runtime.layer_passes import leave_casts_to_autocast, set_layer_passes
+from videopro.train.runtime.trainable import part_of
 
 ProgramMetrics = Callable[[Trainer], dict[str, float]]
 
@@ -66,6 +67,11 @@ class RunTrainer(Trainer):
         self._programs = programs
         self._eval_loss = torch.zeros(2, dtype=torch.float64)
         tuned: Any = self.model
+        self._base: Any = tuned.get_base_model() if is_peft_model(tuned) else tuned
+        """The model without the adapter around it."""
+        trained = {part_of(name) for name, weight in self._base.named_parameters() if weight.requires_grad}
+        # Features of a video may be kept only while no weight that makes them is trained.
+        self._keeps_vision = trained <= {"language"}
         leave_casts_to_autocast(tuned)
         set_layer_passes(self)
 

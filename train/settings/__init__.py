@@ -1,9 +1,5 @@
 """The settings of the training commands, and their help: readable without TRL."""
 
-from videopro.train.settings.grpo import EPISODES as EPISODES
-from videopro.train.settings.grpo import KINDS as KINDS
-from videopro.train.settings.grpo import SAMPLERS as SAMPLERS
-from videopro.train.settings.grpo import SINGLE as SINGLE
 from videopro.train.settings.grpo import TWO_TURN as TWO_TURN
 from videopro.train.settings.grpo import VLLM as VLLM
 from videopro.train.settings.grpo import GRPOSettings as GRPOSettings
@@ -14,8 +10,8 @@ from videopro.train.settings.merge_and_rejection import REJECTION as REJECTION
 from videopro.train.settings.merge_and_rejection import MergeConfig as MergeConfig
 from videopro.train.settings.merge_and_rejection import RejectionConfig as RejectionConfig
 from videopro.train.settings.planner_training import AUTO as AUTO
-from videopro.train.settings.planner_training import MODULES_HELP as MODULES_HELP
+from videopro.train.settings.planner_training import KINDS as KINDS
 from videopro.train.settings.planner_training import TrainingConfig as TrainingConfig
-from videopro.train.settings.planner_training import check_choice as check_choice
-from videopro.train.settings.sft import PART_CHOICES as PART_CHOICES
+from videopro.train.settings.planner_training import check_kinds as check_kinds
+from videopro.train.settings.planner_training import option as option
 from videopro.train.settings.sft import SFTSettings as SFTSettings

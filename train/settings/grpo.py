@@ -1,17 +1,16 @@
 """What GRPO takes beside TRL's settings."""
 
+# ruff: noqa: RUF009 (`option` makes a field of a dataclass, no default)
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from videopro.methods.program import REASONED, REASONED_HELP, ReasoningSettings, Refinement
+from videopro.methods.program import REASONED, REASONED_HELP, ReasoningSettings
 from videopro.traces import FinalRule, ReasonedRule
 from videopro.train.rewards import ACCURACIES, ANSWER, EQUATION, FORMS
-from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfig
-
-KINDS = ("plan", *get_args(Refinement))
-"""The kinds of prompts that a row may have."""
+from videopro.train.settings.planner_training import KINDS, MODULES_HELP, TrainingConfig, option
 
 LOCAL, VLLM = "local", "vllm"
 SAMPLERS = (LOCAL, VLLM)
@@ -26,108 +25,82 @@ class GRPOSettings(TrainingConfig):
     ROWS = "grpo.jsonl"
     STAGE = "grpo"
 
+    # A list: TRL's parser has no tuples.
     kinds: list[str] = field(
         default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
     )
-    prompt_video: bool = field(
-        default=True,
-        metadata={
-            "help": "prompts begin with the video; false: planning from the question's text, sampled by TRL"
-        },
+    prompt_video: bool = option(
+        True, "prompts begin with the video; false: planning from the question's text, sampled by TRL"
     )
-    shared_prompt: bool = field(
-        default=True,
-        metadata={"help": "log-prob passes run the prompt once for all replies of its group"},
+    shared_prompt: bool = option(True, "log-prob passes run the prompt once for all replies of its group")
+    # Replies of one batch hold keys and values until the last of them ends, so memory may ask for fewer.
+    sampling_batch_size: int | None = option(
+        None, "replies sampled in one batch; unset: all of a process's replies"
     )
-    sampling_batch_size: int | None = field(
-        default=None,
-        metadata={"help": "replies sampled in one batch; unset: all of a process's replies"},
+    sampler: str = option(
+        LOCAL,
+        "who writes the replies; local: the policy in this process; vllm: an engine that is"
+        " started here, one for each process and its GPU, and gets the adapter before each round",
+        SAMPLERS,
     )
-    sampler: str = field(
-        default=LOCAL,
-        metadata={
-            "help": "who writes the replies; local: the policy in this process; vllm: an engine that is"
-            " started here, one for each process and its GPU, and gets the adapter before each round",
-            "choices": SAMPLERS,
-        },
+    # A mapping, or the JSON of one: a flag is text.
+    vllm: dict[str, Any] | str | None = option(
+        None,
+        "with sampler: vllm, the engine's settings as the --vllm of videopro infer, such as"
+        " program: engine; its share of the GPU's memory is 0.45 here",
     )
-    vllm: dict[str, Any] | str | None = field(
-        default=None,
-        metadata={
-            "help": "with sampler: vllm, the engine's settings as the --vllm of videopro infer, such as"
-            " program: engine; its share of the GPU's memory is 0.45 here"
-        },
+    engine_gpus: str | None = option(
+        None,
+        "with sampler: vllm, GPUs that only engines use, such as 4,5,6,7, each engine on as many"
+        " as gpus in vllm says; the processes of a machine share them. Unset: one beside each process",
     )
-    engine_gpus: str | None = field(
-        default=None,
-        metadata={
-            "help": "with sampler: vllm, GPUs that only engines use, such as 4,5,6,7, each engine on as many"
-            " as gpus in vllm says; the processes of a machine share them. Unset: one beside each process"
-        },
+    async_rollouts: bool = option(
+        False,
+        "with sampler: vllm, the engine writes the next replies while the policy trains on these:"
+        " one-step off-policy, corrected by the importance ratio",
     )
-    async_rollouts: bool = field(
-        default=False,
-        metadata={
-            "help": "with sampler: vllm, the engine writes the next replies while the policy trains on these:"
-            " one-step off-policy, corrected by the importance ratio"
-        },
+    # A frozen tower makes the same features in every step, so that only new videos need be encoded.
+    kept_features_gb: float = option(
+        1.0, "memory in GB on the model's device for a frozen vision tower's features of recent videos"
     )
-    kept_features_gb: float = field(
-        default=1.0,
-        metadata={
-            "help": "memory in GB on the model's device for a frozen vision tower's features of recent videos"
-        },
+    # Not the policy: what answers inside programs would change with every step, and the rewards with it.
+    answerer: str | None = option(
+        None,
+        "the model that answers inside programs: a name or server:MODEL@URL; unset: the model in"
+        " training without its adapter, or the base that a merged planner records",
     )
-    answerer: str | None = field(
-        default=None,
-        metadata={
-            "help": "the model that answers inside programs: a name or server:MODEL@URL; unset: the model in"
-            " training without its adapter, or the base that a merged planner records"
-        },
+    modules: dict[str, Any] | str | None = option(None, MODULES_HELP)
+    episodes: str = option(
+        SINGLE,
+        "single: a rollout is one reply (as in the paper); two_turn: a plan that failed or is"
+        " not confident is refined as in inference, and both replies get the episode's reward",
+        EPISODES,
     )
-    modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
-    episodes: str = field(
-        default=SINGLE,
-        metadata={
-            "help": "single: a rollout is one reply (as in the paper); two_turn: a plan that failed or is"
-            " not confident is refined as in inference, and both replies get the episode's reward",
-            "choices": EPISODES,
-        },
+    tau: float = option(
+        ReasoningSettings.tau, "two-turn episodes refine answers below this confidence, as inference does"
     )
-    tau: float = field(
-        default=ReasoningSettings.tau,
-        metadata={"help": "two-turn episodes refine answers below this confidence, as inference does"},
+    # As in inference, which also may keep the answer before a refinement that made it worse.
+    final: FinalRule = option(
+        "last",
+        "which answer of a two-turn episode earns the accuracy reward, as in videopro infer:"
+        " last, last-answered or best",
+        get_args(FinalRule),
     )
-    final: FinalRule = field(
-        default="last",
-        metadata={
-            "help": "which answer of a two-turn episode earns the accuracy reward, as in videopro infer:"
-            " last, last-answered or best",
-            "choices": get_args(FinalRule),
-        },
+    accuracy: str = option(
+        ANSWER,
+        "the accuracy reward; answer: 1 for a right answer (Eq. 3); probability: the probability"
+        " of the right letter in the answering call, so that a lucky guess earns less",
+        ACCURACIES,
     )
-    accuracy: str = field(
-        default=ANSWER,
-        metadata={
-            "help": "the accuracy reward; answer: 1 for a right answer (Eq. 3); probability: the probability"
-            " of the right letter in the answering call, so that a lucky guess earns less",
-            "choices": ACCURACIES,
-        },
+    form: str = option(
+        EQUATION,
+        "the rewards for format and mode; equation: for form alone, and for the oracle mode alone"
+        " (Eq. 3, A.3); strict: a reply that ends in a guess is malformed, and a malformed reply earns no"
+        " mode reward",
+        FORMS,
     )
-    form: str = field(
-        default=EQUATION,
-        metadata={
-            "help": "the rewards for format and mode; equation: for form alone, and for the oracle mode alone"
-            " (Eq. 3, A.3); strict: a reply that ends in a guess is malformed, and a malformed reply earns no"
-            " mode reward",
-            "choices": FORMS,
-        },
+    reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP, get_args(ReasonedRule))
+    run_ahead: bool = option(
+        True, "start a program as soon as its reply is written, while others are being written"
     )
-    reasoned_confidence: ReasonedRule = field(
-        default=REASONED, metadata={"help": REASONED_HELP, "choices": get_args(ReasonedRule)}
-    )
-    run_ahead: bool = field(
-        default=True,
-        metadata={"help": "start a program as soon as its reply is written, while others are being written"},
-    )
-    reward_workers: int = field(default=4, metadata={"help": "programs run in parallel by each process"})
+    reward_workers: int = option(4, "programs run in parallel by each process")

@@ -14,6 +14,7 @@ from videopro.train.settings.grpo import GRPOSettings
 from videopro.train.settings.planner_training import TrainingConfig
 from videopro.train.settings.sft import SFTSettings
 
+# By hand, since TRL is not imported here; tests/commands/test_help.py compares the names with the libraries.
 MODEL = {
     "model_name_or_path": "the base: pocket, a hub name or a folder",
     "dtype": "dtype of its weights, such as bfloat16",
@@ -88,11 +89,11 @@ class TrainingHelp:
         )
         own = parser.add_argument_group("settings")
         for option in fields(self.settings):
-            # Some are TRL's own, with a default of ours.
+            # A default of None stands for what the help text says of it.
             unset = option.default in (MISSING, None)
             note = "" if unset else f" (default: {option.default})".replace("%", "%%")
             choices = option.metadata.get("choices")
-            metavar = f"{{{','.join(map(str, choices))}}}" if choices else option.name.upper()
+            metavar = f"{{{','.join(choices)}}}" if choices else option.name.upper()
             own.add_argument(f"--{option.name}", metavar=metavar, help=f"{option.metadata['help']}{note}")
         groups = {"of TRL's ModelConfig": MODEL, "of transformers' TrainingArguments": TRAINING}
         for title, helps in {**groups, f"of TRL's {config}": OF_STAGE[self.command]}.items():

@@ -11,7 +11,7 @@ from videopro.errors import ConfigError
 from videopro.methods import ANSWERER_HELP
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.traces import ReasonedRule
-from videopro.train.settings.grpo import KINDS
+from videopro.train.settings.planner_training import KINDS, check_kinds
 from videopro.video import NEAREST_INTACT_HELP
 
 
@@ -23,6 +23,7 @@ class MergeConfig:
         metadata=setting("the model that the adapter was trained on: pocket, a hub name, a folder")
     )
     adapter: str = field(metadata=setting("folder or hub name of the adapter"))
+    # A folder that is there may be a model that somebody uses.
     output: Path = field(metadata=setting("folder for the checkpoint; must not exist"))
 
 
@@ -55,11 +56,10 @@ class RejectionConfig:
         for name in ("samples", "max_new_tokens", "batch_size", "workers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        # At 0 all samples of a prompt would be the same reply.
         if self.temperature <= 0:
             raise ConfigError(f"temperature is {self.temperature}; it must be above 0")
-        unknown = [kind for kind in self.kinds if kind not in KINDS]
-        if unknown or not self.kinds:
-            raise ConfigError(f"kinds is {list(self.kinds)!r}; name some of {', '.join(KINDS)}")
+        check_kinds(self.kinds)
 
 
 MERGE = CommandLine("merge", MergeConfig)

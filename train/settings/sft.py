@@ -1,13 +1,15 @@
 """What fine-tuning takes beside TRL's settings."""
 
+# ruff: noqa: RUF009 (`option` makes a field of a dataclass, no default)
+
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfig
+from videopro.train.settings.planner_training import MODULES_HELP, TrainingConfig, option
 
-PART_CHOICES = ("frozen", "trained")
+_PARTS = ("frozen", "trained")
 
 
 @dataclass
@@ -16,29 +18,25 @@ class SFTSettings(TrainingConfig):
 
     ROWS = "sft.jsonl"
     STAGE = "sft"
+    MODULES = "eval_modules"
 
-    eval_modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
-    eval_max_new_tokens: int = field(default=1024, metadata={"help": "maximum length of a program in tokens"})
-    vision: str = field(
-        default="frozen", metadata={"help": "the vision tower: frozen or trained", "choices": PART_CHOICES}
+    eval_modules: dict[str, Any] | str | None = option(None, MODULES_HELP)
+    eval_max_new_tokens: int = option(1024, "maximum length of a program in tokens")
+    vision: str = option("frozen", "the vision tower: frozen or trained", _PARTS)
+    projector: str = option(
+        "frozen", "the projector from the vision tower to the language model: frozen or trained", _PARTS
     )
-    projector: str = field(
-        default="frozen",
-        metadata={
-            "help": "the projector from the vision tower to the language model: frozen or trained",
-            "choices": PART_CHOICES,
-        },
+    # Weights that saw images before need smaller steps than new ones.
+    vision_lr: float | None = option(None, "learning rate of the vision tower; unset: learning_rate")
+    projector_lr: float | None = option(None, "learning rate of the projector; unset: learning_rate")
+    # Off by default: several processes of a machine would each hold them.
+    kept_features_gb: float = option(
+        0.0,
+        "memory in GB of the host, for each process, for a frozen vision tower's features of"
+        " recent videos; 0: the tower runs in every step",
     )
-    vision_lr: float | None = field(
-        default=None, metadata={"help": "learning rate of the vision tower; unset: learning_rate"}
-    )
-    projector_lr: float | None = field(
-        default=None, metadata={"help": "learning rate of the projector; unset: learning_rate"}
-    )
-    kept_features_gb: float = field(
-        default=0.0,
-        metadata={
-            "help": "memory in GB of the host, for each process, for a frozen vision tower's features of"
-            " recent videos; 0: the tower runs in every step"
-        },
-    )
+
+    @property
+    def longest(self) -> int:
+        """The maximum length of a held-out question's program in tokens."""
+        return self.eval_max_new_tokens

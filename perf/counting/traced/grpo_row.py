@@ -10,8 +10,8 @@ from typing import Any
 from videopro import benchmarks
 from videopro.backbones import MODELS, load_backbone
 from videopro.modules import ModuleModels, ModuleSettings
-from videopro.train.rewards import ProgramRewards
-from videopro.train.rl import as_dataset, read_grpo_rows
+from videopro.train.rewards import ROW, ProgramRewards
+from videopro.train.rl import read_grpo_rows
 
 # Opens the video, picks frames in the middle and asks about them.
 REPLY = """<planning>One look at the middle is enough.</planning>
@@ -26,11 +26,8 @@ def rewarded(path: Path, backbone: Any, models: Any) -> list[list[float | None]]
     """The rewards of the reply to each row of a file. What is run here is traced (sitecustomize.py)."""
     completions = [[{"role": "assistant", "content": REPLY}]]
     with ProgramRewards(backbone, modules=models) as rewards:
-        columns = as_dataset(read_grpo_rows(path).rows).to_dict()
-        prompts = columns.pop("prompt")
-        return [
-            function(prompts, completions, [list(range(40))], **columns) for function in rewards.functions
-        ]
+        columns = {ROW: read_grpo_rows(path).rows}
+        return [function([None], completions, [list(range(40))], **columns) for function in rewards.functions]
 
 
 def main() -> None:

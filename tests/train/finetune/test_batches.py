@@ -200,8 +200,8 @@ def test_positions_are_not_rounded_to_the_16_bits_of_a_training(
     core, example = trainer._base.model, VideoCollator.example
 
     def spaced(self: VideoCollator, row: Any) -> Any:
-        made = example(self, row)
-        return replace(made, encoded=replace(made.encoded, intervals=(7.49,)))
+        made, prompt = example(self, row)
+        return replace(made, intervals=(7.49,)), prompt
 
     monkeypatch.setattr(VideoCollator, "example", spaced)
     batch = world.batch("qwen2_5_vl", [0])

@@ -12,7 +12,7 @@ from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from videopro.errors import DatasetError
 from videopro.train.rl import as_dataset, read_grpo_rows
-from videopro.train.rl.data import row_from_columns
+from videopro.train.runtime import row_of
 from videopro.train.settings import KINDS
 
 
@@ -35,11 +35,12 @@ def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
     ]
     (columns,) = list(as_dataset(rows[1:2]))
     assert columns["prompt"] == [{"role": "user", "content": given[1]["prompt"]}]
-    assert columns["video"] == str(tmp_path / "videos" / "b.mp4")
-    assert columns["subtitles"] == str(tmp_path / "videos" / "b.srt")
-    for name in ("id", "question", "choices", "answer", "kind", "oracle_mode", "subtitle_track"):
-        assert columns[name] == given[1][name]
-    assert [row_from_columns(columns) for columns in as_dataset(rows)] == rows
+    row = rows[1]
+    assert row.subtitles == tmp_path / "videos" / "b.srt"
+    assert (row.question.text, list(row.question.choices)) == (given[1]["question"], given[1]["choices"])
+    for name in ("id", "answer", "kind", "oracle_mode", "subtitle_track"):
+        assert getattr(row, name) == given[1][name]
+    assert [row_of(columns) for columns in as_dataset(rows)] == rows
 
 
 def test_kinds_are_chosen(tmp_path: Path) -> None:

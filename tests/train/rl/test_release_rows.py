@@ -14,7 +14,7 @@ from videopro.errors import DatasetError
 from videopro.question import Question
 from videopro.train import grpo as command
 from videopro.train.rl import as_dataset, read_grpo_rows
-from videopro.train.rl.data import row_from_columns
+from videopro.train.runtime import row_of
 
 # In the words of this test; the parts and their order are those of the paper's Figs. 9 and 11 to 13.
 ASKED = (
@@ -80,7 +80,7 @@ def test_kind_question_and_gold_come_from_the_prompt(tmp_path: Path) -> None:
         Path("/data/b.mp4"),
         tmp_path / "c.mp4",
     ]
-    assert [row_from_columns(columns) for columns in as_dataset(rows)] == rows
+    assert [row_of(columns) for columns in as_dataset(rows)] == rows
 
 
 def test_a_question_inside_the_program_is_not_the_rows(tmp_path: Path) -> None:

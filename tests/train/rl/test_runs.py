@@ -30,8 +30,7 @@ from videopro.backbones import Backbone, BackboneConfig, ChoiceRequest, load_bac
 from videopro.train import grpo as command
 from videopro.train import merge
 from videopro.train.rl import VideoGRPOConfig
-from videopro.train.rl.data import row_from_columns
-from videopro.train.runtime import read_settings, without_adapter
+from videopro.train.runtime import read_settings, row_of, without_adapter
 from videopro.train.runtime.trainable import choose_trained
 from videopro.video import Video
 
@@ -197,7 +196,7 @@ def test_prompts_without_video(tmp_path: Path) -> None:
     made = run(tmp_path / "run", prompt_video="false", max_steps=1)
     assert made._prompt_encoder.looked == 0
     inputs = world.inputs("qwen3_vl")
-    rows = [row_from_columns(columns) for columns in made.train_dataset]
+    rows = [row_of(columns) for columns in made.train_dataset]
     asked = [prompt.encoded.ids for prompt in made._prompt_encoder.encode(rows)]
     assert asked == [inputs.text(row.prompt).ids for row in grpo.rows()]
     assert any(weight.any() for name, weight in adapter(tmp_path / "run").items() if "lora_B" in name)

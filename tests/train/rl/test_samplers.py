@@ -67,7 +67,7 @@ class Engine:
 
 def served(made: VideoGRPOTrainer, *engines: Any, first: int = 0) -> EngineSampler:
     """A sampler of a process that has started all of these engines that take adapters."""
-    frames: Any = made._prompt_encoder._frames  # type: ignore[union-attr]
+    frames: Any = made._prompt_encoder.frames  # type: ignore[union-attr]
     started = [engine for engine in engines if isinstance(engine, Engine)]
     return EngineSampler(
         TrainingEngines(Engine.model, engines, started, first),  # type: ignore[arg-type]
@@ -339,7 +339,7 @@ class Remote:
     is_remote = True
 
     def __init__(self, of: VideoGRPOTrainer, shift: float) -> None:
-        self._local = LocalSampler(of._run, of._sampler.weights, banned=of.banned, batch_size=None)
+        self._local = LocalSampler(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
         self._shift = shift
         self.steps: list[int] = []
 

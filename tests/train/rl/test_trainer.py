@@ -361,7 +361,7 @@ def test_a_trained_tower_runs_in_every_pass_of_every_process(tmp_path: Path) -> 
     would wait for it."""
     rows = [grpo.rows()[4]]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, frozen=False)
-    made._frozen = False
+    made._keeps_vision = False
     grpo.ask(made, rows)
     ids, mask, width = grpo.batch(made, REPLIES[:1])
     runs: list[Any] = []

@@ -255,7 +255,7 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     monkeypatch.setattr(library, "_cache", CallCache())
     measured = evaluation(held_out(oracle_mode=None), tmp_path)
     record = PlannerRecord("pocket", folder_fingerprint(model_dir()))
-    measured._checkpoint = replace(measured._checkpoint, record=ModelRecord(planner=record))
+    measured.checkpoint = replace(measured.checkpoint, record=ModelRecord(planner=record))
     found = measured(by_heart)
     assert (found["questions"], found["executed"]) == (2, 1.0)
     # The oracle of the first question, and the answers of both programs.

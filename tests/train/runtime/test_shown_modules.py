@@ -20,8 +20,7 @@ from videopro.question import prompts
 from videopro.train import sft
 from videopro.train.finetune import read_rows
 from videopro.train.rl import GRPORow, RefinementTurns, as_dataset
-from videopro.train.rl.data import row_from_columns
-from videopro.train.runtime import read_reference, reference_of
+from videopro.train.runtime import read_reference, reference_of, row_of
 
 SHOWN = {"reference": "signatures", "modules": ["query_native", "extract_frames", "query_mc"]}
 
@@ -73,7 +72,7 @@ def test_the_planner_records_what_its_rows_say(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_second_turn_shows_the_modules_of_its_row() -> None:
     row = grpo_row()
-    assert [row_from_columns(columns) for columns in as_dataset([row])] == [row]
+    assert [row_of(columns) for columns in as_dataset([row])] == [row]
     with make() as rewards:
         (found,) = RefinementTurns(rewards, 0.75)([row], [NATIVE])
     reference = "- `run_ocr(frame)`\n- `query_native(video, question, choices)`\n"
