@@ -250,7 +250,7 @@ class ModuleLibrary:
     def _result(self, spec: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
         def compute() -> CachedResult:
             call = CallContext(self.context, self._use_frames)
-            return spec.run(call, values), tuple(call.frame_refs), call.frames_used, call.confidence
+            return spec.function(call, **values), tuple(call.frame_refs), call.frames_used, call.confidence
 
         if not spec.is_cached:
             return compute(), False

@@ -99,7 +99,7 @@ class ReplayLibrary(ModuleLibrary):
 
     def _calculated(self, spec: Module, values: Mapping[str, Any]) -> Any:
         try:
-            return spec.run(CallContext(self._modelless), values)
+            return spec.function(CallContext(self._modelless), **values)
         except ModuleError:
             raise
         except Exception as error:  # It looks at the video, or asks a model.
