@@ -371,32 +371,28 @@ class Transcripts:
         self._root = root
         self._recognizer: SpeechRecognizer | None = None
         self._loading = threading.Lock()
-        # One video at a time is transcribed: many that are decoded from end to end at once would fill the
-        # memory.
-        self._making = threading.Lock()
+        self._preparing = threading.Lock()
 
-    def of(
-        self, video: Video, turn: Callable[[Path], AbstractContextManager[object]] | None = None
-    ) -> Spoken:
-        """What is said in a video. `turn`: waits for the turn to make a file that is not there. Raises
-        ConfigError for an unknown `speech`, ModelError for one that cannot be loaded, RunError for a full
-        disk."""
+    def turn(self, file: Path) -> AbstractContextManager[object]:
+        """The turn of a video whose transcript or index is not there yet; nothing waits for one that is. One
+        video at a time is prepared: many that are decoded from end to end at once would fill the memory."""
+        return nullcontext() if file.exists() else acquired(self._preparing)
+
+    def of(self, video: Video) -> Spoken:
+        """What is said in a video. Raises ConfigError for an unknown `speech`, ModelError for one that cannot
+        be loaded, RunError for a full disk."""
         if self._lacks_whisper:
             return Spoken(notes=(NO_WHISPER,))
         if self.speech == "none":
             return Spoken()
-        speech = self._spec
-        root = (cache_root() if self._root is None else self._root) / "speech"
+        root = (self._root or cache_root()) / "speech"
         try:
-            with (turn or self._turn)(transcript_path(video, speech, root)):
-                transcript = transcribe_video(video, speech, self._load, root)
+            with self.turn(transcript_path(video, self._spec, root)):
+                transcript = transcribe_video(video, self._spec, self._load, root)
         except BrokenSound:
             return Spoken(notes=(BROKEN_SOUND,))
         subtitles = transcript.subtitles(f"{video.path}, transcribed by {self.speech}")
         return Spoken(subtitles, (transcript.preparation,), () if transcript.has_sound else (NO_TRANSCRIPT,))
-
-    def _turn(self, file: Path) -> AbstractContextManager[object]:
-        return nullcontext() if file.exists() else acquired(self._making)
 
     @cached_property
     def _spec(self) -> SpeechSpec:
