@@ -189,9 +189,9 @@ def test_a_damaged_file_is_reported_and_never_used(video: Video, tmp_path: Path,
     where.parent.mkdir(parents=True)
     whose, shape = "this video's", (34, 2)
     write_vectors(where, whose, ROWS)
-    rows = read_vectors(where, whose, shape)
-    assert rows is not None
-    np.testing.assert_array_equal(rows, ROWS)
+    stored = read_vectors(where, whose, shape)
+    assert stored is not None
+    np.testing.assert_array_equal(stored.rows, ROWS)
     with pytest.raises(DamagedIndex, match="belongs to another video or encoder"):
         read_vectors(where, "another video's", shape)
     where.write_bytes(damage(where.read_bytes()))
