@@ -30,7 +30,7 @@ class Line(Clip):
 
 
 class Frame(Handle):
-    """Crops itself, as a picture does."""
+    """Crops itself, as a picture does: `frame.crop(box)`."""
 
     def crop(self, box):
         return crop(self, box)
@@ -65,9 +65,9 @@ def _counting(operate):
 
 
 class Answer(Handle):
-    """Unpacks as (answer, confidence), indexes as a mapping, compares with texts (and numbers, if it counts),
-    and reads as its answer: it has `lower`, `upper`, `strip`, `split`, `startswith`, `endswith` and
-    `replace`."""
+    """Unpacks as (answer, confidence), indexes as a mapping (with `keys`, `values`, `items`, `get` and
+    `copy`), compares with texts (and numbers, if it counts), and reads as its answer (with `lower`, `upper`,
+    `strip`, `split`, `startswith`, `endswith` and `replace`)."""
 
     def __iter__(self):
         return iter((self.answer, self.confidence))
