@@ -222,11 +222,10 @@ class CallCache(Generic[T]):
         """The result for a key, and whether it was cached. An exception of `compute` is raised as it is."""
         with self._lock:
             future = self._results.get(key)
-            if future is None:
+            if is_first := future is None:
                 # Put there under the lock and filled without it: equal calls wait for this one, others go on.
-                new: Future[T] = Future()
-                self._results[key] = new
-        if future is not None:
+                future = self._results[key] = Future()
+        if not is_first:
             try:
                 return result_of(future), True
             except _ComputationFailed:
@@ -237,12 +236,12 @@ class CallCache(Generic[T]):
         except BaseException:
             with self._lock:
                 # It may have been evicted, and the key computed by another caller since.
-                if self._results.get(key) is new:
+                if self._results.get(key) is future:
                     del self._results[key]
             # Not the error itself: it may hold frames, or be of this caller's budget.
-            new.set_exception(_ComputationFailed())
+            future.set_exception(_ComputationFailed())
             raise
-        new.set_result(result)
+        future.set_result(result)
         return result, False
 
     def clear(self) -> None:

@@ -100,10 +100,9 @@ class Sam3Tracker(Tracker):
                 ):
                     # A mask's bounds are inclusive pixels; it may reach into the margin.
                     box = clipped((x0 / width, y0 / height, (x1 + 1) / width, (y1 + 1) / height))
-                    if not has_area(box):
-                        continue
-                    boxes.setdefault(number, [None] * len(frames))[output.frame_idx] = box
-                    scores[number] = max(scores.get(number, 0.0), float(score))
+                    if has_area(box):
+                        boxes.setdefault(number, [None] * len(frames))[output.frame_idx] = box
+                        scores[number] = max(scores.get(number, 0.0), score)
         return _by_appearance([Track(tuple(boxes[number]), scores[number]) for number in boxes])
 
 
@@ -167,10 +166,8 @@ def _distance(a: Corners, b: Corners) -> float:
 
 
 def _by_appearance(tracks: list[Track]) -> list[Track]:
-    def appearance(track: Track) -> tuple[int, float]:
-        return next(i for i, box in enumerate(track.boxes) if box), -track.score
-
-    return sorted(tracks, key=appearance)
+    # Of those that appear together the surest first, so that their numbers mean the same in each run.
+    return sorted(tracks, key=lambda track: ([box is None for box in track.boxes].index(False), -track.score))
 
 
 def load_tracker(spec: str, detector: Detector | None, *, device: str | None = None) -> Tracker:

@@ -270,19 +270,18 @@ class Outcome:
 def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
     """Print the videos, if they are few, and their sums; then what was left out, damaged, written, or failed.
     `with_subtitles`: the videos that were left out, because their subtitles are listed."""
+    kinds, spoken = Tally(each.kind for each in outcomes), Tally(each.language for each in outcomes)
+    # Of many videos, the sums are what can be read.
     few = outcomes if len(outcomes) <= _MOST_ROWS else ()
     rows = [(each.path.name, each.kind, each.language, *_figures([each])) for each in few]
-    kinds, spoken = Tally(each.kind for each in outcomes), Tally(each.language for each in outcomes)
-    rows.append(
-        (
-            f"{len(outcomes)} video{'s' if len(outcomes) != 1 else ''}",
-            ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
-            ", ".join(f"{language}: {count}" for language, count in spoken.most_common() if language),
-            *_figures(outcomes),
-        )
+    total = (
+        f"{len(outcomes)} video{'s' if len(outcomes) != 1 else ''}",
+        ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+        ", ".join(f"{language}: {count}" for language, count in spoken.most_common() if language),
     )
     heads = ("video", "", "language", "sound, min", "took, s", "lines")
-    Console().print(TextTable("", heads, tuple(rows), lefts=frozenset(("", "language"))))
+    table = (*rows, (*total, *_figures(outcomes)))
+    Console().print(TextTable("", heads, table, lefts=frozenset(("", "language"))))
     if with_subtitles:
         print(
             f"left out, since subtitles are listed: {with_subtitles} (--subtitles none transcribes them too)"
