@@ -100,6 +100,7 @@ def query_yn(call: CallContext, frames: Frames, question: Text, context: Optiona
     Returns an answer that compares with "Yes" and "No", is true for Yes, and has a confidence.
     """
     prompt = prompts.with_context(context, prompts.yes_no(question))
+    # A batch of one: the backbone joins those of programs that run at the same time.
     (answer,) = call.context.backbone.yes_no_batch(
         [YesNoRequest(call.load_frames_for_backbone(frames), prompt)]
     )
@@ -217,6 +218,7 @@ def normalize_model_result(
             f"normalize_model_result(): metadata must be a dict, not {type(metadata).__name__}"
         )
     reply = _read(result, "normalize_model_result")
+    # Yes and No are what query_yn gave, and no options.
     if choices is not None and reply.text not in ("Yes", "No"):
         question = Question("Which?", choices)
         letter = extract_letter(reply.text, question) or extract_letter(reply.raw, question) or ""
@@ -250,6 +252,7 @@ def _in_words(call: CallContext, frames: list[Frame], question: str, context: st
     """The backbone's answer to an open question, with Eq. 2 over the answer's tokens."""
     prompt = prompts.with_context(context, prompts.open_ended(question))
     reply = call.context.backbone.generate(frames, prompt, Sampling(WORDS_IN_REPLY))
+    # On the record, so that a reply that was cut off is not taken for a short one.
     cut_at = WORDS_IN_REPLY if reply.finish == "length" else None
     return Answer(None, reply.confidence, {}, reply.text, reply.tokens_in, reply.tokens_out, cut_at)
 

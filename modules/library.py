@@ -158,6 +158,7 @@ class ModuleLibrary:
         self._use_frames = use_frames
         self._line = line
         self._is_open = question is not None and question.is_open
+        # A question may be longer than the texts of a program may be, and every program passes it on.
         question_chars = 0 if question is None else len(question.text) + sum(map(len, question.choices))
         self._scope = context.scope.for_texts(question_chars)
         self._cache = cache if cache is not None else shared_cache()
@@ -207,6 +208,7 @@ class ModuleLibrary:
             text = show(made.result)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
+            # What the machine or a bug did need not happen again.
             self.is_replayable &= isinstance(error, ModuleError)
             raise
         finally:
@@ -266,6 +268,7 @@ class ModuleLibrary:
         return made, cached
 
 
+# For all videos: their identity is in the keys.
 _cache: CallCache[CachedResult] = CallCache()
 
 

@@ -159,6 +159,7 @@ def module(
     def add(function: F) -> F:
         # The same name in a program, whatever the question: planners know one API.
         name = open_form_of or function.__name__
+        # A plug-in's module is offered only where a run names it.
         is_ours = function.__module__.startswith(f"{__name__.partition('.calls.')[0]}.")
         register = PLUGIN_MODULES if not is_ours else OPEN_MODULES if open_form_of else MODULES
         # Of two plug-ins, the settings say which is meant; a file that was changed may be loaded again.
@@ -189,6 +190,7 @@ def module_of(
     doc = inspect.getdoc(function)
     if not doc:
         raise ValueError(f"module {name!r} needs a docstring: planners read it")
+    # Told apart, since the compact reference shows how each of the two begins.
     summary, _, returns = doc.partition("\nReturns ")
     return Module(
         name,

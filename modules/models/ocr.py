@@ -249,6 +249,6 @@ def _regions(found: Iterable[tuple[Any, str, Any]], image: np.ndarray) -> list[T
     regions = []
     for corners, text, score in found:
         points = np.asarray(corners) / (width, height)
-        x0, y0, x1, y1 = (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+        (x0, y0), (x1, y1) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
         regions.append(TextRegion(encodable(text), (x0, y0, x1, y1), float(score)))
     return regions

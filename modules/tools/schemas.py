@@ -111,6 +111,7 @@ def as_function(schema: Mapping[str, Any], call: Callable[..., Any], returns: An
         bound = function.__signature__.bind(*args, **keywords)  # type: ignore[attr-defined]
         return call(**bound.arguments)
 
+    # Some libraries read the signature, others the annotations, and some the docstring.
     function.__name__ = function.__qualname__ = described["name"]
     lines = [f"    {name}: {_parameter_doc(part)}" for name, part in parameters.items()]
     function.__doc__ = "\n".join([described["description"], "", "Args:", *lines])

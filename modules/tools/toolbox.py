@@ -134,6 +134,7 @@ class VideoTools:
         self._is_open = is_open
         self._offered, self._lacking = self._tools(only)
         self._lock = threading.Lock()
+        # Needs no lock: a step of this counter is never shared by two threads.
         self._numbers = itertools.count(1)
         self._calls: list[dict[str, Any]] = []
         self._evidence: list[dict[str, Any]] = []
@@ -177,11 +178,13 @@ class VideoTools:
         check_cancelled()
         name, (given, wrong) = stored_text(name, LONGEST_NAME), read_arguments(arguments)
         number, started = next(self._numbers), time.monotonic()
+        # One for each call: what it records is this call alone, also while other threads make theirs.
         library = ModuleLibrary(self.context, use_frames=self._spending.use_frames)
         resolved: dict[str, Any] = {}
         result: Any = None
         images: list[dict[str, Any]] = []
         try:
+            # Wrong calls count too, or an agent could go on making them for ever.
             self._spending.begin_call()
             module = self._tool(name)
             if wrong:
@@ -318,6 +321,7 @@ def _described(name: str, error: Exception) -> dict[str, str]:
     if isinstance(error, VideoProError) and not isinstance(error, UnexpectedError):
         logger.warning("%s(): %s", name, error)
         return {"type": type(error).__name__, "message": f"{name}(): {error}"}
+    # The agent goes on: a bug in one tool is no reason to lose what the others found.
     logger.error("%s(): an unexpected exception", name, exc_info=error)
     unexpected = error if isinstance(error, UnexpectedError) else as_unexpected(error)
     message = f"{name}() failed unexpectedly ({unexpected}); try other arguments, or do without it"

@@ -226,6 +226,7 @@ def _write_subtitles(transcript: Transcript, video: Path, config: TranscribeConf
 
 def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) -> str:
     """A command that reads the transcripts."""
+    # With the model that was used: it is part of where the transcripts are kept.
     options = f"--model MODEL --options {quote(f'speech={speech}')}"
     if config.benchmark is None:
         film = paths[0] if paths else "film.mp4"

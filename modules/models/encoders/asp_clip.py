@@ -203,6 +203,7 @@ class AspClipEncoder(VideoTextEncoder):
         stop_between_layers(self._temporal)
         self.clip_frames = config.frames
         self._fingerprint = folder_fingerprint(folder)
+        # Another base of the same width is not noticed: a folder names its base, and does not hash it.
         if self.width != config.width:
             raise ModelError(
                 f"{name}: the base {config.base!r} has embeddings of width {self.width}, the temporal "

@@ -80,6 +80,7 @@ class LanguageBindEncoder(CheckpointEncoder):
     def _staged(self, clips: Sequence[Sequence[Frame]], *, pinned: bool) -> Sequence[Sequence[Frame]]:
         height, width = clips[0][0].image.shape[:2]
         size = short_side(height, width, self._side)
+        # Another size is resized on the device, from all of its pixels.
         if (height, width) != size:
             return clips
         rows, columns = _center(size, self._side)
@@ -160,6 +161,7 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     """The state dict in a directory: safetensors, else PyTorch's pickle, loaded without running its code."""
     from safetensors.torch import load_file
 
+    # Safetensors first: a folder may hold the same weights in both formats.
     read = load_file
     files = sorted(folder.glob("*.safetensors"))
     if not files:
@@ -185,6 +187,7 @@ def _tokenizer(folder: Path) -> Any:
         raise ValueError(
             "its tokenizer does not end a text with its end token, whose output is the embedding"
         )
+    # Any token does: what stands after the end of a text is not read.
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
