@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import inspect
 import re
-import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from videopro.modules import api_reference
 from videopro.modules.calls import (
-    FAMILIES,
     HANDLES,
     MODULES,
     OPEN_MODULES,
     PRELUDE,
     HostHandle,
-    VideoHandle,
     arguments,
 )
 from videopro.modules.reference import module_entries
 
 _HANDLES = """## Handles
 
-What a handle is, and its fields, stands under "What a program holds". Here is the type of each field, what a
-program may do with it besides, and the modules that give it.
+What a handle is, and its fields, stands under "What a program holds". Here is the type of each field, and
+what a program may do with it besides.
 
 """
 _ARGUMENTS = """## Argument types
@@ -41,28 +38,18 @@ is told what is wrong, and how to mend it.
 
 
 def handle_table() -> str:
-    """The handles that programs hold: the types of their fields, their operations, and what gives them."""
+    """The handles that programs hold: the types of their fields, and what programs may do with them."""
     in_program: dict[str, Any] = {"Handle": type("Handle", (), {})}
     # As the sandbox does: what a handle can do in a program is defined there.
     exec(compile(PRELUDE, "<prelude>", "exec"), in_program)
-    families = list(FAMILIES)
-    modules = sorted(
-        (module for module in MODULES.values() if module.is_documented),
-        key=lambda module: families.index(module.family),
-    )
     rows = []
     for handle in HANDLES:
-        kind = handle.__program_kind__
         fields = [f"{name}: {_type_name(_field_type(handle, name))}" for name in handle.__program_fields__]
-        sources = _code(
-            module.name
-            for module in modules
-            if handle in _parts(typing.get_type_hints(module.function)["return"])
-        )
-        if handle is VideoHandle:
-            sources = "the program's `video`"
-        rows.append((kind, _code(fields), _operations(in_program.get(kind)), sources))
-    return _HANDLES + _table(("handle", "fields", "in a program", "given by"), rows)
+        # A handle without a class there has its fields and no more.
+        kind = in_program.get(handle.__program_kind__)
+        does = "" if kind is None else " ".join(kind.__doc__.split())
+        rows.append((handle.__program_kind__, _code(fields), does))
+    return _HANDLES + _table(("handle", "fields", "in a program"), rows)
 
 
 def argument_table() -> str:
@@ -83,13 +70,6 @@ def argument_table() -> str:
     return _ARGUMENTS + _table(head, rows)
 
 
-def _parts(hint: Any) -> Iterator[Any]:
-    """A type and the types in it."""
-    yield hint
-    for part in typing.get_args(hint):
-        yield from _parts(part)
-
-
 def _field_type(handle: type[HostHandle], name: str) -> Any:
     """The type of a field: an attribute that a property computes, or one that is stored."""
     field = inspect.getattr_static(handle, name, None)
@@ -101,18 +81,6 @@ def _field_type(handle: type[HostHandle], name: str) -> Any:
 
 def _type_name(hint: Any) -> str:
     return re.sub(r"\b(?:\w+\.)+", "", inspect.formatannotation(hint))
-
-
-def _operations(kind: type | None) -> str:
-    """What the class of a handle in a program says of itself, and its methods."""
-    if kind is None:
-        return ""
-    methods = [
-        f"{name}({', '.join(map(str, list(inspect.signature(value).parameters.values())[1:]))})"
-        for name, value in vars(kind).items()
-        if isinstance(value, types.FunctionType) and not name.startswith("_")
-    ]
-    return f"{' '.join((kind.__doc__ or '').split())} {_code(methods)}".strip()
 
 
 def _code(names: Iterable[str]) -> str:

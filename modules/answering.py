@@ -35,6 +35,7 @@ from videopro.modules.calls import (
     VideoHandle,
     abbreviate,
     module,
+    read_claim,
 )
 from videopro.modules.errors import ArgumentError
 from videopro.question import Answer, Question, extract_letter, prompts
@@ -50,7 +51,7 @@ def query_native(call: CallContext, video: Segment, question: Text, choices: Cho
 
     Returns an answer: `letter, confidence = query_native(...)`; the answer itself may be returned.
     """
-    return _chosen(call, _whole(call, video), question, choices, "", "native")
+    return _answer(call, _whole(call, video), question, choices, "", "native")
 
 
 @module(family="answering", open_form_of="query_native")
@@ -61,7 +62,7 @@ def query_native_in_words(
 
     Returns an answer that reads as its text, with a confidence; the answer itself may be returned.
     """
-    return _chosen_or_in_words(call, _whole(call, video), question, choices, "", "native")
+    return _answer(call, _whole(call, video), question, choices, "", "native")
 
 
 @module(family="answering")
@@ -73,7 +74,7 @@ def query_mc(
 
     Returns an answer: `letter, confidence = query_mc(...)`; the answer itself may be returned.
     """
-    return _chosen(call, call.load_frames_for_backbone(frames), question, choices, context, "mc")
+    return _answer(call, call.load_frames_for_backbone(frames), question, choices, context, "mc")
 
 
 @module(family="answering", open_form_of="query_mc")
@@ -89,8 +90,7 @@ def query_mc_in_words(
 
     Returns an answer; the text of the choice counts if it is returned.
     """
-    images = call.load_frames_for_backbone(frames)
-    return _chosen_or_in_words(call, images, question, choices, context, "mc")
+    return _answer(call, call.load_frames_for_backbone(frames), question, choices, context, "mc")
 
 
 @module(family="answering")
@@ -100,6 +100,7 @@ def query_yn(call: CallContext, frames: Frames, question: Text, context: Optiona
     Returns an answer that compares with "Yes" and "No", is true for Yes, and has a confidence.
     """
     prompt = prompts.with_context(context, prompts.yes_no(question))
+    # A batch of one: the backbone joins those of programs that run at the same time.
     (answer,) = call.context.backbone.yes_no_batch(
         [YesNoRequest(call.load_frames_for_backbone(frames), prompt)]
     )
@@ -164,8 +165,7 @@ def make_result(
         raise ArgumentError(
             f"make_result(): confidence must be a number from 0 to 1, not {type(confidence).__name__}"
         )
-    raw = raw_output.raw_output if isinstance(raw_output, AnswerHandle) else str(raw_output)
-    return _claim(read, confidence, raw, metadata)
+    return _claim(read, confidence, raw_output, metadata)
 
 
 @module(family="answering", cache=False, open_form_of="make_result")
@@ -200,8 +200,8 @@ def finalize_result(
     Returns an answer.
     """
     reply = _read(answer, "finalize_result")
-    raw = raw_output.raw_output if isinstance(raw_output, AnswerHandle) else str(raw_output or "")
-    return _claim(reply, confidence or reply.confidence, raw or reply.raw, {**reply.metadata, **metadata})
+    metadata = {**reply.metadata, **metadata}
+    return _claim(reply, confidence or reply.confidence, raw_output or reply.raw, metadata)
 
 
 @module(family="answering", cache=False, documented=False)
@@ -218,6 +218,7 @@ def normalize_model_result(
             f"normalize_model_result(): metadata must be a dict, not {type(metadata).__name__}"
         )
     reply = _read(result, "normalize_model_result")
+    # Yes and No are what query_yn gave, and no options.
     if choices is not None and reply.text not in ("Yes", "No"):
         question = Question("Which?", choices)
         letter = extract_letter(reply.text, question) or extract_letter(reply.raw, question) or ""
@@ -231,17 +232,12 @@ def _whole(call: CallContext, video: VideoHandle | ClipHandle) -> list[Frame]:
     return call.load_frames_for_backbone([FrameHandle(video.video, time) for time in times])
 
 
-def _chosen_or_in_words(
+def _answer(
     call: CallContext, frames: list[Frame], question: str, choices: tuple[str, ...], context: str, mode: str
 ) -> AnswerHandle:
-    if choices:
-        return _chosen(call, frames, question, choices, context, mode)
-    return AnswerHandle(_in_words(call, frames, question, context), "words")
-
-
-def _chosen(
-    call: CallContext, frames: list[Frame], question: str, choices: tuple[str, ...], context: str, mode: str
-) -> AnswerHandle:
+    # A program passes no choices for an open question only.
+    if not choices:
+        return AnswerHandle(_in_words(call, frames, question, context), "words")
     multiple_choice = Question(question, choices)
     return AnswerHandle(_choice(call, frames, multiple_choice, context), mode, multiple_choice.choices)
 
@@ -256,6 +252,7 @@ def _in_words(call: CallContext, frames: list[Frame], question: str, context: st
     """The backbone's answer to an open question, with Eq. 2 over the answer's tokens."""
     prompt = prompts.with_context(context, prompts.open_ended(question))
     reply = call.context.backbone.generate(frames, prompt, Sampling(WORDS_IN_REPLY))
+    # On the record, so that a reply that was cut off is not taken for a short one.
     cut_at = WORDS_IN_REPLY if reply.finish == "length" else None
     return Answer(None, reply.confidence, {}, reply.text, reply.tokens_in, reply.tokens_out, cut_at)
 
@@ -274,19 +271,22 @@ class _Read(NamedTuple):
     source: AnswerHandle | None = None
 
 
-def _claim(reply: _Read, confidence: Any, raw: str, metadata: Mapping[str, Any]) -> AnswerHandle:
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or confidence != confidence:
-        confidence = 0.0
-    # Clipped to 0..1 before an integer of any size becomes a float.
-    claim = float(min(max(confidence, 0), 1))
-    claimed = Answer(reply.text or None, claim, raw=abbreviate(raw or reply.text, 4000))
+def _claim(reply: _Read, confidence: Any, raw: Any, metadata: Mapping[str, Any]) -> AnswerHandle:
+    raw = raw.raw_output if isinstance(raw, AnswerHandle) else str(raw or "")
+    claimed = Answer(
+        reply.text or None, read_claim(confidence) or 0.0, raw=abbreviate(raw or reply.text, 4000)
+    )
     return AnswerHandle(claimed, "result", extra=dict(metadata), source=reply.source)
 
 
 def _read(value: Any, name: str) -> _Read:
     """Raises ArgumentError for a value that holds no answer."""
+    if value is None or value in ((), []):
+        return _Read()
     if isinstance(value, AnswerHandle):
         return _Read(value.answer, value.confidence, value.raw_output, value.extra, value)
+    if isinstance(value, str):
+        return _Read(value.strip(), raw=value)
     if isinstance(value, Mapping):
         inner = _read(value.get("answer", ""), name)
         raw = next((text for key in _REPLIES if isinstance(text := value.get(key), str) and text), "")
@@ -299,17 +299,10 @@ def _read(value: Any, name: str) -> _Read:
             inner.source,
         )
     if isinstance(value, list | tuple):
-        if not value:
-            return _Read()
+        # (answer, confidence, reply), of which all but the first may be missing.
         inner = _read(value[0], name)
         raw = value[2] if len(value) > 2 and isinstance(value[2], str) else inner.raw
-        confidence = value[1] if len(value) > 1 else inner.confidence
-        return _Read(inner.text, confidence, raw, inner.metadata, inner.source)
-    if value is None:
-        return _Read()
-    if not isinstance(value, str):
-        raise ArgumentError(
-            f"{name}(): an answer, a dict with 'answer', a pair or a text is needed, not "
-            f"{type(value).__name__}"
-        )
-    return _Read(value.strip(), raw=value)
+        return inner._replace(confidence=value[1] if len(value) > 1 else inner.confidence, raw=raw)
+    raise ArgumentError(
+        f"{name}(): an answer, a dict with 'answer', a pair or a text is needed, not {type(value).__name__}"
+    )

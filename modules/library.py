@@ -64,9 +64,17 @@ PROGRAM_MODULES: Registry[Callable[..., Any]] = Registry(
 _RESULT_CHARS = 1000
 _MOST_INTERVALS = 10_000
 
-CachedResult = tuple[Any, tuple[FrameRef, ...], int, float | None]
-"""A result, the frames that were used for it, how many of them counted against the budget, and the confidence
-that a model has in it (None: it gives none)."""
+
+class CachedResult(NamedTuple):
+    """What a call gave, for equal calls of other programs on the same video."""
+
+    result: Any
+    frames: tuple[FrameRef, ...] = ()
+    """Those that were used for it."""
+    frame_count: int = 0
+    """How many of them counted against the budget."""
+    confidence: float | None = None
+    """What a model has in it; None: it gives none."""
 
 
 class MadeCall(NamedTuple):
@@ -150,6 +158,7 @@ class ModuleLibrary:
         self._use_frames = use_frames
         self._line = line
         self._is_open = question is not None and question.is_open
+        # A question may be longer than the texts of a program may be, and every program passes it on.
         question_chars = 0 if question is None else len(question.text) + sum(map(len, question.choices))
         self._scope = context.scope.for_texts(question_chars)
         self._cache = cache if cache is not None else shared_cache()
@@ -189,34 +198,33 @@ class ModuleLibrary:
         named = zip((parameter.name for parameter in spec.parameters), args, strict=False)
         # Before the checks, so that a refused call is on the record with what was passed.
         trace_args = self._recorder.record([*named, *keywords.items()])
-        cached = False
-        frame_refs: tuple[FrameRef, ...] = ()
-        result: Any = None
+        made, cached = CachedResult(None), False
         text = ""
         try:
             self._check_available(spec)
             values = check_arguments(spec, bind_arguments(spec, args, keywords), self._scope)
-            result, frame_refs, count, cached = self._kept_result(spec, values)
-            self.frames += count
-            text = show(result)
+            made, cached = self._kept_result(spec, values)
+            self.frames += made.frame_count
+            text = show(made.result)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
+            # What the machine or a bug did need not happen again.
             self.is_replayable &= isinstance(error, ModuleError)
             raise
         finally:
             seconds = time.perf_counter() - started
-            intervals = _intervals(result) if spec.family == "retrieval" else ()
+            intervals = _intervals(made.result) if spec.family == "retrieval" else ()
             self._intervals_left -= len(intervals)
             if self._intervals_left < 0:
                 intervals, text = (), f"{text} (its intervals are not recorded: there are too many)"
             text = stored_text(text, _RESULT_CHARS)
             self.calls.append(
-                Record(spec.name, trace_args, text, frame_refs, seconds, cached, intervals, self._line())
+                Record(spec.name, trace_args, text, made.frames, seconds, cached, intervals, self._line())
             )
-        if isinstance(result, AnswerHandle) and not result.is_claim:
+        if isinstance(made.result, AnswerHandle) and not made.result.is_claim:
             # Not those of make_result: their confidence is the program's claim.
-            self.answers.append(result)
-        return _fresh(result)
+            self.answers.append(made.result)
+        return _fresh(made.result)
 
     def _check_available(self, spec: Module) -> None:
         if spec.family in self.context.without:
@@ -228,39 +236,39 @@ class ModuleLibrary:
         if missing is not None:
             raise UnavailableError(f"{spec.name}() cannot be used: {NEEDS[missing]}; do without it")
 
-    def _kept_result(
-        self, spec: Module, values: Mapping[str, Any]
-    ) -> tuple[Any, tuple[FrameRef, ...], int, bool]:
-        """The result of a call, its frames, how many of them count, and whether it was cached; what is needed
-        to repeat the call is kept."""
+    def _kept_result(self, spec: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
+        """As `_result`; what is needed to repeat the call is kept."""
         if not spec.is_cached:
-            (result, frame_refs, count, _), cached = self._result(spec, values)
-            return result, frame_refs, count, cached
+            return self._result(spec, values)
         key, position = call_key(spec, values), len(self.calls)
         try:
-            (result, frame_refs, count, confidence), cached = self._result(spec, values)
+            made, cached = self._result(spec, values)
         except ModuleError as error:
             self.made.setdefault(key, MadeCall(spec, values, position, error=error))
             raise
-        if isinstance(result, AnswerHandle):
-            confidence = result.confidence
-        self.made.setdefault(key, MadeCall(spec, values, position, result, confidence=confidence))
-        return result, frame_refs, count, cached
+        self.made.setdefault(key, MadeCall(spec, values, position, made.result, confidence=made.confidence))
+        return made, cached
 
     def _result(self, spec: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
+        """The result of a call, and whether it was cached."""
+
         def compute() -> CachedResult:
             call = CallContext(self.context, self._use_frames)
-            return spec.run(call, values), tuple(call.frame_refs), call.frames_used, call.confidence
+            result = spec.function(call, **values)
+            confidence = result.confidence if isinstance(result, AnswerHandle) else call.confidence
+            return CachedResult(result, tuple(call.frame_refs), call.frames_used, confidence)
 
         if not spec.is_cached:
             return compute(), False
         key = (self.context.identity(spec.family), call_key(spec, values))
-        result, cached = self._cache.get(key, compute)
+        made, cached = self._cache.get(key, compute)
         if cached:
-            self._use_frames(result[2])
-        return result, cached
+            # A program must not pass or fail by what another one looked at before it.
+            self._use_frames(made.frame_count)
+        return made, cached
 
 
+# For all videos: their identity is in the keys.
 _cache: CallCache[CachedResult] = CallCache()
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from videopro.backbones import Backbone, OwnModel, folder_fingerprint, loaded_whole
 from videopro.cli import Need, cache_root, folder_problem, is_hub_name, option
@@ -20,16 +20,23 @@ from videopro.errors import ConfigError, acquired
 from videopro.modules.calls import ClipTimes
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext, extra_modules
-from videopro.modules.models.encoders import AUTO_DTYPE, ENCODERS, check_dtype, read_encoder, resolve_dtype
+from videopro.modules.models import Detector, Tracker, load_detector, load_ocr, load_tracker
+from videopro.modules.models.encoders import (
+    AUTO_DTYPE,
+    ENCODERS,
+    TextEncoder,
+    VideoTextEncoder,
+    check_dtype,
+    load_encoder,
+    load_text_encoder,
+    read_encoder,
+    resolve_dtype,
+)
 from videopro.modules.models.transcription import SPEECH_HELP, Spoken, Transcripts, resolve_speech
 from videopro.modules.presets import PAPER, PAPER_FRAMES
+from videopro.modules.search import ClipIndex, index_path, prepare_index
 from videopro.traces import Preparation
 from videopro.video import Subtitles, Video
-
-if TYPE_CHECKING:
-    from videopro.modules.models import Ocr
-    from videopro.modules.models.encoders import TextEncoder, VideoTextEncoder
-    from videopro.modules.search import ClipIndex
 
 LoadedT = TypeVar("LoadedT")
 ModelPart = Literal["encoder", "text_encoder", "ocr", "detector", "tracker"]
@@ -148,18 +155,15 @@ class ModuleModels:
         self._root = root if root is not None else cache_root()
         self._loaded: dict[str, Any] = {}
         self._loading = threading.Lock()
-        # One video at a time is indexed or transcribed: the models behind it serve one after another, and
-        # many that are decoded from end to end at once would fill the memory.
-        self._preparing = threading.Lock()
 
     def identity(self) -> dict[str, object]:
         """What a run's key hashes: the models' names, and the contents of those that are folders."""
         names = {**self.names, "speech": self.transcripts.speech}
-        folders = {part: folder for part, name in names.items() if (folder := _folder(name))}
-        # EasyOCR's weights are .pth files; elsewhere those are states of training.
         weights = {
+            # EasyOCR's weights are .pth files; elsewhere those are states of training.
             part: folder_fingerprint(folder, also=("*.pth",) if part == "ocr" else ())
-            for part, folder in folders.items()
+            for part, name in names.items()
+            if (folder := _folder(name))
         }
         return {
             **names,
@@ -167,6 +171,7 @@ class ModuleModels:
             "weights": weights,
             "clip_times": self._clip_times,
             "encoder_dtype": self._encoder_dtype,
+            # Only if there are any: the keys of runs without them stay as they are.
             **({"extra_modules": {n: p.version for n, p in self._extra.items()}} if self._extra else {}),
         }
 
@@ -189,33 +194,24 @@ class ModuleModels:
             spoken = self.spoken(video) if spoken is None else spoken
             subtitles = spoken.subtitles
             notes += spoken.notes
-        detector = None
-        if self.names["detector"] != "none":
-            from videopro.modules.models import load_detector
-
-            name = self.names["detector"]
-            # The backbone's own grounding depends on the given backbone; other detectors are loaded once.
-            if name == "backbone":
-                detector = load_detector(name, backbone)
-            else:
-                detector = self._once("detector", lambda: load_detector(name, backbone))
-        tracker = None
-        if self.names["tracker"] != "none" and (detector is not None or self.names["tracker"] != "detector"):
-            from videopro.modules.models import load_tracker
-
-            name = self.names["tracker"]
-            if name == "detector":
-                tracker = load_tracker(name, detector)
-            else:
-                tracker = self._once("tracker", lambda: load_tracker(name, None))
-        index = self.index(video)[0] if is_indexed else None
+        detector: Detector | None
+        # The backbone's own grounding is that of the backbone that was given; other detectors serve all.
+        if self.names["detector"] == "backbone":
+            detector = load_detector("backbone", backbone)
+        else:
+            detector = self._model("detector", lambda name: load_detector(name, backbone))
+        tracker: Tracker | None
+        if self.names["tracker"] == "detector":
+            tracker = None if detector is None else load_tracker("detector", detector)
+        else:
+            tracker = self._model("tracker", lambda name: load_tracker(name, None))
         return VideoContext(
             video,
             backbone,
             subtitles=subtitles,
-            index=index,
+            index=self.index(video)[0] if is_indexed else None,
             text_encoder=self.text_encoder(),
-            ocr=self._ocr(),
+            ocr=self._model("ocr", load_ocr),
             detector=detector,
             tracker=tracker,
             can_summarize=self._summarize,
@@ -227,7 +223,7 @@ class ModuleModels:
 
     def spoken(self, video: Video) -> Spoken:
         """What is said in a video that lists no subtitles, transcribed if needed. Raises as `context`."""
-        return self.transcripts.of(video, self._turn_to_make)
+        return self.transcripts.of(video)
 
     def index(self, video: Video) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
         """The clip index of a video, built if it is missing, and what that cost; None and nothing without an
@@ -235,39 +231,22 @@ class ModuleModels:
         encoder = self.encoder()
         if encoder is None:
             return None, ()
-        from videopro.modules.search import index_path, prepare_index
-
         root = self._root / "index"
-        with self._turn_to_make(index_path(video, encoder, root=root)):
+        with self.transcripts.turn(index_path(video, encoder, root=root)):
             index, preparation = prepare_index(video, encoder, root=root)
         return index, (preparation,)
 
-    def _turn_to_make(self, file: Path) -> AbstractContextManager[object]:
-        """The turn of a video whose index or transcript is not there yet; nothing waits for one that is."""
-        return nullcontext() if file.exists() else acquired(self._preparing)
-
     def encoder(self) -> VideoTextEncoder | None:
         """The clip encoder; None if the settings leave it out. Raises ModelError or ConfigError."""
-        if self.names["encoder"] == "none":
-            return None
-        from videopro.modules.models.encoders import load_encoder
-
-        return self._once("encoder", lambda: load_encoder(self.names["encoder"], dtype=self._encoder_dtype))
+        return self._model("encoder", partial(load_encoder, dtype=self._encoder_dtype))
 
     def text_encoder(self) -> TextEncoder | None:
         """The text encoder; None if the settings leave it out. Raises ModelError or ConfigError."""
-        if self.names["text_encoder"] == "none":
-            return None
-        from videopro.modules.models.encoders import load_text_encoder
+        return self._model("text_encoder", load_text_encoder)
 
-        return self._once("text_encoder", lambda: load_text_encoder(self.names["text_encoder"]))
-
-    def _ocr(self) -> Ocr | None:
-        if self.names["ocr"] == "none":
-            return None
-        from videopro.modules.models import load_ocr
-
-        return self._once("ocr", lambda: load_ocr(self.names["ocr"]))
+    def _model(self, part: ModelPart, load: Callable[[str], LoadedT]) -> LoadedT | None:
+        name = self.names[part]
+        return None if name == "none" else self._once(part, lambda: load(name))
 
     def _once(self, part: str, load: Callable[[], LoadedT]) -> LoadedT:
         with acquired(self._loading):
@@ -294,23 +273,15 @@ def _folder(name: str) -> Path | None:
     return next((Path(path) for path in named if path and Path(path).is_dir()), None)
 
 
-_PART_TITLES = {
-    "encoder": "clip encoder",
-    "text_encoder": "text encoder",
-    "ocr": "OCR",
-    "detector": "detector",
-    "tracker": "tracker",
-    "speech": "speech recognition",
+_PARTS = {
+    "encoder": ("clip encoder", "languagebind:FOLDER"),
+    "text_encoder": ("text encoder", "FOLDER"),
+    "ocr": ("OCR", "easyocr:en@FOLDER"),
+    "detector": ("detector", "grounding-dino:FOLDER"),
+    "tracker": ("tracker", "sam3:FOLDER"),
+    "speech": ("speech recognition", "whisper:FOLDER"),
 }
-_FOLDERS = {
-    "encoder": "languagebind:FOLDER",
-    "text_encoder": "FOLDER",
-    "ocr": "easyocr:en@FOLDER",
-    "detector": "grounding-dino:FOLDER",
-    "tracker": "sam3:FOLDER",
-    "speech": "whisper:FOLDER",
-}
-"""How a setting names a part that is in a folder."""
+"""What a part is called, and how its setting names one that is in a folder."""
 
 
 def module_needs(
@@ -319,7 +290,7 @@ def module_needs(
     is_certain: bool = True,
     *,
     flag: str = OPTIONS_FLAG,
-    parts: Collection[str] = tuple(_PART_TITLES),
+    parts: Collection[str] = tuple(_PARTS),
 ) -> list[Need]:
     """What the parts of the settings need, and the cache. `answering`, `is_certain`: what `expected_model`
     says of the backbone; if it is not certain, only parts that are named are looked at. `flag`: how the
@@ -343,31 +314,26 @@ def part_needs(names: Mapping[str, str], flag: str = OPTIONS_FLAG) -> list[Need]
 
 
 def _part_need(part: str, name: str, flag: str) -> Need:
+    title, in_a_folder = _PARTS[part]
     without = flag.format(part=part, option=part.replace("_", "-"))
-    otherwise = f"from a folder: {without.replace('none', _FOLDERS[part])}"
+    otherwise = f"from a folder: {without.replace('none', in_a_folder)}"
+    # A command that does nothing without the part has no such value.
     if "none" in without:
         otherwise += f"; without it: {without}"
     kind, _, source = name.partition(":")
-    subject = f"{_PART_TITLES[part]} {name}"
+    extra = ("", "")
     if part == "encoder":
         encoder, source = read_encoder(name)
         extra = encoder.extra
     elif part == "text_encoder":
         source, extra = name, ("encoders", "sentence_transformers")
-    elif part == "ocr" and kind == "easyocr":
+    elif kind == "easyocr":
         # It downloads its own weights, and says so if it cannot.
-        return Need(subject, extra="easyocr", package="easyocr", otherwise=otherwise)
+        source, extra = "", ("easyocr", "easyocr")
     elif part == "speech":
-        source, extra = source.partition("@")[0], ("", "")
-    else:
-        extra = ("", "")
-    return Need(
-        subject,
-        hub=source if is_hub_name(source) else "",
-        extra=extra[0],
-        package=extra[1],
-        otherwise=otherwise,
-    )
+        source = source.partition("@")[0]
+    hub = source if is_hub_name(source) else ""
+    return Need(f"{title} {name}", hub=hub, extra=extra[0], package=extra[1], otherwise=otherwise)
 
 
 def cache_need(root: Path | None = None) -> Need:

@@ -29,7 +29,7 @@ _FROM_CLIP = "Times in the trims of a clip are seconds from the start of that cl
 def api_reference(modules: Sequence[Module], clip_times: ClipTimes = "video") -> str:
     """The reference of these modules as Markdown, by family in the order of FAMILIES. `clip_times`: what the
     times in the trims of a clip count from."""
-    return _reference(tuple(modules), clip_times)
+    return reference_text("full", modules, clip_times)
 
 
 def full_reference() -> str:
@@ -37,24 +37,19 @@ def full_reference() -> str:
     return api_reference(list(MODULES.values()))
 
 
-@lru_cache(maxsize=64)
-def _reference(modules: tuple[Module, ...], clip_times: ClipTimes) -> str:
-    """Written once for all questions about videos that have the same modules."""
-    return "\n\n".join([*_families(modules, clip_times), _handles(), _paragraphs(_IMPORTS)]) + "\n"
-
-
 def reference_text(form: ReferenceForm, modules: Sequence[Module], clip_times: ClipTimes = "video") -> str:
     """What a prompt says of these modules in this form. The shorter forms name no handles and no imports,
     which a planner that was trained with them has learned."""
+    return _text(form, tuple(modules), clip_times)
+
+
+# Written once for all questions about videos that have the same modules.
+@lru_cache(maxsize=256)
+def _text(form: ReferenceForm, modules: tuple[Module, ...], clip_times: ClipTimes) -> str:
     if form == "none":
         return ""
     if form == "full":
-        return api_reference(modules, clip_times)
-    return _short_reference(form, tuple(modules), clip_times)
-
-
-@lru_cache(maxsize=256)
-def _short_reference(form: ReferenceForm, modules: tuple[Module, ...], clip_times: ClipTimes) -> str:
+        return "\n\n".join([*_families(modules, clip_times), _handles(), _paragraphs(_IMPORTS)]) + "\n"
     line = _signature_line if form == "signatures" else _compact_line
     listing = [
         module

@@ -28,7 +28,7 @@ import re
 import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from videopro.modules.calls import (
     AnswerHandle,
@@ -43,6 +43,7 @@ from videopro.modules.calls import (
 )
 from videopro.modules.errors import ModuleError, NotFoundError
 from videopro.modules.library import CachedResult, MadeCall, ModuleLibrary, call_key
+from videopro.modules.search import CLIP_SECONDS
 from videopro.question import LETTERS, Answer, Question
 
 
@@ -82,24 +83,24 @@ class ReplayLibrary(ModuleLibrary):
 
     def _result(self, spec: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
         if not spec.is_cached:
-            return (self._calculated(spec, values), (), 0, None), False
+            return CachedResult(self._calculated(spec, values)), False
         key = call_key(spec, values)
         self.repeated.append(key)
         positions = self._order.setdefault(spec.name, {})
         # Equal calls have equal results, also where these are made up.
         position = positions.setdefault(key, len(positions))
         if key in self._changed:
-            return (self._changed[key], (), 0, None), True
+            return CachedResult(self._changed[key]), True
         recorded = self._recorded_calls.get(key)
         if recorded is None:
-            return (self._stand_in(spec, values, position), (), 0, None), True
+            return CachedResult(self._stand_in(spec, values, position)), True
         if recorded.error is not None:
             raise recorded.error
-        return (recorded.result, (), 0, recorded.confidence), True
+        return CachedResult(recorded.result, confidence=recorded.confidence), True
 
     def _calculated(self, spec: Module, values: Mapping[str, Any]) -> Any:
         try:
-            return spec.run(CallContext(self._modelless), values)
+            return spec.function(CallContext(self._modelless), **values)
         except ModuleError:
             raise
         except Exception as error:  # It looks at the video, or asks a model.
@@ -119,7 +120,7 @@ class ReplayLibrary(ModuleLibrary):
         possible = first_values(spec, values, self._texts, self.context)
         if not possible:
             raise NeverMade(spec.name)
-        return cast(Any, possible[self._guess % len(possible)])
+        return possible[self._guess % len(possible)]
 
 
 # Beyond this a number in a text is no count, time or price.
@@ -144,18 +145,35 @@ def alternatives(
 ) -> list[Any]:
     """What a call with these checked arguments could have returned in place of `result`, the likeliest first;
     empty if nothing else is known of its kind. `texts`: those of the question's options."""
-    if isinstance(result, AnswerHandle):
-        return list(_other_answers(result, texts))
-    if isinstance(result, str):
-        return _other_texts(result, texts)
-    if isinstance(result, bool):
-        return [not result]
-    if isinstance(result, int | float):
-        return [result + 1, result - 1]
-    if _is_search(result):
-        return _other_clips(result, values, context)
-    if isinstance(result, list):
-        return _other_lists(result, values, texts, context)
+    match result:
+        case AnswerHandle():
+            return list(_other_answers(result, texts))
+        case str():
+            return _other_texts(result, texts)
+        case bool():
+            return [not result]
+        case int() | float():
+            return [result + 1, result - 1]
+        # (intervals, clips), as get_informative_clips gives them.
+        case ([*_], [ClipHandle(duration=length), *_] as clips):
+            moved = _moved_clips([clip.score for clip in clips], length, values, context)
+            return [other for other in moved if _said(other[1]) != _said(clips)]
+        case [LineHandle(), *_]:
+            others = [*_moved_lines(len(result), context), *_saying(result, texts)]
+            return [lines for lines in others if _said(lines) != _said(result)]
+        case [BoxHandle(), *_]:
+            return [[], *_fewer_and_more(result), [_mirrored(box, values) for box in result]]
+        case [TrackHandle(), *_]:
+            return [[], *_fewer_and_more(result)]
+        # Nothing was detected, or nothing tracked: there could have been one thing.
+        case [] if "frame" in values:
+            return [[_some_box(values)]]
+        case [] if "frames" in values:
+            return [[_some_track(values)]]
+        case [_, _, *_]:
+            return [result[:-1], []]
+        case [_]:
+            return [[]]
     return []
 
 
@@ -165,35 +183,45 @@ def first_values(
     """What a built-in module could return of which no result is known, as the program calls it in a replay
     only, or it found nothing: at least two values. Empty for a module of the user's own, whose kind of result
     is not known."""
-    reply = {
-        "query_yn": ("yes_no", ("Yes", "No")),
-        "query_native": ("native", LETTERS[: len(values.get("choices") or ())]),
-        "query_mc": ("mc", LETTERS[: len(values.get("choices") or ())]),
-        "query_count": ("count", tuple(str(number) for number in range(int(values.get("most", 9)) + 1))),
-    }
-    if module.name in reply:
-        mode, letters = reply[module.name]
-        choices, shares = tuple(values.get("choices") or ()), dict.fromkeys(letters, 0.0)
-        answers = [AnswerHandle(Answer(letter, 0, shares, letter), mode, choices) for letter in letters]
-        return [as_sure_as_others(answer, values) for answer in answers]
-    if module.name == "query_frames":
-        answers = [AnswerHandle(Answer(None, 0, {}, text), "frames") for text in texts]
-        return [as_sure_as_others(answer, values) for answer in answers]
-    if module.name in ("run_ocr", "get_subtitle_hints"):
-        return ["", *texts]
-    if module.name == "detect_object":
-        return [[], [_some_box(values)]]
-    if module.name == "track_object":
-        return [[], [_some_track(values)]]
-    if module.name == "get_informative_clips":
-        return _other_clips(([], [None] * min(int(values["top_k"]), _MOST_RESULTS)), values, context)
-    if module.name == "get_informative_subtitles":
-        lines = _moved_lines(min(int(values["top_k"]), _MOST_RESULTS), context)
-        return [*lines, *_saying(lines[0], texts)]
+    choices = tuple(values.get("choices") or ())
+    # A search for a thousand clips need not be told in full.
+    found = min(int(values.get("top_k", 1)), _MOST_RESULTS)
+    match module.name:
+        case "query_yn":
+            return _replies("yes_no", ("Yes", "No"), values)
+        case "query_native" | "query_mc":
+            return _replies(module.name.removeprefix("query_"), LETTERS[: len(choices)], values, choices)
+        case "query_count":
+            return _replies(
+                "count", [str(number) for number in range(int(values.get("most", 9)) + 1)], values
+            )
+        case "query_frames":
+            answers = [AnswerHandle(Answer(None, 0, {}, text), "frames") for text in texts]
+            return [as_sure_as_others(answer, values) for answer in answers]
+        case "run_ocr" | "get_subtitle_hints":
+            return ["", *texts]
+        case "detect_object":
+            return [[], [_some_box(values)]]
+        case "track_object":
+            return [[], [_some_track(values)]]
+        case "get_informative_clips":
+            return _moved_clips([None] * found, CLIP_SECONDS, values, context)
+        case "get_informative_subtitles":
+            lines = _moved_lines(found, context)
+            return [*lines, *_saying(lines[0], texts)]
     return []
 
 
 # ---- replies ---------------------------------------------------------------------------------------------
+
+
+def _replies(
+    mode: str, letters: Sequence[str], values: Mapping[str, Any], choices: tuple[str, ...] = ()
+) -> list[AnswerHandle]:
+    """An answer for each letter that a model may choose."""
+    shares = dict.fromkeys(letters, 0.0)
+    answers = [AnswerHandle(Answer(letter, 0, shares, letter), mode, choices) for letter in letters]
+    return [as_sure_as_others(answer, values) for answer in answers]
 
 
 def as_sure_as_others(answer: AnswerHandle, values: Mapping[str, Any]) -> AnswerHandle:
@@ -236,32 +264,6 @@ def _other_texts(text: str, texts: Sequence[str]) -> list[str]:
 # ---- lists ------------------------------------------------------------------------------------------------
 
 
-def _other_lists(
-    result: list[Any], values: Mapping[str, Any], texts: Sequence[str], context: VideoContext
-) -> list[Any]:
-    if result and all(isinstance(one, LineHandle) for one in result):
-        moved = [lines for lines in _moved_lines(len(result), context) if _keys(lines) != _keys(result)]
-        texts_moved = _saying(result, texts)
-        return [
-            *moved,
-            *(
-                lines
-                for lines in texts_moved
-                if _keys(lines, with_text=True) != _keys(result, with_text=True)
-            ),
-        ]
-    if result and all(isinstance(one, BoxHandle) for one in result):
-        return [[], *_fewer_and_more(result), [_mirrored(box, values) for box in result]]
-    if result and all(isinstance(one, TrackHandle) for one in result):
-        return [[], *_fewer_and_more(result)]
-    if not result:
-        frames = values.get("frames")
-        if isinstance(values.get("frame"), FrameHandle):
-            return [[_some_box(values)]]
-        return [[_some_track(values)]] if frames and isinstance(frames[0], FrameHandle) else []
-    return [result[:-1], []] if len(result) > 1 else [[]]
-
-
 def _fewer_and_more(result: list[Any]) -> list[list[Any]]:
     return [*([result[:-1]] if len(result) > 1 else []), [*result, result[-1]]]
 
@@ -291,35 +293,20 @@ def _some_track(values: Mapping[str, Any]) -> TrackHandle:
 # ---- searches ---------------------------------------------------------------------------------------------
 
 
-def _is_search(result: Any) -> bool:
-    """Whether it is the result of `get_informative_clips`."""
-    return (
-        isinstance(result, tuple)
-        and len(result) == 2
-        and isinstance(result[1], list)
-        and bool(result[1])
-        and all(isinstance(clip, ClipHandle) for clip in result[1])
-    )
-
-
-def _other_clips(result: Any, values: Mapping[str, Any], context: VideoContext) -> list[Any]:
-    """As many clips, one after another from the beginning of what was searched, and up to its end."""
-    searched, limit = values["video"], values.get("total_duration")
-    first, last = searched.start, searched.end
+def _moved_clips(
+    scores: Sequence[float | None], length: float, values: Mapping[str, Any], context: VideoContext
+) -> list[Any]:
+    """Clips with these scores, one after another from the beginning of what was searched, and up to its
+    end."""
+    first, last, limit = values["video"].start, values["video"].end, values.get("total_duration")
     if limit is not None:
         last = min(last, first + limit)
-    clips = result[1]
-    length = clips[0].duration if clips[0] is not None else 10.0
-    length = min(length, (last - first) / len(clips))
+    length = min(length, (last - first) / len(scores))
     moved = []
-    for start in (first, last - length * len(clips)):
-        spans = [(start + length * number, start + length * (number + 1)) for number in range(len(clips))]
-        candidates = [
-            context.clip(begin, end, None if old is None else old.score)
-            for (begin, end), old in zip(spans, clips, strict=True)
-        ]
-        if clips[0] is None or _keys(candidates) != _keys(clips):
-            moved.append(([(clip.start, clip.end) for clip in candidates], candidates))
+    for start in (first, last - length * len(scores)):
+        times = [(start + length * number, start + length * (number + 1)) for number in range(len(scores))]
+        clips = [context.clip(*span, score) for span, score in zip(times, scores, strict=True)]
+        moved.append(([(clip.start, clip.end) for clip in clips], clips))
     return moved
 
 
@@ -334,5 +321,5 @@ def _saying(lines: Sequence[LineHandle], texts: Sequence[str]) -> list[list[Line
     return [[replace(line, subtitles=text) for line in lines] for text in texts]
 
 
-def _keys(clips: Sequence[ClipHandle], *, with_text: bool = False) -> list[Any]:
-    return [(clip.key, clip.subtitles if with_text else "") for clip in clips]
+def _said(clips: Sequence[ClipHandle]) -> list[Any]:
+    return [(clip.key, clip.subtitles) for clip in clips]

@@ -49,5 +49,6 @@ from videopro.modules.calls.registry import check_arguments as check_arguments
 from videopro.modules.calls.registry import module as module
 from videopro.modules.calls.registry import module_of as module_of
 from videopro.modules.calls.registry import modules_for as modules_for
+from videopro.modules.calls.results import read_claim as read_claim
 from videopro.modules.calls.results import read_open_answer as read_open_answer
 from videopro.modules.calls.results import read_program_answer as read_program_answer

@@ -57,34 +57,36 @@ ObjectKind = Literal["segment", "frame", "frames", "box"]
 
 @dataclass(frozen=True)
 class ArgumentType:
-    """An argument type: its name, `check`, which converts a value or raises ValueError with what is wrong,
-    and, for those who write modules, what a program may pass."""
+    """An argument type: `check`, which converts a value or raises ValueError with what is wrong, and, for
+    those who write modules, what a program may pass."""
 
-    name: str
     check: Callable[[Any, Scope], Any]
     accepts: str
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
     """JSON Schema, for tools; None: of a type of the user's own, only what it `accepts` is known."""
     objects: ObjectKind | None = None
     """What it names, if that are objects of the video: tools pass them by their ids."""
+    is_read: bool = False
+    """Whether a model reads it as text: the characters of all such arguments of a call count together."""
     is_documented: bool = True
     """Whether signatures show it. Hidden ones are accepted, because planners pass them out of habit."""
 
 
+def _shown(value: Any) -> str:
+    # By the names that programs know: they never see the classes of the host.
+    kind = getattr(type(value), "__program_kind__", type(value).__name__)
+    return f"{show(value, 80)} ({kind})"
+
+
 def _wrong(value: Any, requirement: str) -> ValueError:
-    return ValueError(f"must be {requirement}, not {show(value, 80)} ({_type_name(value)})")
-
-
-def _type_name(value: Any) -> str:
-    if isinstance(value, VideoHandle | ClipHandle | FrameHandle | AnswerHandle | BoxHandle):
-        return type(value).__program_kind__
-    return type(value).__name__
+    return ValueError(f"must be {requirement}, not {_shown(value)}")
 
 
 def _number(value: Any, requirement: str) -> float:
     # `trim_around(video, query_count(...))`: an answer that counts is used as its number.
     if isinstance(value, AnswerHandle) and value.mode == "count" and value.answer:
         value = int(value.answer)
+    # True is an int to Python; a program that passes it means something else.
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(value, requirement)
     if not is_storable(value):
@@ -136,7 +138,7 @@ def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
         elif isinstance(item, VideoHandle | ClipHandle | list | tuple):
             frames.extend(_frames(item, scope) if item else ())
         else:
-            raise ValueError(f"must hold frames only, not {show(item, 80)} ({_type_name(item)})")
+            raise ValueError(f"must hold frames only, not {_shown(item)}")
         if len(frames) > MAX_FRAMES_PER_ARGUMENT:
             raise ValueError(f"holds more than {MAX_FRAMES_PER_ARGUMENT:,} frames; give the ones that matter")
     if not frames:
@@ -168,21 +170,15 @@ def _optional_text(value: Any, scope: Scope) -> str:
     return _bounded(value, scope.characters, "keep the lines that bear on the question")
 
 
-def _count(value: Any, scope: Scope) -> int:
-    number = _number(value, "a whole number of at least 1")
-    # 3.0 is accepted: programs divide.
-    if number != int(number) or number < 1:
-        raise _wrong(value, "a whole number of at least 1")
-    if number > MAX_COUNT:
-        raise ValueError(f"is {show(value, 40)}; give at most {MAX_COUNT:,}")
-    return int(number)
-
-
-def _count_up_to(most: int, advice: str) -> Callable[[Any, Scope], int]:
+def _counts(most: int, advice: str) -> Callable[[Any, Scope], int]:
     def check(value: Any, scope: Scope) -> int:
-        if _number(value, "a whole number of at least 1") > most:
+        number = _number(value, "a whole number of at least 1")
+        if number > most:
             raise ValueError(f"is {show(value, 40)}; {advice}")
-        return _count(value, scope)
+        # 3.0 is accepted: programs divide.
+        if number != int(number) or number < 1:
+            raise _wrong(value, "a whole number of at least 1")
+        return int(number)
 
     return check
 
@@ -210,7 +206,7 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
         if isinstance(text, int | float) and not isinstance(text, bool):
             text = str(text)
         if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"must hold texts that are not empty, not {show(text, 80)} ({_type_name(text)})")
+            raise ValueError(f"must hold texts that are not empty, not {_shown(text)}")
         texts.append(encodable(text.strip()))
     if (size := sum(map(len, texts))) > scope.text:
         raise ValueError(f"has {size:,} characters; give at most {scope.text:,} in all options together")
@@ -225,7 +221,8 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
 
 
 def _options_if_any(value: Any, scope: Scope) -> tuple[str, ...]:
-    return () if value is None or (isinstance(value, list | tuple) and not value) else _choices(value, scope)
+    # None and a list of nothing both say that the question has no options.
+    return () if value in (None, [], ()) else _choices(value, scope)
 
 
 def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
@@ -241,14 +238,15 @@ def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
 
 
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
 _ONE_FRAME = [{"type": "string"}, {"type": "number"}]
-_TEXT_LIST = {"type": "array", "items": {"type": "string"}}
+_COUNT = {"type": "integer", "minimum": 1}
 _OPTIONS = "the options, without letters"
 
+# Models that call tools read the schemas, and their authors read of `accepts` in docs/modules.md.
 Segment: TypeAlias = Annotated[
     VideoHandle | ClipHandle,
     ArgumentType(
-        "video or clip",
         _segment,
         "the whole video, or a clip or line of it",
         {
@@ -262,7 +260,6 @@ Segment: TypeAlias = Annotated[
 SingleFrame: TypeAlias = Annotated[
     FrameHandle,
     ArgumentType(
-        "frame",
         _frame,
         "one frame, not a list",
         {"anyOf": _ONE_FRAME, "description": "the id of a frame, or a time in seconds"},
@@ -272,7 +269,6 @@ SingleFrame: TypeAlias = Annotated[
 Frames: TypeAlias = Annotated[
     tuple[FrameHandle, ...],
     ArgumentType(
-        "list of frames",
         _frames,
         "a frame, a clip or the video, or a list of these that is not empty and may hold such lists; a clip "
         "is read as one frame a second",
@@ -287,53 +283,49 @@ Frames: TypeAlias = Annotated[
 Text: TypeAlias = Annotated[
     str,
     ArgumentType(
-        "text",
         _text,
         f"a text that is not empty, of at most {MAX_TEXT:,} characters; an answer is read as one",
         {"type": "string", "minLength": 1},
+        is_read=True,
     ),
 ]
 OptionalText: TypeAlias = Annotated[
     str,
     ArgumentType(
-        "text",
         _optional_text,
         f"a text that may be empty, of at most {MAX_CONTEXT:,} characters; an answer is read as one, and a "
         "list of texts is joined with newlines",
         {"type": "string"},
+        is_read=True,
     ),
 ]
 Count: TypeAlias = Annotated[
     int,
     ArgumentType(
-        "whole number",
-        _count,
+        _counts(MAX_COUNT, f"give at most {MAX_COUNT:,}"),
         f"a whole number from 1 to {MAX_COUNT:,}, as 3 or 3.0; a count of query_count is read as one",
-        {"type": "integer", "minimum": 1},
+        _COUNT,
     ),
 ]
 WordCount: TypeAlias = Annotated[
     int,
     ArgumentType(
-        "whole number",
-        _count_up_to(MAX_WORDS, f"give at most {MAX_WORDS:,} words"),
+        _counts(MAX_WORDS, f"give at most {MAX_WORDS:,} words"),
         f"as `Count`, but at most {MAX_WORDS:,}",
-        {"type": "integer", "minimum": 1, "maximum": MAX_WORDS},
+        {**_COUNT, "maximum": MAX_WORDS},
     ),
 ]
 FrameCount: TypeAlias = Annotated[
     int,
     ArgumentType(
-        "whole number",
-        _count_up_to(MAX_FRAMES_PER_CALL, f"one call gives at most {MAX_FRAMES_PER_CALL} frames"),
+        _counts(MAX_FRAMES_PER_CALL, f"one call gives at most {MAX_FRAMES_PER_CALL} frames"),
         f"as `Count`, but at most {MAX_FRAMES_PER_CALL:,}",
-        {"type": "integer", "minimum": 1, "maximum": MAX_FRAMES_PER_CALL},
+        {**_COUNT, "maximum": MAX_FRAMES_PER_CALL},
     ),
 ]
 Seconds: TypeAlias = Annotated[
     float,
     ArgumentType(
-        "seconds",
         _real("a time in seconds, as a number"),
         "a number",
         {"type": "number", "description": "seconds"},
@@ -342,7 +334,6 @@ Seconds: TypeAlias = Annotated[
 PositiveSeconds: TypeAlias = Annotated[
     float,
     ArgumentType(
-        "seconds",
         _real("a number of seconds above 0", lambda number: number > 0),
         "a number above 0",
         {"type": "number", "exclusiveMinimum": 0, "description": "seconds"},
@@ -351,7 +342,6 @@ PositiveSeconds: TypeAlias = Annotated[
 UnitInterval: TypeAlias = Annotated[
     float,
     ArgumentType(
-        "number from 0 to 1",
         _real("a number from 0 to 1", lambda number: 0 <= number <= 1),
         "a number from 0 to 1",
         {"type": "number", "minimum": 0, "maximum": 1},
@@ -360,35 +350,34 @@ UnitInterval: TypeAlias = Annotated[
 Choices: TypeAlias = Annotated[
     tuple[str, ...],
     ArgumentType(
-        "list of texts",
         _choices,
         f'a list of 2 to {len(LETTERS)} texts or numbers; letters before them, as in "A. red", are removed',
-        {**_TEXT_LIST, "minItems": 2, "description": _OPTIONS},
+        {**_TEXTS, "minItems": 2, "description": _OPTIONS},
+        is_read=True,
     ),
 ]
 OptionalChoices: TypeAlias = Annotated[
     tuple[str, ...],
     ArgumentType(
-        "list of texts",
         _options_if_any,
         "as `Choices`, or None or an empty list",
-        {**_TEXT_LIST, "description": _OPTIONS},
+        {**_TEXTS, "description": _OPTIONS},
+        is_read=True,
     ),
 ]
 NoChoices: TypeAlias = Annotated[
     tuple[str, ...],
     ArgumentType(
-        "list of texts",
         _options_if_any,
         "as `OptionalChoices`, but not shown to planners: for an open question, a program's `choices` are an "
         "empty list",
+        is_read=True,
         is_documented=False,
     ),
 ]
 Box: TypeAlias = Annotated[
     tuple[float, float, float, float],
     ArgumentType(
-        "box",
         _box,
         "a box of detect_object, or four numbers [x0, y0, x1, y1]",
         {
@@ -398,6 +387,4 @@ Box: TypeAlias = Annotated[
         "box",
     ),
 ]
-AnyValue: TypeAlias = Annotated[
-    Any, ArgumentType("anything", lambda value, scope: value, "anything; it is not checked")
-]
+AnyValue: TypeAlias = Annotated[Any, ArgumentType(lambda value, scope: value, "anything; it is not checked")]

@@ -154,24 +154,30 @@ class CallContext:
 
         Full frames have `size` (height, width; None: the video's own), crops the video's resolution.
         """
-        distinct = list({handle.key: handle for handle in handles}.values())
-        distinct.sort(key=lambda handle: handle.time)
+        pictures = self.decode(handles, size)
+        frames = distinct_frames(pictures.values())
+        self.frame_refs += frame_refs(frames)
+        return frames
+
+    def decode(
+        self, handles: Sequence[FrameHandle], size: tuple[int, int] | None = None
+    ) -> dict[FrameHandle, Frame]:
+        """The picture of each of the distinct frames, in order of time, as `load_frames`. Two times may show
+        the same picture. Counts them; what a trace stores of them is the caller's to say."""
+        distinct = sorted({handle.key: handle for handle in handles}.values(), key=lambda each: each.time)
         # Before decoding, which is what the budget is to prevent.
         self.use_frames(len(distinct))
         self.frames_used += len(distinct)
-        video = self.context.video
-        pictures: dict[Hashable, Frame] = {}
-        if full := [handle for handle in distinct if handle.box is None]:
-            decoded = video.frames([handle.time for handle in full], size=size)
-            pictures |= {handle.key: frame for handle, frame in zip(full, decoded, strict=True)}
+        full = [handle for handle in distinct if handle.box is None]
         crops = [handle for handle in distinct if handle.box is not None]
-        for start in range(0, len(crops), _CROP_BATCH):
-            batch = crops[start : start + _CROP_BATCH]
-            decoded = video.frames([handle.time for handle in batch])
-            pictures |= {h.key: h.pixels(frame) for h, frame in zip(batch, decoded, strict=True)}
-        frames = distinct_frames(pictures[handle.key] for handle in distinct)
-        self.frame_refs += frame_refs(frames)
-        return frames
+        groups = [(full, size)] if full else []
+        groups += [(crops[at : at + _CROP_BATCH], None) for at in range(0, len(crops), _CROP_BATCH)]
+        pictures: dict[FrameHandle, Frame] = {}
+        for group, group_size in groups:
+            decoded = self.context.video.frames([handle.time for handle in group], size=group_size)
+            for handle, frame in zip(group, decoded, strict=True):
+                pictures[handle] = handle.pixels(frame)
+        return {handle: pictures[handle] for handle in distinct}
 
     def load_frames_for_backbone(self, handles: Sequence[FrameHandle]) -> list[Frame]:
         """Decode the frames at the backbone's frame size; evenly spaced ones if there are more than it takes
@@ -216,11 +222,10 @@ class CallCache(Generic[T]):
         """The result for a key, and whether it was cached. An exception of `compute` is raised as it is."""
         with self._lock:
             future = self._results.get(key)
-            if future is None:
+            if is_first := future is None:
                 # Put there under the lock and filled without it: equal calls wait for this one, others go on.
-                new: Future[T] = Future()
-                self._results[key] = new
-        if future is not None:
+                future = self._results[key] = Future()
+        if not is_first:
             try:
                 return result_of(future), True
             except _ComputationFailed:
@@ -231,12 +236,12 @@ class CallCache(Generic[T]):
         except BaseException:
             with self._lock:
                 # It may have been evicted, and the key computed by another caller since.
-                if self._results.get(key) is new:
+                if self._results.get(key) is future:
                     del self._results[key]
             # Not the error itself: it may hold frames, or be of this caller's budget.
-            new.set_exception(_ComputationFailed())
+            future.set_exception(_ComputationFailed())
             raise
-        new.set_result(result)
+        future.set_result(result)
         return result, False
 
     def clear(self) -> None:

@@ -23,6 +23,7 @@ PixelBox = tuple[int, int, int, int]
 class HostHandle:
     """Base class of handles. Two handles with equal `key`s refer to the same thing."""
 
+    # Not the host's names: planners were trained on these, and traces show them.
     __program_kind__: ClassVar[str]
     __program_fields__: ClassVar[tuple[str, ...]]
 
@@ -41,6 +42,7 @@ class VideoHandle(HostHandle):
 
     video: Video
 
+    # Modules take the video and a clip of it alike.
     start: ClassVar[float] = 0.0
 
     @property
@@ -97,6 +99,7 @@ class ClipHandle(HostHandle):
 
     @property
     def key(self) -> Hashable:
+        # Without score and subtitles: the same stretch, found by another query, is the same clip.
         return (type(self).__program_kind__, self.video.id, self.start, self.end)
 
     def __repr__(self) -> str:
@@ -172,6 +175,7 @@ class FrameHandle(HostHandle):
 
     def pixels(self, full: Frame) -> Frame:
         """Crop `full`, the full frame at the video's resolution, to this handle's box."""
+        # In shares of the picture: it may have been decoded at another size.
         if self.box is None:
             return full
         x0, y0, x1, y1 = self.box
@@ -199,6 +203,7 @@ class BoxHandle(HostHandle):
 
     @property
     def key(self) -> Hashable:
+        # Without the label: what a crop shows depends on the corners alone.
         return ("Box", self.x0, self.y0, self.x1, self.y1)
 
     def __repr__(self) -> str:
@@ -226,6 +231,7 @@ class TrackHandle(HostHandle):
     @property
     def start(self) -> float:
         """Seconds: when it is first seen."""
+        # There is one: a tracker gives no track of what it never saw.
         return next(time for time, box in zip(self.times, self.boxes, strict=True) if box)
 
     @property
@@ -265,6 +271,7 @@ class AnswerHandle(HostHandle):
     @property
     def answer(self) -> str:
         """A letter, "Yes" or "No", a number in digits, or free text; "" if the reply could not be parsed."""
+        # A reply in words has no letter: it is the answer itself.
         return self.reply.raw.strip() if self.mode in ("frames", "words") else self.reply.letter or ""
 
     @property
@@ -320,6 +327,7 @@ def show(value: Any, length: int = 300) -> str:
     """A short representation of a module's argument or result for logs and traces."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         parts = list(value)
+        # Hundreds of frames would fill a log with numbers that nobody reads.
         if len(parts) > 4 and all(isinstance(part, FrameHandle) for part in parts):
             text = f"[{len(parts)} frames, {parts[0].time:.2f}-{parts[-1].time:.2f} s]"
         else:

@@ -30,7 +30,7 @@ class Line(Clip):
 
 
 class Frame(Handle):
-    """Crops itself, as a picture does."""
+    """Crops itself, as a picture does: `frame.crop(box)`."""
 
     def crop(self, box):
         return crop(self, box)
@@ -51,9 +51,23 @@ class Box(Handle):
         return 4
 
 
+def _counting(operate):
+    """An operation of answers that count, with numbers and with each other."""
+
+    def method(self, other):
+        if self.mode != "count" or not isinstance(other, (int, float, Answer)):
+            return NotImplemented
+        if self.answer == "":
+            raise ValueError("query_count gave no number: the reply could not be read")
+        return operate(int(self.answer), other if isinstance(other, (int, float)) else int(other))
+
+    return method
+
+
 class Answer(Handle):
-    """Unpacks as (answer, confidence), indexes as a mapping, compares with texts (and numbers, if it counts),
-    and reads as its answer."""
+    """Unpacks as (answer, confidence), indexes as a mapping (with `keys`, `values`, `items`, `get` and
+    `copy`), compares with texts (and numbers, if it counts), and reads as its answer (with `lower`, `upper`,
+    `strip`, `split`, `startswith`, `endswith` and `replace`)."""
 
     def __iter__(self):
         return iter((self.answer, self.confidence))
@@ -61,32 +75,23 @@ class Answer(Handle):
     def __len__(self):
         return 2
 
+    def copy(self):
+        return {name: getattr(self, name) for name in ("answer", "confidence", "raw_output", "metadata")}
+
     def __getitem__(self, key):
-        if not isinstance(key, str):
-            return (self.answer, self.confidence)[key]
-        if key not in ("answer", "confidence", "raw_output", "metadata"):
-            raise KeyError(key)
-        return {
-            "answer": self.answer,
-            "confidence": self.confidence,
-            "raw_output": self.raw_output,
-            "metadata": self.metadata,
-        }[key]
+        return self.copy()[key] if isinstance(key, str) else (self.answer, self.confidence)[key]
 
     def keys(self):
-        return ["answer", "confidence", "raw_output", "metadata"]
+        return list(self.copy())
 
     def values(self):
-        return [self[key] for key in self.keys()]
+        return list(self.copy().values())
 
     def items(self):
-        return [(key, self[key]) for key in self.keys()]
+        return list(self.copy().items())
 
     def get(self, key, default=None):
-        return self[key] if key in self.keys() else default
-
-    def copy(self):
-        return dict(self.items())
+        return self.copy().get(key, default)
 
     def __setitem__(self, key, value):
         raise TypeError("an answer is read-only; change a copy of it: answer.copy()")
@@ -122,9 +127,7 @@ class Answer(Handle):
         return self.answer
 
     def __format__(self, form):
-        if self.mode == "count" and self.answer:
-            return format(int(self.answer), form)
-        return format(self.answer, form)
+        return format(int(self) if self.mode == "count" and self.answer else self.answer, form)
 
     def __int__(self):
         return int(self.answer)
@@ -137,68 +140,23 @@ class Answer(Handle):
             raise TypeError("an answer is no number; only query_count gives one")
         return int(self.answer)
 
-    def _number(self, other):
-        if self.mode != "count" or not isinstance(other, (int, float, Answer)):
-            return None
-        if self.answer == "":
-            raise ValueError("query_count gave no number: the reply could not be read")
-        return int(self.answer), other if isinstance(other, (int, float)) else int(other)
-
-    def __lt__(self, other):
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[0] < pair[1]
-
-    def __le__(self, other):
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[0] <= pair[1]
-
-    def __gt__(self, other):
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[0] > pair[1]
-
-    def __ge__(self, other):
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[0] >= pair[1]
+    __lt__ = _counting(lambda own, other: own < other)
+    __le__ = _counting(lambda own, other: own <= other)
+    __gt__ = _counting(lambda own, other: own > other)
+    __ge__ = _counting(lambda own, other: own >= other)
+    __sub__ = _counting(lambda own, other: own - other)
+    __rsub__ = _counting(lambda own, other: other - own)
+    _plus = _counting(lambda own, other: own + other)
 
     def __add__(self, other):
-        if isinstance(other, str):
-            return self.answer + other
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[0] + pair[1]
+        return self.answer + other if isinstance(other, str) else self._plus(other)
 
     def __radd__(self, other):
-        if isinstance(other, str):
-            return other + self.answer
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[1] + pair[0]
+        return other + self.answer if isinstance(other, str) else self._plus(other)
 
-    def __sub__(self, other):
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[0] - pair[1]
-
-    def __rsub__(self, other):
-        pair = self._number(other)
-        return NotImplemented if pair is None else pair[1] - pair[0]
-
-    # As a text, for programs that treat a reply as one.
-    def lower(self):
-        return self.answer.lower()
-
-    def upper(self):
-        return self.answer.upper()
-
-    def strip(self, characters=None):
-        return self.answer.strip(characters)
-
-    def split(self, separator=None, most=-1):
-        return self.answer.split(separator, most)
-
-    def startswith(self, start):
-        return self.answer.startswith(start)
-
-    def endswith(self, end):
-        return self.answer.endswith(end)
-
-    def replace(self, old, new):
-        return self.answer.replace(old, new)
+    def __getattr__(self, name):
+        # Programs treat a reply as the text that it is.
+        if name in ("lower", "upper", "strip", "split", "startswith", "endswith", "replace"):
+            return getattr(self.answer, name)
+        return super().__getattr__(name)
 '''

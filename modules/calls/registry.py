@@ -68,17 +68,11 @@ class Parameter:
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """The parameters of a module in order, without the first one (the call's context). Raises TypeError for a
-    parameter that is not annotated with an argument type, and for a context that a keyword of the program
-    could be taken for."""
+    parameter that is not annotated with an argument type."""
     hints = typing.get_type_hints(function, include_extras=True)
     checked = []
-    first, *remaining = inspect.signature(function).parameters.values()
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in remaining)
-    if takes_any and first.kind is not inspect.Parameter.POSITIONAL_ONLY:
-        raise TypeError(
-            f"module {function.__name__}: takes any keyword, so its first parameter must be positional-only: "
-            f"({first.name}, /, ...)"
-        )
+    # The first is the context of the call, which no program passes.
+    _, *remaining = inspect.signature(function).parameters.values()
     for parameter in remaining:
         kind = _argument_type(hints.get(parameter.name))
         if kind is None:
@@ -91,13 +85,10 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def _argument_type(hint: Any) -> ArgumentType | None:
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        # `Text | None`: the annotation is on the part.
-        kinds = [_argument_type(part) for part in typing.get_args(hint)]
-        return next((kind for kind in kinds if kind is not None), None)
-    return next(
-        (extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, ArgumentType)), None
-    )
+    # `Text | None`: the annotation is on a part.
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    found = map(_argument_type, typing.get_args(hint)) if is_union else getattr(hint, "__metadata__", ())
+    return next((kind for kind in found if isinstance(kind, ArgumentType)), None)
 
 
 @dataclass(frozen=True)
@@ -129,18 +120,6 @@ class Module:
                 shown.append(f"{parameter.name}{default}")
         return f"{self.name}({', '.join(shown)})"
 
-    def run(self, context: Any, values: Mapping[str, Any]) -> Any:
-        """Run the function with `values`: arguments by parameter name, already checked by
-        `check_arguments`."""
-        keywords = dict(values)
-        for parameter in self.parameters:
-            if parameter.is_var_keyword:
-                keywords |= keywords.pop(parameter.name)
-        return self.function(context, **keywords)
-
-
-_READ_BY_A_MODEL = ("text", "list of texts")
-"""The argument types whose characters count together."""
 
 MODULES: dict[str, Module] = {}
 """Our modules by name; for an open question, those of OPEN_MODULES take the place of theirs."""
@@ -180,6 +159,7 @@ def module(
     def add(function: F) -> F:
         # The same name in a program, whatever the question: planners know one API.
         name = open_form_of or function.__name__
+        # A plug-in's module is offered only where a run names it.
         is_ours = function.__module__.startswith(f"{__name__.partition('.calls.')[0]}.")
         register = PLUGIN_MODULES if not is_ours else OPEN_MODULES if open_form_of else MODULES
         # Of two plug-ins, the settings say which is meant; a file that was changed may be loaded again.
@@ -210,6 +190,7 @@ def module_of(
     doc = inspect.getdoc(function)
     if not doc:
         raise ValueError(f"module {name!r} needs a docstring: planners read it")
+    # Told apart, since the compact reference shows how each of the two begins.
     summary, _, returns = doc.partition("\nReturns ")
     return Module(
         name,
@@ -225,30 +206,27 @@ def module_of(
 
 
 def bind_arguments(module: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by parameter name, with defaults filled in and not yet checked. Raises
-    ArgumentError for a call that does not fit the signature."""
+    """The arguments of a call by name, not yet checked, with defaults filled in. Raises ArgumentError for a
+    call that does not fit the signature."""
+    # Not `inspect.Signature.bind`: planners read the messages, which say how the call is written.
     name, usage = module.name, f"call {module.signature}"
     plain = {parameter.name: parameter for parameter in module.parameters if not parameter.is_var_keyword}
-    collects = [parameter.name for parameter in module.parameters if parameter.is_var_keyword]
+    takes_any = len(plain) < len(module.parameters)
     if len(args) > len(plain):
         raise ArgumentError(f"{name}() got {len(args)} arguments; {usage}")
     values = dict(zip(plain, args, strict=False))
-    extra: dict[str, Any] = {}
     for keyword, value in keywords.items():
         real = ALIASES.get(keyword, keyword)
+        real = real if real in plain else keyword
         if real in values:
             raise ArgumentError(f"{name}() got {real!r} twice; {usage}")
-        if real in plain:
-            values[real] = value
-        elif collects:
-            extra[keyword] = value
-        else:
+        if real not in plain and not takes_any:
             raise ArgumentError(f"{name}() got an unexpected keyword argument {show(keyword, 80)}; {usage}")
+        values[real] = value
     missing = [each for each, parameter in plain.items() if parameter.is_required and each not in values]
     if missing:
         raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; {usage}")
-    bound = {each: values.get(each, parameter.default) for each, parameter in plain.items()}
-    return {**bound, **dict.fromkeys(collects, extra)}
+    return {each: parameter.default for each, parameter in plain.items()} | values
 
 
 def check_arguments(module: Module, bound: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
@@ -257,14 +235,14 @@ def check_arguments(module: Module, bound: Mapping[str, Any], scope: Scope) -> d
     values = dict(bound)
     size = 0
     for parameter in module.parameters:
-        value = bound[parameter.name]
+        value = bound.get(parameter.name, parameter.default)
         # A default is not checked: it is ours, and may be what no program can pass.
-        if not parameter.is_var_keyword and value is not parameter.default:
+        if value is not parameter.default:
             try:
                 values[parameter.name] = value = parameter.kind.check(value, scope)
             except ValueError as error:
                 raise ArgumentError(f"{module.name}(): {parameter.name} {error}") from None
-        if parameter.kind.name in _READ_BY_A_MODEL and value is not None:
+        if parameter.kind.is_read and value is not None:
             size += len(value) if isinstance(value, str) else sum(map(len, value))
     if size > scope.characters:
         raise ArgumentError(

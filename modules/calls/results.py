@@ -28,10 +28,9 @@ def read_program_answer(
     """
     claim: float | None = None
     if isinstance(value, Mapping):
-        value, claim = value.get("answer"), _number(value.get("confidence"))
+        value, claim = value.get("answer"), read_claim(value.get("confidence"))
     elif isinstance(value, list | tuple) and value:
-        value, claim = value[0], _number(value[1]) if len(value) > 1 else None
-    claim = None if claim is None else min(max(claim, 0.0), 1.0)
+        value, claim = value[0], read_claim(value[1]) if len(value) > 1 else None
     source, claim = _source(value, claim)
     text = value.answer if isinstance(value, AnswerHandle) else value
     text = text.strip() if isinstance(text, str) else ("" if text is None else str(text))
@@ -54,39 +53,38 @@ def read_program_answer(
 
 def _answer_of_call(handle: AnswerHandle, letter: str, question: Question) -> Answer:
     """A call's answer, with the letters of the question's options."""
-    letters: Mapping[str, float] = {}
-    if handle.choices and set(handle.choices) <= set(question.choices):
-        letters = dict.fromkeys(question.letters, 0.0)
-        for call_letter, choice in zip(handle.letters, handle.choices, strict=True):
-            letters[_letter_at(question, handle, call_letter, choice)] = handle.letters[call_letter]
+    own, letters = _own_letters(handle, question), {}
+    # Probabilities of a choice among other options say nothing about the question's.
+    if own and len(own) == len(handle.choices):
+        shares = {own[call_letter]: share for call_letter, share in handle.letters.items()}
+        letters = dict.fromkeys(question.letters, 0.0) | shares
     return replace(handle.reply, letter=letter, letters=letters)
+
+
+def _own_letters(handle: AnswerHandle, question: Question) -> dict[str, str]:
+    """The question's letter for each letter of a call whose option is one of the question's."""
+    # Options may repeat: if they are the question's, each has its own letter and not that of the first.
+    if handle.choices == question.choices:
+        return dict(zip(handle.letters, question.letters, strict=True))
+    first = {
+        choice: letter for letter, choice in reversed([*zip(question.letters, question.choices, strict=True)])
+    }
+    options = zip(handle.letters, handle.choices, strict=True) if handle.choices else ()
+    return {call_letter: first[choice] for call_letter, choice in options if choice in first}
 
 
 def _letter_of(handle: AnswerHandle, question: Question) -> str | None:
     """The letter of the question's option that an answer stands for; None if there is none."""
-    if not handle.answer:
-        return None
     if handle.mode in ("native", "mc"):
-        choice = dict(zip(handle.letters, handle.choices, strict=True)).get(handle.answer)
-        if choice is None or choice not in question.choices:
-            return None
-        return _letter_at(question, handle, handle.answer, choice)
+        return _own_letters(handle, question).get(handle.answer)
     # "Yes", a number or free text: the option with that text. "A man" does not mean option A.
-    answer_text = handle.answer.strip().rstrip(".").lower()
+    text = _bare(handle.answer)
     same = [
         letter
         for letter, choice in zip(question.letters, question.choices, strict=True)
-        if choice.strip().rstrip(".").lower() == answer_text
+        if text and _bare(choice) == text
     ]
     return same[0] if len(same) == 1 else None
-
-
-def _letter_at(question: Question, handle: AnswerHandle, call_letter: str, choice: str) -> str:
-    """The question's letter of an option. If the call's options are the question's, its own letter: options
-    may repeat."""
-    if handle.choices == question.choices:
-        return call_letter
-    return question.letters[question.choices.index(choice)]
 
 
 def read_open_answer(value: Any, answers: Sequence[AnswerHandle] = ()) -> tuple[Answer, float | None]:
@@ -101,10 +99,10 @@ def read_open_answer(value: Any, answers: Sequence[AnswerHandle] = ()) -> tuple[
     """
     claim: float | None = None
     if isinstance(value, Mapping):
-        value, claim = value.get("answer"), _share(value.get("confidence"))
+        value, claim = value.get("answer"), read_claim(value.get("confidence"))
     # Only with a second part from 0 to 1: other pairs are two texts.
-    elif isinstance(value, list | tuple) and len(value) == 2 and _share(value[1]) is not None:
-        value, claim = value[0], _share(value[1])
+    elif isinstance(value, list | tuple) and len(value) == 2 and (share := read_claim(value[1])) is not None:
+        value, claim = (value[0], share) if share == value[1] else (value, None)
     source, claim = _source(value, claim)
     text = _answer_text(value)
     if source is None and text:
@@ -129,9 +127,12 @@ def _answer_text(value: Any) -> str:
 
 
 def _same(text: str, call: AnswerHandle) -> bool:
-    return text.casefold().strip(" .") in {
-        answer.casefold().strip(" .") for answer in (call.answer, _answer_text(call)) if answer
-    }
+    return _bare(text) in {_bare(answer) for answer in (call.answer, _answer_text(call)) if answer}
+
+
+def _bare(text: str) -> str:
+    """A text as answers are compared: without case and outer punctuation."""
+    return text.casefold().strip(" .\n\t")
 
 
 def _source(value: Any, claim: float | None) -> tuple[AnswerHandle | None, float | None]:
@@ -145,12 +146,10 @@ def _source(value: Any, claim: float | None) -> tuple[AnswerHandle | None, float
     return source, claim
 
 
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+def read_claim(value: Any) -> float | None:
+    """A confidence that a program claims, cut to 0..1; None for what is no number."""
+    # NaN is the number that is not equal to itself.
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return None
     # Cut before an integer of any size becomes a float.
-    return float(min(max(value, -1), 2)) if is_number else None
-
-
-def _share(value: Any) -> float | None:
-    number = _number(value)
-    return number if number is not None and 0 <= number <= 1 else None
+    return float(min(max(value, 0), 1))

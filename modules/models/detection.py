@@ -66,19 +66,14 @@ class Detector(ABC):
     ) -> list[list[Detection]]:
         """The detections in each of several pictures of one size; see `detect`."""
         padded = [pad_picture(picture.image) for picture in pictures]
-        by_picture = self._detect(
-            # Without their boxes, so that a crop is treated as a whole picture.
-            [
-                Frame(image, picture.time, picture.video)
-                for image, picture in zip(padded, pictures, strict=True)
-            ],
-            text,
-            box_threshold=box_threshold,
-            text_threshold=text_threshold,
-        )
+        # Without their boxes, so that a crop is treated as a whole picture.
+        whole = [
+            Frame(image, picture.time, picture.video) for image, picture in zip(padded, pictures, strict=True)
+        ]
+        found = self._detect(whole, text, box_threshold=box_threshold, text_threshold=text_threshold)
         return [
             detections if image is picture.image else _without_margins(detections, picture.image, image)
-            for detections, image, picture in zip(by_picture, padded, pictures, strict=True)
+            for detections, image, picture in zip(found, padded, pictures, strict=True)
         ]
 
     @abstractmethod
@@ -115,48 +110,32 @@ class GroundingDino(Detector):
     def _detect(
         self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
     ) -> list[list[Detection]]:
-        return [
-            detections
-            for start in range(0, len(pictures), _PICTURES)
-            for detections in self._look(
-                [picture.image for picture in pictures[start : start + _PICTURES]],
-                text,
-                box_threshold,
-                text_threshold,
-            )
-        ]
-
-    def _look(
-        self, images: Sequence[np.ndarray], text: str, box_threshold: float, text_threshold: float
-    ) -> list[list[Detection]]:
-        """The detections in pictures of one size, from one pass."""
         import torch
 
         # As in the model's training: lower case, a full stop after each name.
-        query = text.lower().strip()
-        query = query if query.endswith(".") else f"{query}."
-        height, width = images[0].shape[:2]
-        with acquired(self._lock), torch.inference_mode():
-            inputs = self._processor(
-                images=[Image.fromarray(image) for image in images],
-                text=[query] * len(images),
-                return_tensors="pt",
-                truncation=True,
-            ).to(self._device)
-            kind = torch.device(self._device).type
-            # Not converted as a whole: positions and boxes need all their digits.
-            with torch.autocast(kind, torch.bfloat16, enabled=self._is_narrow):
-                outputs = self._model(**inputs)
-            # Boxes and scores as float32, which NumPy and its users have.
-            outputs.logits, outputs.pred_boxes = outputs.logits.float(), outputs.pred_boxes.float()
-            results = self._processor.post_process_grounded_object_detection(
-                outputs,
-                inputs["input_ids"],
-                threshold=box_threshold,
-                text_threshold=text_threshold,
-                target_sizes=[(height, width)] * len(images),
-            )
-        return [_read_result(result, height, width, text) for result in results]
+        query = text.lower().strip().removesuffix(".") + "."
+        found: list[list[Detection]] = []
+        for start in range(0, len(pictures), _PICTURES):
+            images = [Image.fromarray(picture.image) for picture in pictures[start : start + _PICTURES]]
+            with acquired(self._lock), torch.inference_mode():
+                inputs = self._processor(
+                    images=images, text=[query] * len(images), return_tensors="pt", truncation=True
+                ).to(self._device)
+                kind = torch.device(self._device).type
+                # Not converted as a whole: positions and boxes need all their digits.
+                with torch.autocast(kind, torch.bfloat16, enabled=self._is_narrow):
+                    outputs = self._model(**inputs)
+                # Boxes and scores as float32, which NumPy and its users have.
+                outputs.logits, outputs.pred_boxes = outputs.logits.float(), outputs.pred_boxes.float()
+                # Without the pictures' sizes, boxes stay shares of the picture.
+                results = self._processor.post_process_grounded_object_detection(
+                    outputs,
+                    inputs["input_ids"],
+                    threshold=box_threshold,
+                    text_threshold=text_threshold,
+                )
+            found += [_read_result(result, text) for result in results]
+        return found
 
 
 class BackboneDetector(Detector):
@@ -179,56 +158,44 @@ class BackboneDetector(Detector):
     def _detect(
         self, pictures: Sequence[Frame], text: str, *, box_threshold: float, text_threshold: float
     ) -> list[list[Detection]]:
-        resized = [self._resized(picture) for picture in pictures]
-        requests = [GenerateRequest([picture], prompts.locate(text)) for picture in resized]
+        if self._coordinates == "pixels":
+            pictures = [self._resized(picture) for picture in pictures]
+        requests = [GenerateRequest([picture], prompts.locate(text)) for picture in pictures]
         replies = self._backbone.generate_batch(requests, Sampling(512))
         return [
             self._read(reply, picture, text, box_threshold)
-            for reply, picture in zip(replies, resized, strict=True)
+            for reply, picture in zip(replies, pictures, strict=True)
         ]
 
     def _resized(self, picture: Frame) -> Frame:
-        image = picture.image
-        if self._coordinates == "pixels":
-            # They are pixels of what the model sees: pass a size that its processor does not change.
-            height, width = image.shape[:2]
-            height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
-            image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
-        return Frame(image, picture.time, picture.video)
+        # Boxes are pixels of what the model sees: pass a size that its processor does not change.
+        height, width = picture.image.shape[:2]
+        height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
+        resized = Image.fromarray(picture.image).resize((width, height), Image.Resampling.BICUBIC)
+        return Frame(np.asarray(resized), picture.time, picture.video)
 
     def _read(self, reply: Generation, picture: Frame, text: str, box_threshold: float) -> list[Detection]:
+        # Before the threshold: a reply that was cut off is an error, and none without boxes.
         text_of_boxes = written_text(reply)
         # The reply's own confidence is the only score there is.
         if reply.confidence <= box_threshold:
             return []
-        height, width = picture.image.shape[:2]
-        scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
+        height, width = picture.image.shape[:2] if self._coordinates == "pixels" else (1000, 1000)
         boxes = [
-            clipped((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
+            clipped((x0 / width, y0 / height, x1 / width, y1 / height))
             for x0, y0, x1, y1 in parse_boxes(text_of_boxes)
         ]
         # A model that cannot stop repeats the same box.
         return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if has_area(box)]
 
 
-def _read_result(result: Any, height: int, width: int, text: str) -> list[Detection]:
-    """The detections of Grounding DINO's processor in a picture of (height, width), best first."""
-    detections = [
-        Detection(
-            clipped((x0 / width, y0 / height, x1 / width, y1 / height)), score, _clean_label(label, text)
-        )
-        for (x0, y0, x1, y1), score, label in zip(
-            result["boxes"].tolist(),
-            result["scores"].tolist(),
-            result["text_labels"],
-            strict=False,  # if nothing is found, there is one empty label
-        )
-    ]
-    return sorted(
-        (detection for detection in detections if has_area(detection.box)),
-        key=lambda detection: detection.score,
-        reverse=True,
-    )
+def _read_result(result: Any, text: str) -> list[Detection]:
+    """The detections of Grounding DINO's processor in a picture, best first."""
+    # If nothing is found, there is one empty label.
+    found = zip(result["boxes"].tolist(), result["scores"].tolist(), result["text_labels"], strict=False)
+    detections = [Detection(clipped(box), score, _clean_label(label, text)) for box, score, label in found]
+    with_area = [detection for detection in detections if has_area(detection.box)]
+    return sorted(with_area, key=lambda detection: detection.score, reverse=True)
 
 
 def _without_margins(
@@ -259,13 +226,13 @@ def parse_boxes(reply: str) -> list[Corners]:
     """The boxes in a reply, in its own units and order: every four numbers in brackets. That is Qwen-VL's
     JSON ({"bbox_2d": [x0, y0, x1, y1], "label": ...}, one or a list), also where it is broken, cut off, or in
     prose."""
-    boxes = [_ordered_corners(match.split(",")) for match in _FOUR_NUMBERS.findall(reply)]
-    return [box for box in boxes if all(map(math.isfinite, box))]
-
-
-def _ordered_corners(values: Sequence[str]) -> Corners:
-    x0, y0, x1, y1 = (float(value) for value in values)
-    return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+    boxes: list[Corners] = []
+    for match in _FOUR_NUMBERS.findall(reply):
+        x0, y0, x1, y1 = map(float, match.split(","))
+        # Digits without end are infinite.
+        if all(map(math.isfinite, (x0, y0, x1, y1))):
+            boxes.append((min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)))
+    return boxes
 
 
 def _clean_label(label: str, text: str) -> str:

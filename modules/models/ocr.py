@@ -7,7 +7,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -163,11 +163,7 @@ class RapidOcr(Ocr):
                 self._free.append(engine)
         if result.boxes is None:
             return []
-        height, width = image.shape[:2]
-        return [
-            _text_region(text, np.asarray(corners), float(score), height, width)
-            for corners, text, score in zip(result.boxes, result.txts, result.scores, strict=True)
-        ]
+        return _regions(zip(result.boxes, result.txts, result.scores, strict=True), image)
 
 
 @contextmanager
@@ -231,12 +227,7 @@ class EasyOcr(Ocr):
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
         with acquired(self._lock):
-            results = self._reader.readtext(image, batch_size=self._texts)
-        height, width = image.shape[:2]
-        return [
-            _text_region(text, np.asarray(corners), float(score), height, width)
-            for corners, text, score in results
-        ]
+            return _regions(self._reader.readtext(image, batch_size=self._texts), image)
 
 
 def load_ocr(spec: str, *, device: str | None = None) -> Ocr:
@@ -252,10 +243,12 @@ def load_ocr(spec: str, *, device: str | None = None) -> Ocr:
     raise ConfigError(f"ocr {spec!r}: write 'rapidocr', 'easyocr:en' or 'easyocr:en@FOLDER'")
 
 
-def _text_region(text: str, corners: np.ndarray, score: float, height: int, width: int) -> TextRegion:
-    """The region around the four corners (pixels) of a text, which may be slanted."""
-    x0, y0 = corners.min(axis=0)
-    x1, y1 = corners.max(axis=0)
-    return TextRegion(
-        encodable(text), (float(x0 / width), float(y0 / height), float(x1 / width), float(y1 / height)), score
-    )
+def _regions(found: Iterable[tuple[Any, str, Any]], image: np.ndarray) -> list[TextRegion]:
+    """The regions around the four corners (pixels) of texts, which may be slanted."""
+    height, width = image.shape[:2]
+    regions = []
+    for corners, text, score in found:
+        points = np.asarray(corners) / (width, height)
+        (x0, y0), (x1, y1) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+        regions.append(TextRegion(encodable(text), (x0, y0, x1, y1), float(score)))
+    return regions

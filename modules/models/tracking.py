@@ -100,10 +100,9 @@ class Sam3Tracker(Tracker):
                 ):
                     # A mask's bounds are inclusive pixels; it may reach into the margin.
                     box = clipped((x0 / width, y0 / height, (x1 + 1) / width, (y1 + 1) / height))
-                    if not has_area(box):
-                        continue
-                    boxes.setdefault(number, [None] * len(frames))[output.frame_idx] = box
-                    scores[number] = max(scores.get(number, 0.0), float(score))
+                    if has_area(box):
+                        boxes.setdefault(number, [None] * len(frames))[output.frame_idx] = box
+                        scores[number] = max(scores.get(number, 0.0), score)
         return _by_appearance([Track(tuple(boxes[number]), scores[number]) for number in boxes])
 
 
@@ -131,6 +130,7 @@ class DetectionTracker(Tracker):
 def link_detections(by_frame: Sequence[Sequence[Detection]]) -> list[Track]:
     """Link the detections of consecutive frames to tracks, nearest pairs first. Each detection is in one
     track, and a track moves at most two diagonals of its box for every frame since it was last seen."""
+    # By frame: a track may miss some of them and go on.
     chains: list[dict[int, Detection]] = []
     for number, detections in enumerate(by_frame):
         # Nearest first, over all tracks: a track must not take the box of a nearer one.
@@ -167,10 +167,8 @@ def _distance(a: Corners, b: Corners) -> float:
 
 
 def _by_appearance(tracks: list[Track]) -> list[Track]:
-    def appearance(track: Track) -> tuple[int, float]:
-        return next(i for i, box in enumerate(track.boxes) if box), -track.score
-
-    return sorted(tracks, key=appearance)
+    # Of those that appear together the surest first, so that their numbers mean the same in each run.
+    return sorted(tracks, key=lambda track: ([box is None for box in track.boxes].index(False), -track.score))
 
 
 def load_tracker(spec: str, detector: Detector | None, *, device: str | None = None) -> Tracker:

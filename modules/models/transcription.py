@@ -13,9 +13,9 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from videopro.modules.models.speech import (
     read_speech,
 )
 from videopro.modules.presets import NO_WHISPER, find_whisper
-from videopro.storage import JsonLinesLog, encodable, parse_json, write_atomically
+from videopro.storage import JsonLinesLog, encodable, write_atomically
 from videopro.traces import Cost, Preparation
 from videopro.video import SubtitleLine, Subtitles, Video
 
@@ -123,7 +123,10 @@ def transcribe_video(
         return stored
     chunks = path.with_suffix(".chunks.jsonl")
     try:
-        with closing(JsonLinesLog(chunks, make_folder=True)) as log, _turn(log, wait):
+        # The turn at a video lasts until the log is closed; the kernel frees that of a killed process.
+        with closing(JsonLinesLog(chunks, make_folder=True)) as log, log.locked() if wait else nullcontext():
+            if not wait and not log.hold():
+                raise TranscriptBusy(str(path))
             # The process that had the turn before may have made it.
             transcript = read_transcript(path)
             if transcript is None:
@@ -140,15 +143,6 @@ def transcribe_video(
             "space there, or choose another directory (VIDEOPRO_CACHE)"
         ) from error
     return transcript
-
-
-def _turn(log: JsonLinesLog, wait: bool) -> AbstractContextManager[None]:
-    """This process's turn at a video, until the log is closed. The kernel frees that of a killed process."""
-    if wait:
-        return log.locked()
-    if not log.hold():
-        raise TranscriptBusy(str(log.path))
-    return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -233,32 +227,22 @@ class _Pieces:
 
     def __init__(self, blocks: Iterator[np.ndarray]) -> None:
         self._blocks = blocks
-        self._read_ahead: list[np.ndarray] = []
-        self._first = 0
-        """The number of the first sample that is held."""
-        self._count = 0
-        self._has_ended = False
+        self._held = np.zeros(0, dtype=np.float32)
+        self._end = 0
+        """The number of the sample after those that are held."""
 
     def take(self, start: float) -> tuple[np.ndarray, bool]:
         """The samples from `start` (s) on, which is no earlier than before, and whether nothing follows."""
         at, size = round(start * SAMPLE_RATE), round(CHUNK_SECONDS * SAMPLE_RATE)
+        held = [self._held]
         # One sample more than a piece tells that something follows.
-        while not self._has_ended and self._first + self._count - at <= size:
-            block = next(self._blocks, None)
-            if block is None:
-                self._has_ended = True
-            elif self._first + self._count + len(block) <= at:
-                # It was heard by an earlier command.
-                self._first += self._count + len(block)
-                self._read_ahead, self._count = [], 0
-            else:
-                self._read_ahead.append(block)
-                self._count += len(block)
-        samples = np.concatenate([np.zeros(0, dtype=np.float32), *self._read_ahead])[
-            max(0, at - self._first) :
-        ]
-        self._first, self._read_ahead, self._count = max(self._first, at), [samples], len(samples)
-        return samples[:size], self._has_ended and len(samples) <= size
+        while self._end - at <= size and (block := next(self._blocks, None)) is not None:
+            self._end += len(block)
+            # What an earlier command heard is not kept: it may be an hour.
+            held = [*held, block] if self._end > at else [self._held[:0]]
+        samples = np.concatenate(held)
+        self._held = samples[max(0, len(samples) - (self._end - at)) :]
+        return self._held[:size], len(self._held) <= size
 
 
 def _placed(lines: tuple[SubtitleLine, ...], start: float, end: float, last: float) -> list[SubtitleLine]:
@@ -284,68 +268,56 @@ def _language(chunks: list[_Chunk]) -> str | None:
 def _done_chunks(log: JsonLinesLog) -> list[_Chunk]:
     """The chunks of an earlier command, up to one that is missing or damaged."""
     log.cut_torn_tail()
-    by_start = {chunk.start: chunk for line in log.read().splitlines() if (chunk := _chunk(line)) is not None}
+    by_start: dict[float, _Chunk] = {}
+    for line in log.read().splitlines():
+        with suppress(ValidationError):
+            chunk = _CHUNKS.validate_json(line)
+            by_start[chunk.start] = chunk
     done: list[_Chunk] = []
-    while (chunk := by_start.get(done[-1].end if done else 0.0)) is not None:
-        done.append(chunk)
+    # Each once: a damaged one may end where it began.
+    while (next_one := by_start.pop(done[-1].end if done else 0.0, None)) is not None:
+        done.append(next_one)
     return done
-
-
-def _chunk(line: bytes) -> _Chunk | None:
-    """The chunk in a line; None if the line is damaged."""
-    try:
-        chunk = _CHUNKS.validate_json(line)
-    except ValidationError:
-        return None
-    return chunk if chunk.end > chunk.start else None
 
 
 _CHUNKS = TypeAdapter(_Chunk)
 
 
+@dataclass(frozen=True)
+class _Document:
+    """What a file holds of a transcript, besides its format and its model, which are there for people."""
+
+    language: str | None
+    has_sound: bool
+    sound_seconds: float
+    seconds: float
+    damaged: int
+    lines: list[tuple[float, float, str]]
+
+
+_DOCUMENTS = TypeAdapter(_Document)
+
+
 def _document(transcript: Transcript, speech: SpeechSpec) -> dict[str, Any]:
-    return {
-        "format": _FORMAT,
-        "model": speech.identity(),
-        "language": transcript.language,
-        "has_sound": transcript.has_sound,
-        "sound_seconds": transcript.sound_seconds,
-        "seconds": transcript.seconds,
-        "damaged": transcript.damaged,
-        "lines": _rows(transcript.lines),
-    }
+    content = {each.name: getattr(transcript, each.name) for each in fields(_Document)}
+    return {"format": _FORMAT, "model": speech.identity(), **content, "lines": _rows(transcript.lines)}
 
 
 def read_transcript(path: Path) -> Transcript | None:
     """The transcript in a file; None if there is none, or a damaged one."""
     try:
-        return _stored(path, parse_json(path.read_text(encoding="utf-8")))
+        content = asdict(_DOCUMENTS.validate_json(path.read_bytes()))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        print(f"{path}: cannot be read as a transcript ({error}); transcribing again", file=sys.stderr)
+    except (OSError, ValidationError) as error:
+        reason = " ".join(str(error).split())
+        print(f"{path}: cannot be read as a transcript ({reason}); transcribing again", file=sys.stderr)
         return None
-
-
-def _stored(path: Path, document: Mapping[str, Any]) -> Transcript:
-    language = document["language"]
-    return Transcript(
-        path,
-        _lines(document["lines"]),
-        has_sound=bool(document["has_sound"]),
-        language=None if language is None else str(language),
-        sound_seconds=float(document["sound_seconds"]),
-        seconds=float(document["seconds"]),
-        damaged=int(document["damaged"]),
-    )
+    return Transcript(path, tuple(SubtitleLine(*row) for row in content.pop("lines")), **content)
 
 
 def _rows(lines: tuple[SubtitleLine, ...]) -> list[list[float | str]]:
     return [[line.start, line.end, line.text] for line in lines]
-
-
-def _lines(rows: Any) -> tuple[SubtitleLine, ...]:
-    return tuple(SubtitleLine(float(start), float(end), str(text)) for start, end, text in rows)
 
 
 @dataclass(frozen=True)
@@ -371,32 +343,28 @@ class Transcripts:
         self._root = root
         self._recognizer: SpeechRecognizer | None = None
         self._loading = threading.Lock()
-        # One video at a time is transcribed: many that are decoded from end to end at once would fill the
-        # memory.
-        self._making = threading.Lock()
+        self._preparing = threading.Lock()
 
-    def of(
-        self, video: Video, turn: Callable[[Path], AbstractContextManager[object]] | None = None
-    ) -> Spoken:
-        """What is said in a video. `turn`: waits for the turn to make a file that is not there. Raises
-        ConfigError for an unknown `speech`, ModelError for one that cannot be loaded, RunError for a full
-        disk."""
+    def turn(self, file: Path) -> AbstractContextManager[object]:
+        """The turn of a video whose transcript or index is not there yet; nothing waits for one that is. One
+        video at a time is prepared: many that are decoded from end to end at once would fill the memory."""
+        return nullcontext() if file.exists() else acquired(self._preparing)
+
+    def of(self, video: Video) -> Spoken:
+        """What is said in a video. Raises ConfigError for an unknown `speech`, ModelError for one that cannot
+        be loaded, RunError for a full disk."""
         if self._lacks_whisper:
             return Spoken(notes=(NO_WHISPER,))
         if self.speech == "none":
             return Spoken()
-        speech = self._spec
-        root = (cache_root() if self._root is None else self._root) / "speech"
+        root = (self._root or cache_root()) / "speech"
         try:
-            with (turn or self._turn)(transcript_path(video, speech, root)):
-                transcript = transcribe_video(video, speech, self._load, root)
+            with self.turn(transcript_path(video, self._spec, root)):
+                transcript = transcribe_video(video, self._spec, self._load, root)
         except BrokenSound:
             return Spoken(notes=(BROKEN_SOUND,))
         subtitles = transcript.subtitles(f"{video.path}, transcribed by {self.speech}")
         return Spoken(subtitles, (transcript.preparation,), () if transcript.has_sound else (NO_TRANSCRIPT,))
-
-    def _turn(self, file: Path) -> AbstractContextManager[object]:
-        return nullcontext() if file.exists() else acquired(self._making)
 
     @cached_property
     def _spec(self) -> SpeechSpec:

@@ -19,27 +19,27 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from videopro.backbones.wrappers import Meter
 from videopro.cli import cache_root
 from videopro.errors import ConfigError, check_cancelled
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder
-from videopro.storage import InvalidJson, lock_file, parse_json, write_atomically
+from videopro.storage import lock_file, write_atomically
 from videopro.traces import Cost, Preparation
 from videopro.video import Frame, Video, made_ahead, may_stand_in, stand_ins_in
 
-_NAME, _METADATA, _HASH, _STAND_INS = "vectors", "whose", "sha256", "stand_ins"
 # Tolerance of the length of float32 unit rows, whatever precision they were computed in.
 _TOLERANCE = 1e-3
 
@@ -52,47 +52,43 @@ StandIns = tuple[tuple[float, float], ...]
 """(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
 
 
-def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The float32 rows of n clips in a file, (n, d) or (n, rows, d); None if there is no file. Raises
-    DamagedIndex if it is damaged, has another shape, or another owner."""
-    rows, _ = _read(path, owner, shape)
-    return rows
+class StoredClips(NamedTuple):
+    """What a file holds of some clips."""
+
+    rows: np.ndarray
+    """(n, *encoder.clip_shape) float32, unit rows."""
+    stand_ins: StandIns = ()
+    seconds: float | None = None
+    """How long they took to make; None: not known, since an earlier process made some of them."""
 
 
-def read_clips(
-    path: Path, owner: str, shape: tuple[int, ...], nearest_intact: float
-) -> tuple[np.ndarray, StandIns] | None:
-    """As `read_vectors`, with the frames that stood in for damaged ones; None also if these may not
-    in a run with this setting."""
-    rows, metadata = _read(path, owner, shape)
-    stand_ins = tuple((wanted, given) for wanted, given in json.loads(metadata.get(_STAND_INS, "[]")))
-    return (rows, stand_ins) if rows is not None and may_stand_in(stand_ins, nearest_intact) else None
-
-
-def _read(path: Path, owner: str, shape: tuple[int, ...]) -> tuple[np.ndarray | None, Mapping[str, str]]:
+def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> StoredClips | None:
+    """The rows of n clips in a file, (n, d) or (n, rows, d); None if there is no file. Raises DamagedIndex if
+    it is damaged, has another shape, or another owner."""
     if not path.exists():
-        return None, {}
+        return None
     try:
         with safe_open(path, framework="np") as file:
-            metadata: Mapping[str, str] = file.metadata() or {}
-            if metadata.get(_METADATA) != owner:
+            metadata = file.metadata() or {}
+            if metadata.get("whose") != owner:
                 raise DamagedIndex("belongs to another video or encoder")
-            part = file.get_slice(_NAME)
+            part = file.get_slice("vectors")
             stored_shape = tuple(part.get_shape())
             # Checked before reading: a header may claim any size.
             if stored_shape != shape or part.get_dtype() != "F32":
                 raise DamagedIndex(
                     f"has shape {stored_shape} and type {part.get_dtype()}, not {shape} and F32"
                 )
-            rows: np.ndarray = file.get_tensor(_NAME)
+            rows: np.ndarray = file.get_tensor("vectors")
     except (OSError, SafetensorError) as error:
         raise DamagedIndex(f"is damaged ({str(error).strip().splitlines()[0]})") from error
     # safetensors checks its header, not its data.
-    if hashlib.sha256(rows.tobytes()).hexdigest() != metadata.get(_HASH):
+    if hashlib.sha256(rows.tobytes()).hexdigest() != metadata.get("sha256"):
         raise DamagedIndex("is damaged (its contents do not match their hash)")
     if (defect := find_defect(rows)) is not None:
         raise DamagedIndex(f"has a row that {defect}")
-    return rows, metadata
+    stand_ins = tuple((wanted, given) for wanted, given in json.loads(metadata.get("stand_ins", "[]")))
+    return StoredClips(rows, stand_ins, json.loads(metadata.get("seconds", "null")))
 
 
 def find_defect(rows: np.ndarray) -> str | None:
@@ -104,13 +100,14 @@ def find_defect(rows: np.ndarray) -> str | None:
     return None if abs(worst - 1) <= _TOLERANCE else f"has length {worst:.3g}, not 1"
 
 
-def write_vectors(path: Path, owner: str, rows: np.ndarray, stand_ins: StandIns = ()) -> None:
-    """Write a file atomically. `stand_ins`: of the frames that the rows were made of. Raises OSError."""
+def write_vectors(
+    path: Path, owner: str, rows: np.ndarray, stand_ins: StandIns = (), seconds: float | None = None
+) -> None:
+    """Write the file of a `StoredClips` atomically. Raises OSError."""
     rows = np.ascontiguousarray(rows, dtype=np.float32)
-    metadata = {_METADATA: owner, _HASH: hashlib.sha256(rows.tobytes()).hexdigest()}
-    if stand_ins:
-        metadata[_STAND_INS] = json.dumps(stand_ins)
-    write_atomically(path, save({_NAME: rows}, metadata=metadata), shared=True)
+    metadata = {"whose": owner, "sha256": hashlib.sha256(rows.tobytes()).hexdigest()}
+    metadata |= {"stand_ins": json.dumps(stand_ins), "seconds": json.dumps(seconds)}
+    write_atomically(path, save({"vectors": rows}, metadata=metadata), shared=True)
 
 
 _READY = 2
@@ -168,6 +165,8 @@ class ClipIndex:
     """(clips, *encoder.clip_shape) float32, unit rows."""
     encoder: VideoTextEncoder = field(repr=False)
     stand_ins: StandIns = ()
+    seconds: float | None = None
+    """How long it took to build; None: not known, since an interrupted build was resumed."""
 
     def identity(self) -> dict[str, object]:
         """Everything but the video that search results depend on, as JSON-serializable data."""
@@ -214,43 +213,14 @@ def index_path(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> Path:
     """The path of an index file, whether it exists or not."""
-    key = hashlib.sha256(_made_of(encoder, clip_seconds).encode()).hexdigest()[:16]
-    return (root or default_root()) / video.id / f"{key}.safetensors"
-
-
-def _made_of(encoder: VideoTextEncoder, clip_seconds: float) -> str:
-    """Everything but the video that an index depends on."""
-    parts = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder.identity()}
-    return json.dumps(parts, sort_keys=True)
-
-
-def _owner(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
-    """Stored in the file, so that a file that was copied to another index's path is not used."""
-    return f"{video.id} {_made_of(encoder, clip_seconds)}"
+    return _Place(video, encoder, clip_seconds, root).path
 
 
 def load_index(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> ClipIndex | None:
     """Load an index from disk; None if it is missing, or was damaged and is removed."""
-    bounds = clip_bounds(video.duration, clip_seconds)
-    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
-    stored = _stored(path, _owner(video, encoder, clip_seconds), len(bounds), video, encoder)
-    if stored is None:
-        return None
-    vectors, stand_ins = stored
-    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
-
-
-def _stored(
-    path: Path, owner: str, clips: int, video: Video, encoder: VideoTextEncoder
-) -> tuple[np.ndarray, StandIns] | None:
-    try:
-        return read_clips(path, owner, (clips, *encoder.clip_shape), video.nearest_intact)
-    except DamagedIndex as error:
-        print(f"{path}: {error}; rebuilding it", file=sys.stderr)
-        path.unlink(missing_ok=True)
-        return None
+    return _Place(video, encoder, clip_seconds, root).load()
 
 
 def build_index(
@@ -270,70 +240,134 @@ def build_index(
     written, ModelError for an encoder that returns invalid embeddings, and, unless it may `wait`, IndexBusy
     while another process builds this index.
     """
-    load = partial(load_index, video, encoder, clip_seconds=clip_seconds, root=root)
-    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
+    place = _Place(video, encoder, clip_seconds, root)
     try:
-        if (index := load()) is not None:
+        if (index := place.load()) is not None:
             return index
-        with _exclusive_lock(path, wait):
+        with _exclusive_lock(place.path, wait):
             # The process that held the lock before may have built it.
-            return load() or _build(video, encoder, clip_seconds, path, progress)
+            return place.load() or place.build(progress)
     except OSError as error:
         raise ConfigError(
-            f"the index cannot be written to {error.filename or path.parent} ({error.strerror or error}); "
-            "free some space there, or choose another directory (VIDEOPRO_CACHE, or --root)"
+            f"the index cannot be written to {error.filename or place.path.parent} "
+            f"({error.strerror or error}); free some space there, or choose another directory "
+            "(VIDEOPRO_CACHE, or --root)"
         ) from error
 
 
-def _build(
-    video: Video,
-    encoder: VideoTextEncoder,
-    clip_seconds: float,
-    path: Path,
-    progress: ProgressCallback,
-) -> ClipIndex:
-    bounds, owner = clip_bounds(video.duration, clip_seconds), _owner(video, encoder, clip_seconds)
-    parts = {
-        path.with_suffix(f".part{number}"): range(first, min(first + _PART, len(bounds)))
-        for number, first in enumerate(range(0, len(bounds), _PART))
-    }
-    done: dict[Path, tuple[np.ndarray, StandIns]] = {}
-    for file, part in parts.items():
-        if (stored := _stored(file, f"{owner} {part}", len(part), video, encoder)) is not None:
-            done[file] = stored
-    count = sum(len(rows) for rows, _ in done.values())
-    progress(count, len(bounds))
-    missing = {file: part for file, part in parts.items() if file not in done}
-    # A batch ends with its part, which is written as soon as it is done.
-    sizes = {
-        file: [len(part[first : first + BATCH_SIZE]) for first in range(0, len(part), BATCH_SIZE)]
-        for file, part in missing.items()
-    }
-    clips = [bounds[number] for part in missing.values() for number in part]
-    with closing(decoded_ahead(video, encoder, clips, [*chain.from_iterable(sizes.values())])) as batches:
-        for file, part in missing.items():
-            rows: list[np.ndarray] = []
-            stand_ins: StandIns = ()
-            for batch, standing in islice(batches, len(sizes[file])):
-                # What was stored of the parts before is found by the next build.
-                check_cancelled()
-                rows.append(encoder.encode_clips(batch))
-                stand_ins += standing
-                count += len(batch)
-                progress(count, len(bounds))
-            done[file] = np.concatenate(rows), stand_ins
-            if (defect := find_defect(done[file][0])) is not None:
-                raise ModelError(
-                    f"encoder {encoder.name!r}: the embedding of a clip of {video.path} {defect}; check "
-                    "the checkpoint's weights"
-                )
-            write_vectors(file, f"{owner} {part}", *done[file])
-    vectors = np.concatenate([done[file][0] for file in parts])
-    stand_ins = tuple(pair for file in parts for pair in done[file][1])
-    write_vectors(path, owner, vectors, stand_ins)
-    for file in parts:
-        file.unlink(missing_ok=True)
-    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder, stand_ins)
+def prepare_index(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> tuple[ClipIndex, Preparation]:
+    """The clip index of a video, built if it is missing, and its cost: seconds of building and decoded
+    frames, whichever process built it. Raises as `build_index`."""
+    index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
+    cost, key = Cost(), f"{video.id}/{index_path(video, encoder, clip_seconds=clip_seconds, root=root).stem}"
+    if index.seconds is not None:
+        cost = Cost(seconds=index.seconds, frames=len(index.clips) * encoder.clip_frames)
+    is_known = index.seconds is not None
+    return index, Preparation("index", key, cost, is_known=is_known, stand_ins=index.stand_ins)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the index of a video is, and how it gets there."""
+
+    video: Video
+    encoder: VideoTextEncoder
+    clip_seconds: float
+    root: Path | None
+
+    @cached_property
+    def made_of(self) -> str:
+        """Everything but the video that an index depends on."""
+        parts = {"format": _FORMAT, "clip_seconds": float(self.clip_seconds)}
+        return json.dumps({**parts, "encoder": self.encoder.identity()}, sort_keys=True)
+
+    @cached_property
+    def path(self) -> Path:
+        key = hashlib.sha256(self.made_of.encode()).hexdigest()[:16]
+        return (self.root or default_root()) / self.video.id / f"{key}.safetensors"
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        return clip_bounds(self.video.duration, self.clip_seconds)
+
+    def owner(self, part: range | None = None) -> str:
+        """Stored in the file of an index, or of a part of its clips, so that one that was copied to another's
+        path is not used."""
+        return f"{self.video.id} {self.made_of}" + ("" if part is None else f" {part}")
+
+    def stored(self, path: Path, part: range | None = None) -> StoredClips | None:
+        """What a file holds; None if it is missing, was damaged and is removed, or has frames that stand in
+        for damaged ones where they may not."""
+        shape = (len(self.bounds if part is None else part), *self.encoder.clip_shape)
+        try:
+            stored = read_vectors(path, self.owner(part), shape)
+        except DamagedIndex as error:
+            print(f"{path}: {error}; rebuilding it", file=sys.stderr)
+            path.unlink(missing_ok=True)
+            return None
+        if stored is None or not may_stand_in(stored.stand_ins, self.video.nearest_intact):
+            return None
+        return stored
+
+    def load(self) -> ClipIndex | None:
+        stored = self.stored(self.path)
+        return None if stored is None else self.index(stored)
+
+    def index(self, stored: StoredClips) -> ClipIndex:
+        rows, stand_ins, seconds = stored
+        known = (self.video.id, float(self.clip_seconds), self.bounds)
+        return ClipIndex(*known, rows, self.encoder, stand_ins, seconds)
+
+    def build(self, progress: ProgressCallback) -> ClipIndex:
+        began, total = time.monotonic(), len(self.bounds)
+        parts = {
+            self.path.with_suffix(f".part{number}"): range(first, min(first + _PART, total))
+            for number, first in enumerate(range(0, total, _PART))
+        }
+        done = {
+            file: stored for file, part in parts.items() if (stored := self.stored(file, part)) is not None
+        }
+        # The parts of an interrupted build would make it look cheap.
+        is_whole = not done
+        count = sum(len(stored.rows) for stored in done.values())
+        progress(count, total)
+        missing = {file: part for file, part in parts.items() if file not in done}
+        # A batch ends with its part, which is written as soon as it is done.
+        sizes = {
+            file: [len(part[first : first + BATCH_SIZE]) for first in range(0, len(part), BATCH_SIZE)]
+            for file, part in missing.items()
+        }
+        clips = [self.bounds[number] for part in missing.values() for number in part]
+        all_sizes = [*chain.from_iterable(sizes.values())]
+        with closing(decoded_ahead(self.video, self.encoder, clips, all_sizes)) as batches:
+            for file, part in missing.items():
+                rows: list[np.ndarray] = []
+                stand_ins: StandIns = ()
+                for batch, standing in islice(batches, len(sizes[file])):
+                    # What was stored of the parts before is found by the next build.
+                    check_cancelled()
+                    rows.append(self.encoder.encode_clips(batch))
+                    stand_ins += standing
+                    count += len(batch)
+                    progress(count, total)
+                done[file] = StoredClips(np.concatenate(rows), stand_ins)
+                if (defect := find_defect(done[file].rows)) is not None:
+                    raise ModelError(
+                        f"encoder {self.encoder.name!r}: the embedding of a clip of {self.video.path} "
+                        f"{defect}; check the checkpoint's weights"
+                    )
+                write_vectors(file, self.owner(part), *done[file])
+        whole = StoredClips(
+            np.concatenate([done[file].rows for file in parts]),
+            tuple(pair for file in parts for pair in done[file].stand_ins),
+            time.monotonic() - began if is_whole else None,
+        )
+        write_vectors(self.path, self.owner(), *whole)
+        for file in parts:
+            file.unlink(missing_ok=True)
+        return self.index(whole)
 
 
 @contextmanager
@@ -350,34 +384,3 @@ def _exclusive_lock(path: Path, wait: bool) -> Iterator[None]:
         except BlockingIOError as error:
             raise IndexBusy(str(path)) from error
         yield
-
-
-def prepare_index(
-    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
-) -> tuple[ClipIndex, Preparation]:
-    """The clip index of a video, built if it is missing, and its cost: seconds of building and decoded
-    frames. The cost is kept beside the index; that of an index without one is not known, nor that of a build
-    that was interrupted and resumed. Raises as `build_index`."""
-    root = root if root is not None else default_root()
-    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
-    record = path.with_suffix(".cost.json")
-    # The parts of an interrupted build would make it look cheap.
-    is_new = not path.exists() and not any(path.parent.glob(f"{path.stem}.part*"))
-    meter = Meter()
-    index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
-    if is_new:
-        cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
-        write_atomically(record, json.dumps({"seconds": cost.seconds, "frames": cost.frames}), shared=True)
-    recorded = _recorded_cost(record)
-    key = f"{video.id}/{path.stem}"
-    return index, Preparation(
-        "index", key, recorded or Cost(), is_known=recorded is not None, stand_ins=index.stand_ins
-    )
-
-
-def _recorded_cost(record: Path) -> Cost | None:
-    try:
-        figures = parse_json(record.read_bytes())
-        return Cost(seconds=float(figures["seconds"]), frames=float(figures["frames"]))
-    except (OSError, InvalidJson, KeyError, TypeError, ValueError):
-        return None

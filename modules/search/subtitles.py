@@ -20,16 +20,11 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 class SubtitleSearch:
     """Search in the subtitle lines of one video; thread-safe. Its index is built by the first search."""
 
-    def __init__(
-        self,
-        subtitles: Subtitles,
-        encoder: TextEncoder | None = None,
-        vectors: np.ndarray | None = None,
-    ) -> None:
-        """`vectors`: (lines, d) embeddings of the lines by `encoder`, if they are known."""
+    def __init__(self, subtitles: Subtitles, encoder: TextEncoder | None = None) -> None:
+        """`encoder` None: BM25."""
         self.lines = subtitles.lines
         self._encoder = encoder
-        self._vectors = vectors
+        self._vectors: np.ndarray | None = None
         self._bm25: Any = None
         self._lock = threading.Lock()
 

@@ -20,7 +20,7 @@ from videopro.backbones import (
     read_spec,
 )
 from videopro.backbones.wrappers import share_backbone
-from videopro.cli import build_settings, check_needs
+from videopro.cli import Need, build_settings, check_needs
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules import (
     ModuleModels,
@@ -91,7 +91,13 @@ class ToolModels:
                     "detector=grounding-dino:NAME"
                 )
         if load is load_backbone:
-            self._check_needs()
+            needs: list[Need] = []
+            expected: tuple[Any, ...] = ()
+            if model is not None:
+                config = read_spec(model, **self._backbone_settings)
+                needs, expected = model_needs(config), expected_model(config)
+            # All that is missing in one message, before gigabytes are loaded.
+            check_needs([*needs, *module_needs(self._settings, *expected, flag=_FLAG)])
         # The base model answers, as in programs, unless an adapter is asked for: others are planners'.
         adapter = None if self._backbone_settings.get("adapter") else False
         self.backbone: Backbone = NoModel()
@@ -117,14 +123,6 @@ class ToolModels:
     def close(self) -> None:
         """Release the model's memory and connections."""
         self.backbone.close()
-
-    def _check_needs(self) -> None:
-        if self.model is None:
-            check_needs(module_needs(self._settings, flag=_FLAG))
-            return
-        config = read_spec(self.model, **self._backbone_settings)
-        needs = module_needs(self._settings, *expected_model(config), flag=_FLAG)
-        check_needs([*model_needs(config), *needs])
 
 
 def load_models(model: str | None = None, **settings: Any) -> ToolModels:

@@ -8,7 +8,6 @@ import json
 import math
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from videopro.modules import ArgumentError
@@ -24,10 +23,8 @@ from videopro.modules.calls import (
     VideoContext,
     show,
 )
-from videopro.modules.tools.pictures import frames_seen
 from videopro.question import LETTERS
 from videopro.storage import encodable, parse_json
-from videopro.traces import FrameRef
 
 VIDEO = "video"
 """The id of the whole video."""
@@ -48,20 +45,26 @@ class ObjectTable:
 
     def as_json(self, value: Any) -> Any:
         """A result as JSON: an object as its id and its fields, equal objects with the same id."""
-        if isinstance(value, AnswerHandle):
-            return self._answer(value)
-        if isinstance(value, HostHandle):
-            return self._object(value)
-        if isinstance(value, Mapping):
-            return {str(name): self.as_json(part) for name, part in value.items()}
-        if isinstance(value, list | tuple):
-            parts = _without_intervals(value)
-            return [self.as_json(part) for part in parts] if isinstance(parts, list) else self.as_json(*parts)
-        if isinstance(value, float):
-            return round(value, _DIGITS) if math.isfinite(value) else None
-        if value is None or isinstance(value, bool | int):
-            return value
-        return encodable(value) if isinstance(value, str) else show(value)
+        match value:
+            case AnswerHandle():
+                return self._answer(value)
+            case HostHandle():
+                return self._object(value)
+            case Mapping():
+                return {str(name): self.as_json(part) for name, part in value.items()}
+            # (intervals, clips): the clips alone, which say the same.
+            case ([*_], [ClipHandle(), *_] as clips):
+                return self.as_json(clips)
+            case list() | tuple():
+                return [self.as_json(part) for part in value]
+            case float():
+                # JSON has no NaN and no infinity.
+                return round(value, _DIGITS) if math.isfinite(value) else None
+            case str():
+                return encodable(value)
+            case None | bool() | int():
+                return value
+        return show(value)
 
     def id_of(self, handle: HostHandle) -> str:
         """The id of an object, a new one for an object that has none."""
@@ -76,16 +79,20 @@ class ObjectTable:
             return name
 
     def resolve(self, kind: ObjectKind, value: Any) -> Any:
-        """What an argument of this kind means: ids, times and intervals are replaced by
-        objects. What is none of them is left to the module's own check. Raises ArgumentError for an unknown
-        id, and for a time outside the video."""
-        if kind == "segment":
-            return self._segment(value)
-        if kind == "frame":
-            return self._frame(value)
-        if kind == "frames":
-            return self._frames(value)
-        return self._named(value) if kind == "box" and isinstance(value, str | Mapping) else value
+        """What an argument of this kind means: ids, times and intervals are replaced by objects. What is none
+        of them is left to the module's own check. Raises ArgumentError for an unknown id, and for a time
+        outside the video."""
+        match value:
+            case [*parts] if kind == "frames":
+                return [self.resolve(kind, part) for part in parts]
+            # The whole object as a call returned it, which some models pass.
+            case str() | {"id": str()}:
+                return self._named(value if isinstance(value, str) else value["id"])
+            case [start, end] | {"start": start, "end": end} if kind == "segment" and _are_numbers(
+                start, end
+            ):
+                return self._clip(start, end)
+        return self._at(value) if kind in ("frame", "frames") and _are_numbers(value) else value
 
     def _answer(self, answer: AnswerHandle) -> dict[str, Any]:
         # No call takes an answer by an id: it is passed on as its text.
@@ -108,50 +115,30 @@ class ObjectTable:
                 described[name] = value
         return described
 
-    def _named(self, value: str | Mapping[str, Any]) -> Any:
-        """The object of an id, or of a whole object as a call returned it."""
-        name = value.get("id") if isinstance(value, Mapping) else value
+    def _named(self, name: str) -> HostHandle:
         with self._lock:
-            handle = self._objects.get(name) if isinstance(name, str) else None
+            if (handle := self._objects.get(name)) is not None:
+                return handle
             counts = dict(self._counts)
-        if handle is not None:
-            return handle
         ranges = [f"{kind}-1" + (f" to {kind}-{most}" if most > 1 else "") for kind, most in counts.items()]
         raise ArgumentError(
             f"there is no object with the id {show(name, 80)}; the ids so far: {', '.join([VIDEO, *ranges])}"
         )
 
-    def _segment(self, value: Any) -> Any:
-        if isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value)):
-            return self._clip(*value)
-        if isinstance(value, Mapping) and "id" not in value and {"start", "end"} <= value.keys():
-            return self._segment([value["start"], value["end"]])
-        return self._named(value) if isinstance(value, str | Mapping) else value
-
     def _clip(self, start: float, end: float) -> ClipHandle:
-        video = self._context.handle
-        first, last = max(start, 0.0), min(end, video.end)
+        # Cut to the video: models round its length up.
+        first, last = max(start, 0.0), min(end, self._context.handle.end)
         if not first < last:
             raise ArgumentError(
-                f"[{start:g}, {end:g}] is no part of the video, which goes from 0 to {video.end:g} s; give "
-                "[start, end] in seconds, start first"
+                f"[{start:g}, {end:g}] is no part of the video, which goes from 0 to "
+                f"{self._context.handle.end:g} s; give [start, end] in seconds, start first"
             )
         return self._context.clip(first, last)
 
-    def _frame(self, value: Any) -> Any:
-        if _is_number(value):
-            video = self._context.handle
-            if not 0 <= value <= video.end:
-                raise ArgumentError(
-                    f"{value:g} s lies outside the video, which goes from 0 to {video.end:g} s"
-                )
-            return self._context.frame(float(value))
-        return self._named(value) if isinstance(value, str | Mapping) else value
-
-    def _frames(self, value: Any) -> Any:
-        if isinstance(value, Sequence) and not isinstance(value, str):
-            return [self._frames(part) for part in value]
-        return self._frame(value)
+    def _at(self, time: float) -> FrameHandle:
+        if not 0 <= time <= (end := self._context.handle.end):
+            raise ArgumentError(f"{time:g} s lies outside the video, which goes from 0 to {end:g} s")
+        return self._context.frame(float(time))
 
 
 def json_fields(kind: type[HostHandle]) -> list[str]:
@@ -176,56 +163,12 @@ def box_shares(handle: BoxHandle, frame: FrameHandle) -> list[float]:
     return [round(min(max(corner, 0.0), 1.0), _DIGITS) for corner in corners]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _without_intervals(value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any]:
-    """The parts of a list. Of a search that returned intervals beside their clips, the clips alone, which say
-    the same."""
-    parts = list(value)
-    if len(parts) == 2 and isinstance(parts[1], list) and parts[1]:
-        intervals, clips = parts
-        if isinstance(intervals, list) and all(isinstance(clip, ClipHandle) for clip in clips):
-            return (clips,)
-    return parts
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in values)
 
 
 LONGEST_NAME = 100
 _ARGUMENT_CHARS = 100_000
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """One call of a tool."""
-
-    number: int
-    """From 1."""
-    name: str
-    arguments: Mapping[str, Any]
-    """As `read_arguments` has them."""
-    reply: Mapping[str, Any]
-    """What was returned, without the data of pictures."""
-    seconds: float
-    cached: bool = False
-    frames: tuple[FrameRef, ...] = ()
-    """The frames that it looked at."""
-    result: Any = None
-    """The module's own result."""
-    about: Any = None
-    """The frame or frames that it was about."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The call for a log."""
-        return {
-            "number": self.number,
-            "name": self.name,
-            "arguments": dict(self.arguments),
-            "reply": dict(self.reply),
-            "frames": frames_seen(self.frames),
-            "seconds": round(self.seconds, 3),
-            "cached": self.cached,
-        }
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -240,43 +183,39 @@ def read_arguments(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         return {}, f"the arguments hold what JSON cannot ({error}); give texts, finite numbers and lists"
 
 
-def evidence_of(call: ToolCall) -> list[dict[str, Any]]:
+def evidence_of(
+    source: str, result: Any, about: Any, seen: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """The pieces of evidence that a call gave: frames, intervals, subtitle lines, texts and boxes, each with
-    its time in seconds; boxes are in shares of the whole picture."""
-    source = f"call {call.number} {call.name}"
-    seen = frames_seen(call.frames)
-    pieces = list(_pieces(call))
-    if seen and not pieces:
+    its time in seconds; boxes are in shares of the whole picture. `about`: the frame or frames that it was
+    about; `seen`: those that it looked at, as `frames_seen` has them."""
+    pieces = [*_pieces(result, about, seen)]
+    # What was looked at stands for what was found there: an answer is no evidence of itself.
+    if seen and not pieces and not (isinstance(result, str) and isinstance(about, FrameHandle)):
         times = [frame["time"] for frame in seen]
         single = seen[0] if len(seen) == 1 else {"time": None, "box": None}
         pieces = [_piece("frames", min(times), max(times), single["time"], single["box"])]
     return [{**piece, "source": source} for piece in pieces]
 
 
-def _pieces(call: ToolCall) -> Iterator[dict[str, Any]]:
-    if isinstance(call.result, str) and isinstance(call.about, FrameHandle):
-        if call.result:
-            seen = frames_seen(call.frames)
-            box = seen[0]["box"] if seen else None
-            time = call.about.time
-            yield _piece("text", time, time, time, box, call.result)
-        return
-    for value in _flat(call.result):
-        if isinstance(value, LineHandle):
+def _pieces(value: Any, about: Any, seen: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    match value:
+        case list() | tuple():
+            for part in value:
+                yield from _pieces(part, about, seen)
+        case LineHandle():
             yield _piece("subtitle", value.start, value.end, text=value.text)
-        elif isinstance(value, ClipHandle):
+        case ClipHandle():
             yield _piece("interval", value.start, value.end)
-        elif isinstance(value, BoxHandle) and isinstance(call.about, FrameHandle):
-            time = call.about.time
-            yield _piece("box", time, time, time, box_shares(value, call.about), value.label)
-        elif isinstance(value, TrackHandle) and call.about:
-            yield _first_sight(value, call.about[0])
-
-
-def _first_sight(track: TrackHandle, frame: FrameHandle) -> dict[str, Any]:
-    time, corners = next((t, box) for t, box in zip(track.times, track.boxes, strict=True) if box)
-    box = box_shares(BoxHandle(*corners, track.label, track.score), frame)
-    return _piece("box", track.start, track.end, time, box, track.label)
+        case str() if value and isinstance(about, FrameHandle):
+            yield _piece("text", about.time, about.time, about.time, seen[0]["box"] if seen else None, value)
+        case BoxHandle() if isinstance(about, FrameHandle):
+            yield _piece("box", about.time, about.time, about.time, box_shares(value, about), value.label)
+        case TrackHandle() if about:
+            # Where it is first seen.
+            time, corners = next((t, box) for t, box in zip(value.times, value.boxes, strict=True) if box)
+            box = box_shares(BoxHandle(*corners, value.label, value.score), about[0])
+            yield _piece("box", value.start, value.end, time, box, value.label)
 
 
 def _piece(
@@ -295,11 +234,3 @@ def _piece(
         "box": None if box is None else list(box),
         "text": text,
     }
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for part in value:
-            yield from _flat(part)
-    else:
-        yield value

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,15 +59,16 @@ def look(call: CallContext, frames: Frames, side: Count = SIDE, format: Text = "
 
     Returns the frames in order of time.
     """
-    distinct = sorted({handle.key: handle for handle in frames}.values(), key=lambda handle: handle.time)
-    if len(distinct) > MOST_PICTURES:
-        raise ArgumentError(f"look(): these are {len(distinct)} frames; give at most {MOST_PICTURES}")
+    if (count := len({handle.key for handle in frames})) > MOST_PICTURES:
+        raise ArgumentError(f"look(): these are {count} frames; give at most {MOST_PICTURES}")
     if not _SMALLEST_SIDE <= side <= _LARGEST_SIDE:
         raise ArgumentError(f"look(): side is {side}; give {_SMALLEST_SIDE} to {_LARGEST_SIDE} pixels")
     if format not in FORMATS:
         raise ArgumentError(f"look(): format is {format!r}; give {' or '.join(FORMATS)}")
-    frames_by_handle = _decoded(call, distinct, side)
-    return [encoded(handle, frames_by_handle[handle.key], side, format) for handle in distinct]
+    video = call.context.video
+    decoded = call.decode(frames, _fitted(video.height, video.width, side))
+    call.frame_refs += frame_refs(decoded.values())
+    return [encoded(handle, frame, side, format) for handle, frame in decoded.items()]
 
 
 LOOK: Module = module_of(look, family="extraction", cache=False)
@@ -92,21 +93,6 @@ def frames_seen(refs: Sequence[FrameRef]) -> list[dict[str, Any]]:
         {"time": ref[0], "box": [round(side, 4) for side in ref[3:7]] if len(ref) >= 7 else None}
         for ref in refs
     ]
-
-
-def _decoded(call: CallContext, handles: Sequence[FrameHandle], side: int) -> dict[Hashable, Frame]:
-    """The frames by their handles' keys. Unlike `CallContext.load_frames`, one for each handle: two times may
-    show the same picture."""
-    call.use_frames(len(handles))
-    video = call.context.video
-    decoded: dict[Hashable, Frame] = {}
-    for is_crop, size in ((False, _fitted(video.height, video.width, side)), (True, None)):
-        some = [handle for handle in handles if (handle.box is not None) == is_crop]
-        frames = video.frames([handle.time for handle in some], size=size) if some else []
-        decoded |= {handle.key: handle.pixels(frame) for handle, frame in zip(some, frames, strict=True)}
-    call.frames_used += len(handles)
-    call.frame_refs += frame_refs(decoded[handle.key] for handle in handles)
-    return decoded
 
 
 def _fitted(height: int, width: int, side: int) -> tuple[int, int]:

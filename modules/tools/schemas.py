@@ -4,7 +4,9 @@ Python functions for libraries that read names, annotations and docstrings.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,15 +36,10 @@ _NOUNS: Mapping[type[HostHandle], tuple[str, str]] = {
 }
 
 
-def tool_schema(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """A tool in the form of OpenAI's `tools`."""
-    function = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": function}
-
-
 def module_schema(module: Module) -> dict[str, Any]:
-    """The tool of a module."""
-    return tool_schema(module.name, module_description(module), module_parameters(module))
+    """The tool of a module in the form of OpenAI's `tools`."""
+    described = {"name": module.name, "description": module_description(module)}
+    return {"type": "function", "function": {**described, "parameters": module_parameters(module)}}
 
 
 def module_parameters(module: Module) -> dict[str, Any]:
@@ -114,6 +111,7 @@ def as_function(schema: Mapping[str, Any], call: Callable[..., Any], returns: An
         bound = function.__signature__.bind(*args, **keywords)  # type: ignore[attr-defined]
         return call(**bound.arguments)
 
+    # Some libraries read the signature, others the annotations, and some the docstring.
     function.__name__ = function.__qualname__ = described["name"]
     lines = [f"    {name}: {_parameter_doc(part)}" for name, part in parameters.items()]
     function.__doc__ = "\n".join([described["description"], "", "Args:", *lines])
@@ -124,11 +122,7 @@ def as_function(schema: Mapping[str, Any], call: Callable[..., Any], returns: An
 
 
 def _annotation(part: Mapping[str, Any]) -> Any:
-    kinds = [_type(option) for option in part.get("anyOf", (part,))]
-    united = kinds[0]
-    for kind in kinds[1:]:
-        united = united | kind
-    return united
+    return functools.reduce(operator.or_, map(_type, part.get("anyOf", (part,))))
 
 
 def _type(part: Mapping[str, Any]) -> Any:

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,11 @@ from videopro.modules.calls import ALIASES, FAMILIES, Module
 from videopro.modules.tools.models import ToolModels, as_models
 from videopro.modules.tools.objects import (
     LONGEST_NAME,
-    VIDEO,
     ObjectTable,
-    ToolCall,
     evidence_of,
     read_arguments,
 )
-from videopro.modules.tools.pictures import LOOK, Picture, reply_text, tool_messages
+from videopro.modules.tools.pictures import LOOK, Picture, frames_seen, reply_text, tool_messages
 from videopro.modules.tools.schemas import as_function, module_schema
 from videopro.storage import InvalidJson, parse_json, stored_text
 from videopro.video import Subtitles, Video, load_subtitles, subtitles_of
@@ -65,55 +65,48 @@ class Spending:
     """What calls have used of a budget. Thread-safe."""
 
     def __init__(self, budget: Budget) -> None:
-        self.budget = budget
+        self._limits = {name: limit for name, limit in asdict(budget).items() if limit is not None}
+        self._used = {"calls": 0, "frames": 0, "seconds": 0.0}
         self._lock = threading.Lock()
-        self._calls = 0
-        self._frames = 0
-        self._seconds = 0.0
 
     def begin_call(self) -> None:
         """Count a call. Raises BudgetError if there is none left, or no time."""
         with self._lock:
-            calls, seconds = self.budget.calls, self.budget.seconds
-            if calls is not None and self._calls >= calls:
-                raise BudgetError(f"the budget of {calls} calls is used up; answer from what was seen so far")
-            if seconds is not None and self._seconds >= seconds:
-                raise BudgetError(
-                    f"the budget of {seconds:g} seconds is used up; answer from what was seen so far"
-                )
-            self._calls += 1
+            for name in ("calls", "seconds"):
+                if name in self._limits and self._used[name] >= self._limits[name]:
+                    raise BudgetError(
+                        f"the budget of {self._limits[name]:g} {name} is used up; answer from what was seen "
+                        "so far"
+                    )
+            self._used["calls"] += 1
 
     def use_frames(self, count: int) -> None:
         """Count frames, before they are decoded. Raises BudgetError if so many are not left; then none are
         counted, and a smaller call may follow."""
         with self._lock:
-            most = self.budget.frames
-            if most is not None and self._frames + count > most:
-                left = most - self._frames
+            most = self._limits.get("frames")
+            if most is not None and (left := most - self._used["frames"]) < count:
                 advice = "look at fewer" if left else "answer from what was seen so far"
                 raise BudgetError(
                     f"this call looks at {count} frames, and {left} of the {most} of the budget are left; "
                     f"{advice}"
                 )
-            self._frames += count
+            self._used["frames"] += count
 
     def end_call(self, seconds: float) -> None:
         """Count the time of a call."""
         with self._lock:
-            self._seconds += seconds
+            self._used["seconds"] += seconds
 
     def used(self) -> dict[str, float]:
         """Calls, frames and seconds so far."""
         with self._lock:
-            return {"calls": self._calls, "frames": self._frames, "seconds": round(self._seconds, 3)}
+            return {name: round(amount, 3) for name, amount in self._used.items()}
 
     def left(self) -> dict[str, float]:
         """What is left of each limit that the budget has."""
         used = self.used()
-        limits = {limit.name: getattr(self.budget, limit.name) for limit in fields(self.budget)}
-        return {
-            name: round(max(0, limit - used[name]), 3) for name, limit in limits.items() if limit is not None
-        }
+        return {name: round(max(0, limit - used[name]), 3) for name, limit in self._limits.items()}
 
 
 logger = logging.getLogger(__name__)
@@ -139,10 +132,12 @@ class VideoTools:
         self._spending = Spending(budget)
         self._objects = ObjectTable(context)
         self._is_open = is_open
-        self._offered = self._tools(only)
+        self._offered, self._lacking = self._tools(only)
         self._lock = threading.Lock()
-        self._numbers = 0
-        self._calls: list[ToolCall] = []
+        # Needs no lock: a step of this counter is never shared by two threads.
+        self._numbers = itertools.count(1)
+        self._calls: list[dict[str, Any]] = []
+        self._evidence: list[dict[str, Any]] = []
 
     # What an agent is told
 
@@ -167,7 +162,7 @@ class VideoTools:
         """The tools as Python functions with signatures and docstrings, for libraries that read these.
         `reply`: what a function makes of what `call` returns, and `returns` the annotation of that."""
         return [
-            as_function(schema, self._replying(schema["function"]["name"], reply), returns)
+            as_function(schema, partial(self._replied, schema["function"]["name"], reply), returns)
             for schema in self.schemas()
         ]
 
@@ -182,26 +177,23 @@ class VideoTools:
         """
         check_cancelled()
         name, (given, wrong) = stored_text(name, LONGEST_NAME), read_arguments(arguments)
-        with self._lock:
-            self._numbers += 1
-            number = self._numbers
-        started = time.monotonic()
+        number, started = next(self._numbers), time.monotonic()
+        # One for each call: what it records is this call alone, also while other threads make theirs.
         library = ModuleLibrary(self.context, use_frames=self._spending.use_frames)
         resolved: dict[str, Any] = {}
         result: Any = None
-        reply: dict[str, Any] = {}
         images: list[dict[str, Any]] = []
         try:
+            # Wrong calls count too, or an agent could go on making them for ever.
             self._spending.begin_call()
             module = self._tool(name)
             if wrong:
                 raise ArgumentError(f"{name}(): {wrong}")
-            resolved |= self._resolved(module, given)
+            resolved = self._resolved(module, given)
             result = library.function(module)(**resolved)
-            images = self._images(result)
-            result = (
-                [part.handle if isinstance(part, Picture) else part for part in result] if images else result
-            )
+            if isinstance(result, list) and result and isinstance(result[0], Picture):
+                images = [{"id": self._objects.id_of(each.handle), **each.as_json()} for each in result]
+                result = [each.handle for each in result]
             reply = {"result": self._objects.as_json(result)}
         except Exception as error:
             reply = {"error": _described(name, error)}
@@ -210,19 +202,22 @@ class VideoTools:
         if left := self._spending.left():
             reply["left"] = left
         record = library.calls[0] if library.calls else None
-        call = ToolCall(
-            number,
-            name,
-            given,
-            reply,
-            seconds,
-            cached=record is not None and record.cached,
-            frames=() if record is None else record.frames,
-            result=result,
-            about=resolved.get("frame", resolved.get("frames")),
-        )
+        seen = [] if record is None else frames_seen(record.frames)
+        entry = {
+            "number": number,
+            "name": name,
+            "arguments": given,
+            # Without the data of pictures, which would fill the log.
+            "reply": dict(reply),
+            "frames": seen,
+            "seconds": round(seconds, 3),
+            "cached": record is not None and record.cached,
+        }
+        about = resolved.get("frame", resolved.get("frames"))
+        pieces = evidence_of(f"call {number} {name}", result, about, seen)
         with self._lock:
-            self._calls.append(call)
+            self._calls.append(entry)
+            self._evidence += pieces
         return {**reply, "images": images} if images else reply
 
     def call_text(self, name: str, arguments: str) -> dict[str, Any]:
@@ -262,76 +257,59 @@ class VideoTools:
         """The log: each call with its arguments, its reply, the frames that it looked at and its time, in
         the order in which they ended."""
         with self._lock:
-            return [call.as_json() for call in self._calls]
+            return [dict(call) for call in self._calls]
 
     @property
     def evidence(self) -> list[dict[str, Any]]:
         """What the calls looked at and result, piece by piece: frames, intervals, subtitle lines, texts and
         boxes, each with its time in seconds and the call that it comes from."""
         with self._lock:
-            return [piece for call in self._calls for piece in evidence_of(call)]
+            return [dict(piece) for piece in self._evidence]
 
-    def _tools(self, only: Sequence[str] | None) -> dict[str, Module]:
-        families = list(FAMILIES)
-        modules = [
-            module
-            for module in available_modules(self.context, is_open=self._is_open)
-            if module.is_documented and module.name not in _PROGRAMS_ONLY
-        ]
-        modules.sort(key=lambda module: families.index(module.family))
-        tools = {module.name: module for module in [*modules, LOOK]}
-        if only is None:
-            return tools
-        for name in only:
+    def _replied(self, name: str, reply: Callable[[Mapping[str, Any]], Any], **arguments: Any) -> Any:
+        return reply(self.call(name, **arguments))
+
+    def _tools(self, only: Sequence[str] | None) -> tuple[dict[str, Module], dict[str, Module]]:
+        """The tools that are offered, and the modules that lack something on this video."""
+        lacking = self.context.modules(is_open=self._is_open)
+        there = [lacking.pop(each.name) for each in available_modules(self.context, is_open=self._is_open)]
+        shown = [each for each in there if each.is_documented and each.name not in _PROGRAMS_ONLY]
+        shown.sort(key=lambda module: list(FAMILIES).index(module.family))
+        tools = {module.name: module for module in [*shown, LOOK]}
+        for name in only or ():
             if name not in tools:
                 raise ConfigError(f"only: no tool {name!r} for this video; {did_you_mean(name, list(tools))}")
-        return {name: tools[name] for name in only}
+        return (tools if only is None else {name: tools[name] for name in only}), lacking
 
     def _tool(self, name: str) -> Module:
-        if name in self._offered:
-            return self._offered[name]
-        registered = self.context.modules(is_open=self._is_open)
-        # The library says what such a module lacks on this video.
-        if name in registered and name not in _PROGRAMS_ONLY and not self._has_all(registered[name]):
-            return registered[name]
-        raise ArgumentError(f"there is no tool {name!r}; {did_you_mean(name, self.names)}")
-
-    def _has_all(self, module: Module) -> bool:
-        missing = any(not self.context.has(need) for need in module.needs)
-        return not missing and module.family not in self.context.without
+        # The library says what a module lacks that is called all the same.
+        module = self._offered.get(name) or self._lacking.get(name)
+        if module is None or name in _PROGRAMS_ONLY:
+            raise ArgumentError(f"there is no tool {name!r}; {did_you_mean(name, self.names)}")
+        return module
 
     def _resolved(self, module: Module, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with objects in place of their ids; others are checked by the module's library."""
+        """The arguments with objects in place of their ids; others are checked by the module's library. What
+        is to be searched is the whole video unless a call says so."""
         parameters = {parameter.name: parameter for parameter in module.parameters}
-        resolved: dict[str, Any] = {}
+        resolved: dict[str, Any] = {
+            parameter.name: self.context.handle
+            for parameter in module.parameters
+            if parameter.kind.objects == "segment" and parameter.is_required
+        }
         for keyword, value in arguments.items():
             name = ALIASES.get(keyword, keyword)
             parameter = parameters.get(name)
+            if parameter is None:
+                resolved[keyword] = value
             # Models write null for what they leave out.
-            if value is None and parameter is not None and (name == VIDEO or not parameter.is_required):
-                continue
-            kind = None if parameter is None else parameter.kind.objects
-            try:
-                resolved[keyword] = value if kind is None else self._objects.resolve(kind, value)
-            except ArgumentError as error:
-                raise ArgumentError(f"{module.name}(): {keyword}: {error}") from None
-        for parameter in module.parameters:
-            if parameter.kind.objects == "segment" and parameter.is_required:
-                names = {ALIASES.get(keyword, keyword) for keyword in resolved}
-                if parameter.name not in names:
-                    resolved[parameter.name] = self.context.handle
+            elif value is not None or (name not in resolved and parameter.is_required):
+                kind = parameter.kind.objects
+                try:
+                    resolved[name] = value if kind is None else self._objects.resolve(kind, value)
+                except ArgumentError as error:
+                    raise ArgumentError(f"{module.name}(): {keyword}: {error}") from None
         return resolved
-
-    def _images(self, result: Any) -> list[dict[str, Any]]:
-        parts = result if isinstance(result, list) else []
-        return [
-            {"id": self._objects.id_of(part.handle), **part.as_json()}
-            for part in parts
-            if isinstance(part, Picture)
-        ]
-
-    def _replying(self, name: str, reply: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Any]:
-        return lambda **arguments: reply(self.call(name, **arguments))
 
 
 def _described(name: str, error: Exception) -> dict[str, str]:
@@ -343,6 +321,7 @@ def _described(name: str, error: Exception) -> dict[str, str]:
     if isinstance(error, VideoProError) and not isinstance(error, UnexpectedError):
         logger.warning("%s(): %s", name, error)
         return {"type": type(error).__name__, "message": f"{name}(): {error}"}
+    # The agent goes on: a bug in one tool is no reason to lose what the others found.
     logger.error("%s(): an unexpected exception", name, exc_info=error)
     unexpected = error if isinstance(error, UnexpectedError) else as_unexpected(error)
     message = f"{name}() failed unexpectedly ({unexpected}); try other arguments, or do without it"

@@ -50,7 +50,7 @@ def test_models_are_loaded_once_and_disabled_ones_are_absent(
         loaded.append(spec)
         return world.ColourOcr()
 
-    monkeypatch.setattr("videopro.modules.models.load_ocr", load)
+    monkeypatch.setattr("videopro.modules.loading.load_ocr", load)
     models = ModuleModels(
         ModuleSettings(**{**NO_MODELS, "ocr": "rapidocr", "detector": "backbone"}),
         answering=MODELS["pocket"],
@@ -121,8 +121,8 @@ def test_one_video_at_a_time_is_indexed_and_those_that_are_ready_do_not_wait(
             building.remove(video)
         return None, None
 
-    monkeypatch.setattr("videopro.modules.search.prepare_index", prepare)
-    monkeypatch.setattr("videopro.modules.search.index_path", lambda video, encoder, root: root / video)
+    monkeypatch.setattr("videopro.modules.loading.prepare_index", prepare)
+    monkeypatch.setattr("videopro.modules.loading.index_path", lambda video, encoder, root: root / video)
     models: Any = ModuleModels(
         ModuleSettings(**{**NO_MODELS, "encoder": "pocket"}), answering=MODELS["pocket"], root=tmp_path
     )

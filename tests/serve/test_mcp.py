@@ -34,7 +34,7 @@ from tests.support.modules_world import LINES, ReadingBackbone, video
 from tests.support.number_encoder import NumberEncoder
 from videopro.errors import Cancellation, check_cancelled
 from videopro.methods import last_event
-from videopro.modules.models import encoders
+from videopro.modules import loading
 from videopro.question import Answer, Question
 from videopro.serve import Answerer, ServeLimits
 from videopro.serve.guards import HANG_UP
@@ -151,7 +151,7 @@ def numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Number
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
 
     def use(encoder: NumberEncoder) -> None:
-        monkeypatch.setattr(encoders, "load_encoder", lambda *_, **__: encoder)
+        monkeypatch.setattr(loading, "load_encoder", lambda *_, **__: encoder)
 
     return use
 

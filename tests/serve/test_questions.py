@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.number_encoder import NumberEncoder
 from tests.support.serve_world import QUESTION, PatientBackbone, World
-from videopro.modules.models import encoders
+from videopro.modules import loading
 from videopro.runs import AskedRun
 from videopro.serve import Answerer
 
@@ -199,7 +199,7 @@ def test_the_models_of_a_method_stay_when_clients_set_other_options(
         loaded.append(name)
         return NumberEncoder()
 
-    monkeypatch.setattr(encoders, "load_encoder", load_encoder)
+    monkeypatch.setattr(loading, "load_encoder", load_encoder)
     parts = {} if method == "videoagent" else {"text_encoder": "none", "ocr": "none", "detector": "none"}
     answerer = Answerer(
         "colours",

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro.backbones import MODELS, check_scope
-from videopro.cli import CommandLine, Counter, check_needs, exit_status, option, setting, trim_heap
-from videopro.commands.video_files import VIDEOS_HELP, Unprepared, named_videos
-from videopro.engine import CrashRecord, Unit, Walk, shard
+from videopro.cli import CommandLine, Counter, check_needs, exit_status, option, trim_heap
+from videopro.commands.video_files import Unprepared, VideosConfig, named_videos
+from videopro.engine import CrashRecord, Unit, Walk
 from videopro.engine.cluster import ENGINE, RAY, Cluster, RaySettings, WorkerPool, read_ray_settings
 from videopro.errors import ConfigError, NativeError, RunError, VideoError, unexpected_as
 from videopro.modules import cache_need, part_needs
@@ -35,51 +35,36 @@ from videopro.modules.models.encoders import (
     load_encoder,
     resolve_dtype,
 )
-from videopro.modules.search import (
-    CLIP_SECONDS,
-    IndexBusy,
-    build_index,
-    clip_bounds,
-    default_root,
-    index_path,
-)
+from videopro.modules.search import IndexBusy, build_index, default_root, index_path
 from videopro.video import NEAREST_INTACT_HELP, Video, check_nearest_intact
 
 # Videos in hand: the next one is opened and decoded while the encoder works on the last clips of another. Not
 # sooner, for another process may be free to take it.
 IN_FLIGHT = 2
 _LAST_CLIPS = BATCH_SIZE
+_FOUND = 3
+"""Clips that a query prints."""
 
 
 @dataclass(frozen=True)
-class IndexConfig:
+class IndexConfig(VideosConfig):
     """The settings of `videopro index`."""
 
-    videos: tuple[str, ...] = field(metadata=setting(VIDEOS_HELP, positional=True))
     encoder: str | None = option(
         None,
         "languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER_OR_HUB_NAME, or "
         "asp-clip:FOLDER; default: that of the plug-in whose videos they are",
     )
-    clip_seconds: float = option(CLIP_SECONDS, "length of a clip in seconds")
     root: Path | None = option(
         None, "folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"
     )
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
-    device: str | None = option(None, "such as cuda:1; default: the first accelerator")
     dtype: str = option(
         AUTO_DTYPE,
         "float32, bfloat16 or float16; runs read it with the same encoder_dtype; "
         "auto: bfloat16 on a GPU, else float32",
     )
-    shard: str | None = option(
-        None, "index part i of n of the videos, such as 2/8, with n commands on n machines"
-    )
-    query: str | None = option(None, "print the clips of the video that best match this text")
-    top_k: int = option(3, "number of clips to print for a query")
-    skip_unreadable: bool = option(
-        False, "status 0 even if some of the videos are unreadable; they are named all the same"
-    )
+    query: str | None = option(None, f"print the {_FOUND} clips of the video that best match this text")
     engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
     ray: dict[str, Any] = field(default_factory=dict, metadata=RAY)
 
@@ -98,40 +83,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 def index(config: IndexConfig) -> int:
     """Index every video. An unreadable video is reported and skipped, and the status is then 2, unless the
     settings say otherwise. Raises VideoProError for errors that concern all videos."""
-    # Before anything is loaded.
-    clip_bounds(1.0, config.clip_seconds)
     check_nearest_intact(config.nearest_intact)
-    if config.top_k < 1:
-        raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
     if not config.videos:
         raise ConfigError("give a video file or a folder of videos")
-    paths = named_videos(config.videos)
-    if config.shard is not None:
-        # Sorted: commands that name the same files in another order still split them alike.
-        paths = shard(sorted(paths), config.shard)
-    if config.query is not None and len(paths) != 1:
-        raise ConfigError(f"--query searches one video, but these are {len(paths)}")
+    paths = config.part_of(named_videos(config.videos))
+    if config.query is not None and (len(paths) != 1 or config.engine == "ray"):
+        raise ConfigError(f"--query searches one video, on this machine; these are {len(paths)}")
     shares = read_ray_settings(config.engine, config.ray)
     encoder = _encoder(config)
     check_scope({"encoder": encoder}, paths)
-    if config.engine != "ray":
-        # Of a cluster, the workers' machines need it.
-        check_needs(
-            [*part_needs({"encoder": encoder}, "--encoder languagebind:FOLDER"), cache_need(config.root)]
-        )
-    load = partial(load_encoder, encoder, config.device, dtype=config.dtype)
+    load = partial(load_encoder, encoder, dtype=config.dtype)
     if config.engine == "ray":
-        if config.device is not None:
-            raise ConfigError("--device: Ray gives each worker its device; leave it out")
-        if config.query is not None:
-            raise ConfigError("--query: searches on this machine; leave out --engine ray")
+        # What the encoder needs is looked up by the workers' machines, which load it.
         failed = index_on_cluster(paths, load, shares, config)
     else:
+        needs = part_needs({"encoder": encoder}, "--encoder languagebind:FOLDER")
+        check_needs([*needs, cache_need(config.root)])
         loaded = load()
         failed = index_videos(paths, loaded, config)
         tell_precision(loaded.identity())
-    is_some = failed < len(paths)
-    return 2 if failed and not (config.skip_unreadable and is_some) else 0
+    return config.status(failed, len(paths))
 
 
 def _encoder(config: IndexConfig) -> str:
@@ -139,68 +110,65 @@ def _encoder(config: IndexConfig) -> str:
     it."""
     if config.encoder is not None:
         return config.encoder
-    (owner, *others) = dict.fromkeys(video.partition(":")[0] for video in config.videos)
-    encoder = MODELS[owner].modules.get("encoder") if owner in tuple(MODELS) and not others else None
-    if encoder is None:
-        other = next(video for video in config.videos if video.partition(":")[0] not in tuple(MODELS))
-        raise ConfigError(f"{other}: name an encoder, such as --encoder languagebind")
+    owners = {name.partition(":")[0]: name for name in config.videos}
+    for owner, name in owners.items():
+        encoder = MODELS[owner].modules.get("encoder") if owner in tuple(MODELS) else None
+        if encoder is None or len(owners) > 1:
+            raise ConfigError(f"{name}: name an encoder, such as --encoder languagebind")
+    assert encoder is not None
     return encoder
 
 
 def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> int:
     """Index these videos, and return how many could not be read. Other processes may be at the same ones:
     none waits for another while there is something left to do. Raises VideoProError."""
-    walk = Walk(paths)
-    turn = threading.Lock()
+    walk, turn = Walk(paths), threading.Lock()
     # The real one: while a bar is shown, `sys.stdout` is the bar's.
     out = sys.stdout
     failed: list[Path] = []
     unindexed = Unprepared("indexed")
 
     def work(counter: Counter) -> None:
-        while index_next(counter):
-            pass
+        going_on = True
+        while going_on:
+            # Until the last clips of a video are in hand, or it ends otherwise, no other is opened.
+            with ExitStack() as opened:
+                opened.enter_context(turn)
+                path = walk.take()
+                going_on = path is not None and index_next(path, counter, opened)
 
-    def index_next(counter: Counter) -> bool:
-        with ExitStack() as stack:
-            turn.acquire()
-            stack.callback(turn.release)
-            path = walk.take()
-            if path is None:
-                return False
+    def index_next(path: Path, counter: Counter, opened: ExitStack) -> bool:
+        """Index a video; False: the command ends."""
 
-            def progress(done: int, total: int) -> None:
-                if walk.is_stopped:
-                    raise _Stopped
-                if total - done <= _LAST_CLIPS:
-                    stack.close()
-                if len(paths) == 1:
-                    counter.update(done, total)
+        def progress(done: int, total: int) -> None:
+            if walk.is_stopped:
+                raise _Stopped
+            if total - done <= _LAST_CLIPS:
+                opened.close()
+            if len(paths) == 1:
+                counter.update(done, total)
 
-            try:
-                indexed = index_video(path, encoder, config, progress, wait=False)
-            except IndexBusy:
-                walk.put_off(path)
-                return True
-            except VideoError as error:
-                print(f"error: {error}", file=sys.stderr)
-                failed.append(path)
-            except _Stopped:
-                return False
-            except BaseException as error:
-                try:
-                    unindexed.tell(path, error)
-                except BaseException:
-                    walk.stop()
-                    raise
-                failed.append(path)
-            else:
-                unindexed.prepared()
-                # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
-                print(indexed.text, file=sys.stdout if out.isatty() else out, flush=True)
-            if len(paths) > 1:
-                counter.advance()
+        try:
+            indexed = index_video(path, encoder, config, progress, wait=False)
+            unindexed.prepared()
+            # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
+            print(indexed.text, file=sys.stdout if out.isatty() else out, flush=True)
+        except IndexBusy:
+            walk.put_off(path)
             return True
+        except _Stopped:
+            return False
+        except BaseException as error:
+            failed.append(path)
+            try:
+                unindexed.tell(path, error)
+            except BaseException:
+                # The other thread ends too, between two of its batches.
+                walk.stop()
+                raise
+        if len(paths) > 1:
+            counter.advance()
+        return True
 
     doing, total = (paths[0].name, None) if len(paths) == 1 else ("indexing", len(paths))
     with Counter(doing, total) as counter, ThreadPoolExecutor(IN_FLIGHT) as threads:
@@ -236,12 +204,11 @@ def index_video(
     """Index one video. `progress`, `wait`: see `build_index`. Raises IndexBusy while another process is at it
     and it does not wait, VideoError if it cannot be read, and VideoProError."""
     video, began = Video.open(path, nearest_intact=config.nearest_intact), time.monotonic()
-    seconds, root = config.clip_seconds, config.root
-    index = build_index(video, encoder, clip_seconds=seconds, root=root, progress=progress, wait=wait)
-    where = index_path(video, encoder, clip_seconds=seconds, root=root)
+    index = build_index(video, encoder, root=config.root, progress=progress, wait=wait)
+    where = index_path(video, encoder, root=config.root)
     lines = [f"{path}: {len(index.clips)} clips, {time.monotonic() - began:.1f} s, {where}"]
     if config.query is not None:
-        for number, score in index.search(config.query, config.top_k):
+        for number, score in index.search(config.query, _FOUND):
             start, end = index.clips[number]
             lines.append(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
     return Indexed(where, "\n".join(lines))
@@ -324,10 +291,7 @@ def index_on_cluster(
             # No file remembers crashes: the next command tries the video again.
             for results, given_up in pool.run(work, config, CrashRecord.empty(), lambda ids, reason: None):
                 for name, result in results:
-                    if isinstance(result, VideoError):
-                        print(f"error: {result}", file=sys.stderr)
-                        failed += 1
-                    elif isinstance(result, NativeError):
+                    if not isinstance(result, Indexed):
                         unindexed.tell(Path(name), result)
                         failed += 1
                     elif not result.where.exists():

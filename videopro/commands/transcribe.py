@@ -11,7 +11,6 @@ on the same files at the same time.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter as Tally
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,9 +32,9 @@ from videopro.cli import (
     option,
 )
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
-from videopro.commands.video_files import VIDEOS_HELP, Unprepared, named_videos
-from videopro.engine import Walk, shard
-from videopro.errors import ConfigError, SubtitleError, VideoError
+from videopro.commands.video_files import Unprepared, VideosConfig, named_videos
+from videopro.engine import Walk
+from videopro.errors import ConfigError
 from videopro.modules import WHISPER, cache_need, check_speech, part_needs, resolve_speech
 from videopro.modules.models import (
     SpeechSpec,
@@ -47,36 +46,24 @@ from videopro.modules.models import (
 from videopro.storage import write_atomically
 from videopro.video import Video
 
-_QUESTIONS, _MODEL, _OUTPUT = "Videos", "Model", "Output"
+_BENCHMARK, _MODEL, _OUTPUT = "Benchmark", "Model", "Output"
 _MOST_ROWS = 20
 """Videos that the table lists one by one."""
 
 
 @dataclass(frozen=True)
-class TranscribeConfig:
+class TranscribeConfig(VideosConfig):
     """The settings of `videopro transcribe`."""
 
-    videos: tuple[str, ...] = option((), VIDEOS_HELP, positional=True)
     benchmark: str | None = option(
-        None, "the videos of a benchmark, as videopro infer names it, instead of files", group=_QUESTIONS
+        None, "the videos of a benchmark, as videopro infer names it, instead of files", group=_BENCHMARK
     )
-    split: str = option("", "split of the benchmark; unset: its default", group=_QUESTIONS)
-    root: Path | None = option(None, "folder of the benchmark's files", group=_QUESTIONS)
-    annotations: str = option(
-        "", "file with the benchmark's questions; unset: the official one", group=_QUESTIONS
-    )
+    split: str = option("", "split of the benchmark; unset: its default", group=_BENCHMARK)
+    root: Path | None = option(None, "folder of the benchmark's files", group=_BENCHMARK)
     subtitles: Literal["listed", "none"] = option(
         "listed",
         "listed: leave out a benchmark's videos whose subtitles it lists; none: transcribe them too",
-        group=_QUESTIONS,
-    )
-    shard: str | None = option(
-        None, "part i of n of the videos, such as 2/8, with n commands on n machines", group=_QUESTIONS
-    )
-    skip_unreadable: bool = option(
-        False,
-        "status 0 even if some of the videos are missing or unreadable; they are named all the same",
-        group=_QUESTIONS,
+        group=_BENCHMARK,
     )
     speech: str = option(
         "whisper",
@@ -87,7 +74,6 @@ class TranscribeConfig:
     language: str | None = option(
         None, "code of the spoken language, such as en, as @en after the model; unset: detected", group=_MODEL
     )
-    device: str | None = option(None, "such as cuda:1; default: the first accelerator", group=_MODEL)
     write: Literal["srt", "vtt"] | None = option(
         None,
         "also write a subtitle file for each video, srt or vtt, to look at and to correct",
@@ -113,9 +99,7 @@ def transcribe(config: TranscribeConfig) -> int:
         raise ConfigError("--output: is for subtitle files; add --write srt or --write vtt")
     speech = _speech(config)
     paths, with_subtitles = _videos(config)
-    if config.shard is not None:
-        # Sorted: commands that name the same files in another order still split them alike.
-        paths = shard(sorted(paths), config.shard)
+    paths = config.part_of(paths)
     check_needs([*part_needs({"speech": speech}, "--speech whisper:FOLDER"), cache_need()])
     outcomes: list[Outcome] = []
     try:
@@ -124,13 +108,8 @@ def transcribe(config: TranscribeConfig) -> int:
         # After Ctrl-C too: what is done stays done.
         if outcomes or with_subtitles:
             _print_outcomes(outcomes, with_subtitles)
-    failed = [each for each in outcomes if each.transcript is None]
-    for each in failed:
-        if each.problem:
-            print(f"error: {each.problem}", file=sys.stderr)
     print(f"next: {_next_command(config, speech, paths)}")
-    is_some = len(failed) < len(outcomes)
-    return 2 if failed and not (config.skip_unreadable and is_some) else 0
+    return config.status(sum(each.transcript is None for each in outcomes), len(outcomes))
 
 
 def _speech(config: TranscribeConfig) -> str:
@@ -155,7 +134,7 @@ def _speech(config: TranscribeConfig) -> str:
 def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
     """The videos, each once, and how many others have subtitles. Raises VideoProError."""
     if config.benchmark is None:
-        for name in ("split", "root", "annotations"):
+        for name in ("split", "root"):
             if getattr(config, name):
                 raise ConfigError(f"--{name}: is of a benchmark; add --benchmark, or leave it out")
         if not config.videos:
@@ -171,7 +150,6 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
         output=Path(),
         split=config.split,
         root=config.root,
-        annotations=config.annotations,
         # What a preset adds for a method's run is of no interest here.
         options={"subtitles": "none"},
     )
@@ -193,7 +171,7 @@ def _transcribe_all(
 ) -> None:
     walk, unprepared = Walk(paths), Unprepared("transcribed")
     # Loaded only if something has to be heard.
-    load = cache(lambda: speech.load(config.device))
+    load = cache(speech.load)
     doing, total = (paths[0].name, None) if len(paths) == 1 else ("transcribing", len(paths))
     with Counter(doing, total) as counter:
 
@@ -203,20 +181,15 @@ def _transcribe_all(
 
         while (path := walk.take()) is not None:
             try:
-                video = Video.open(path)
                 transcript = transcribe_video(
-                    video, speech, load, cache_root() / "speech", progress=progress, wait=False
+                    Video.open(path), speech, load, cache_root() / "speech", progress=progress, wait=False
                 )
-                written = _write_subtitles(transcript, path, config)
-                outcome = Outcome(path, transcript, note=written)
+                outcome = Outcome(path, transcript, _write_subtitles(transcript, path, config))
                 unprepared.prepared()
             except TranscriptBusy:
                 walk.put_off(path)
                 continue
-            except (VideoError, SubtitleError) as error:
-                outcome = Outcome(path, problem=str(error))
             except Exception as error:
-                # Named at once, with its traceback.
                 unprepared.tell(path, error)
                 outcome = Outcome(path)
             outcomes.append(outcome)
@@ -253,11 +226,12 @@ def _write_subtitles(transcript: Transcript, video: Path, config: TranscribeConf
 
 def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) -> str:
     """A command that reads the transcripts."""
+    # With the model that was used: it is part of where the transcripts are kept.
     options = f"--model MODEL --options {quote(f'speech={speech}')}"
     if config.benchmark is None:
         film = paths[0] if paths else "film.mp4"
         return f'videopro ask {quote(str(film))} "What is said?" {options}'
-    settings = {"split": config.split, "root": config.root, "annotations": config.annotations}
+    settings = {"split": config.split, "root": config.root}
     flags = "".join(f" --{name} {quote(str(value))}" for name, value in settings.items() if value)
     return (
         f"videopro infer --benchmark {config.benchmark}{flags} --method videopro {options} --output runs/NAME"
@@ -273,8 +247,7 @@ class Outcome:
 
     path: Path
     transcript: Transcript | None = None
-    problem: str = ""
-    """Why there is no transcript; "" if that was printed when it happened."""
+    """None: there is none, and why was printed when it happened."""
     note: str = ""
     """What became of its subtitle file."""
 
@@ -298,19 +271,18 @@ class Outcome:
 def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
     """Print the videos, if they are few, and their sums; then what was left out, damaged, written, or failed.
     `with_subtitles`: the videos that were left out, because their subtitles are listed."""
+    kinds, spoken = Tally(each.kind for each in outcomes), Tally(each.language for each in outcomes)
+    # Of many videos, the sums are what can be read.
     few = outcomes if len(outcomes) <= _MOST_ROWS else ()
     rows = [(each.path.name, each.kind, each.language, *_figures([each])) for each in few]
-    kinds, spoken = Tally(each.kind for each in outcomes), Tally(each.language for each in outcomes)
-    rows.append(
-        (
-            f"{len(outcomes)} video{'s' if len(outcomes) != 1 else ''}",
-            ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
-            ", ".join(f"{language}: {count}" for language, count in spoken.most_common() if language),
-            *_figures(outcomes),
-        )
+    total = (
+        f"{len(outcomes)} video{'s' if len(outcomes) != 1 else ''}",
+        ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+        ", ".join(f"{language}: {count}" for language, count in spoken.most_common() if language),
     )
     heads = ("video", "", "language", "sound, min", "took, s", "lines")
-    Console().print(TextTable("", heads, tuple(rows), lefts=frozenset(("", "language"))))
+    table = (*rows, (*total, *_figures(outcomes)))
+    Console().print(TextTable("", heads, table, lefts=frozenset(("", "language"))))
     if with_subtitles:
         print(
             f"left out, since subtitles are listed: {with_subtitles} (--subtitles none transcribes them too)"
@@ -328,9 +300,8 @@ def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
 def _figures(outcomes: Sequence[Outcome]) -> tuple[str, str, str]:
     """Minutes of sound, the seconds of the command that heard it, and lines."""
     transcripts = [each.transcript for each in outcomes if each.transcript is not None]
-    seconds = [each.seconds for each in transcripts if each.seconds is not None]
     return (
         f"{sum(each.sound_seconds for each in transcripts) / 60:.1f}",
-        f"{sum(seconds):.1f}" if seconds else "",
+        f"{sum(each.seconds for each in transcripts):.1f}" if transcripts else "",
         str(sum(len(each.lines) for each in transcripts)),
     )

@@ -1,18 +1,23 @@
-"""The video files that a command is given: files, folders of them, or those that a plug-in makes."""
+"""What commands that prepare videos share: which files these are, and what becomes of unreadable ones."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from videopro.backbones import find_video
+from videopro.cli import option
+from videopro.engine import shard
 from videopro.errors import (
     ConfigError,
     NativeError,
     Streaks,
+    SubtitleError,
     UnexpectedError,
+    VideoError,
     VideoProError,
     WorkerBug,
     as_unexpected,
@@ -20,7 +25,33 @@ from videopro.errors import (
 )
 from videopro.video import FILM_ENDINGS, check_no_url, files_below
 
-VIDEOS_HELP = "video files, folders of them, or videos of a plug-in as NAME:VIDEO"
+_VIDEOS = "Videos"
+
+
+@dataclass(frozen=True)
+class VideosConfig:
+    """The settings of commands that prepare videos."""
+
+    videos: tuple[str, ...] = option(
+        (), "video files, folders of them, or videos of a plug-in as NAME:VIDEO", positional=True
+    )
+    shard: str | None = option(
+        None, "part i of n of the videos, such as 2/8, with n commands on n machines", group=_VIDEOS
+    )
+    skip_unreadable: bool = option(
+        False,
+        "status 0 even if some of the videos are missing or unreadable; they are named all the same",
+        group=_VIDEOS,
+    )
+
+    def part_of(self, paths: Sequence[Path]) -> list[Path]:
+        """The videos that are this command's own."""
+        # Sorted: commands that name the same files in another order still split them alike.
+        return list(paths) if self.shard is None else shard(sorted(paths), self.shard)
+
+    def status(self, failed: int, videos: int) -> int:
+        """The exit status. If nothing could be read, that is an error in any case."""
+        return 2 if failed and not (self.skip_unreadable and failed < videos) else 0
 
 
 def named_videos(names: Sequence[str]) -> list[Path]:
@@ -57,8 +88,11 @@ class Unprepared:
 
     def tell(self, path: Path, error: BaseException) -> None:
         """Name a video that could not be prepared, and print the first traceback of each exception. Raises
-        what ends the command: anything that was foreseen, the machine's errors, and WorkerBug for an
+        what ends the command: what was foreseen of all videos, the machine's errors, and WorkerBug for an
         exception that goes on and on."""
+        if isinstance(error, VideoError | SubtitleError):
+            print(f"error: {error}", file=sys.stderr)
+            return
         if isinstance(error, UnexpectedError):
             unexpected = error
         elif not isinstance(error, Exception) or isinstance(error, VideoProError) or is_machines(error):

@@ -151,14 +151,9 @@ def load_weights(folder: Path, config: AspClipConfig, base: nn.Module) -> Tempor
     model = TemporalTransformer(config)
     temporal = {name.removeprefix(TEMPORAL): w for name, w in state.items() if name.startswith(TEMPORAL)}
     base_weights = {name: w for name, w in state.items() if not name.startswith(TEMPORAL)}
-    _check_fit(path, f"{CONFIG}", model.state_dict(), temporal)
-    base_state = base.state_dict()
-    _check_fit(
-        path,
-        f"its base {config.base!r}",
-        {name: base_state[name] for name in base_weights if name in base_state},
-        base_weights,
-    )
+    _check_fit(path, CONFIG, model.state_dict(), temporal)
+    replaced = {name: weight for name, weight in base.state_dict().items() if name in base_weights}
+    _check_fit(path, f"its base {config.base!r}", replaced, base_weights)
     model.load_state_dict(temporal)
     # Not strict: a folder holds only what training changed of the base.
     base.load_state_dict(base_weights, strict=False)
@@ -172,9 +167,9 @@ def write_folder(
     the base's, in bf16."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps(asdict(config), indent=1) + "\n", encoding="utf-8")
-    state = {f"{TEMPORAL}{name}": weight for name, weight in temporal.state_dict().items()} | dict(
-        base_weights
-    )
+    state = {f"{TEMPORAL}{name}": weight for name, weight in temporal.state_dict().items()}
+    state |= base_weights
+    # Half the size of what was trained, and the precision in which a GPU encodes.
     stored = {name: weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in state.items()}
     save_file(stored, folder / WEIGHTS)
 
@@ -208,6 +203,7 @@ class AspClipEncoder(VideoTextEncoder):
         stop_between_layers(self._temporal)
         self.clip_frames = config.frames
         self._fingerprint = folder_fingerprint(folder)
+        # Another base of the same width is not noticed: a folder names its base, and does not hash it.
         if self.width != config.width:
             raise ModelError(
                 f"{name}: the base {config.base!r} has embeddings of width {self.width}, the temporal "

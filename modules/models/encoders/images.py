@@ -24,8 +24,8 @@ from videopro.cli import check_extra, needs_extra
 from videopro.errors import acquired
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.interfaces import (
+    CheckpointEncoder,
     TextEncoder,
-    VideoTextEncoder,
     checkpoint_folder,
     short_side,
 )
@@ -36,7 +36,7 @@ from videopro.video import size_to_decode
 _MODEL_TYPES = {"clip": ("clip",), "siglip2": ("siglip", "siglip2")}
 
 
-class ImageTextEncoder(VideoTextEncoder):
+class ImageTextEncoder(CheckpointEncoder):
     """A CLIP or SigLIP 2 checkpoint (`kind` "clip" or "siglip2")."""
 
     clip_frames = 8
@@ -46,24 +46,12 @@ class ImageTextEncoder(VideoTextEncoder):
     ) -> None:
         """`source`: a directory or a hub name. Raises ModelError if it cannot be loaded or is of another
         kind."""
-        super().__init__(name or f"{kind}:{source}")
-        self._kind = kind
-        folder = checkpoint_folder(source)
-        self.model, self.processor = load_pretrained(str(folder), f"{kind} encoder", AutoModel, AutoProcessor)
-        model_type = self.model.config.model_type
-        if model_type not in _MODEL_TYPES[kind]:
-            raise ModelError(f"{self.name}: {folder} holds a {model_type!r} model, not one for {kind!r}")
-        self._device, self._dtype = device_of(device), dtype
-        self.model.to(self._device, getattr(torch, dtype)).eval()
-        self._fingerprint = folder_fingerprint(folder)
-
-    def identity(self) -> dict[str, object]:
-        return {
-            "encoder": self._kind,
-            "weights": self._fingerprint,
-            "frames": self.clip_frames,
-            "dtype": self._dtype,
-        }
+        super().__init__(kind, source, name, device, dtype)
+        self.model, self.processor = load_pretrained(
+            str(self._folder), f"{kind} encoder", AutoModel, AutoProcessor
+        )
+        self._check_kind(self.model, _MODEL_TYPES[kind])
+        self._place(self.model)
 
     def for_frames(self) -> ImageTextEncoder:
         # The model and the lock are shared, so calls still run one at a time.
@@ -129,7 +117,7 @@ def target_size(processor: Any, height: int, width: int) -> tuple[int, int]:
 _DEFAULT_FRAMES = 16
 
 
-class PeVideoTextEncoder(VideoTextEncoder):
+class PeVideoTextEncoder(CheckpointEncoder):
     """A `pe_video` or `pe_audio_video` checkpoint. Needs timm (the extra "encoders")."""
 
     def __init__(
@@ -137,30 +125,20 @@ class PeVideoTextEncoder(VideoTextEncoder):
     ) -> None:
         """`source`: a directory or a hub name. Raises MissingExtra without timm, ModelError if it
         cannot be loaded or is of another kind."""
-        super().__init__(name or f"pe_video:{source}")
+        # Before gigabytes are fetched.
         check_extra("encoders", "a pe_video encoder", "timm")
-        folder = checkpoint_folder(source)
-        model, self.tokenizer = load_pretrained(str(folder), "pe_video encoder", AutoModel, AutoTokenizer)
-        model_type = model.config.model_type
-        if model_type not in ("pe_video", "pe_audio_video"):
-            raise ModelError(f"{self.name}: {folder} holds a {model_type!r} model, not a pe_video one")
-        self.model = model if model_type == "pe_video" else model.video_model
+        super().__init__("pe_video", source, name, device, dtype)
+        model, self.tokenizer = load_pretrained(
+            str(self._folder), "pe_video encoder", AutoModel, AutoTokenizer
+        )
+        self._check_kind(model, ("pe_video", "pe_audio_video"))
+        self.model = model if model.config.model_type == "pe_video" else model.video_model
         try:
-            self.processor = AutoVideoProcessor.from_pretrained(folder)
+            self.processor = AutoVideoProcessor.from_pretrained(self._folder)
         except (OSError, ValueError) as error:
-            raise ModelError(f"{self.name}: {folder} has no video processor: {error}") from error
+            raise ModelError(f"{self.name}: {self._folder} has no video processor: {error}") from error
         self.clip_frames = self.processor.num_frames or _DEFAULT_FRAMES
-        self._device, self._dtype = device_of(device), dtype
-        self.model.to(self._device, getattr(torch, dtype)).eval()
-        self._fingerprint = folder_fingerprint(folder)
-
-    def identity(self) -> dict[str, object]:
-        return {
-            "encoder": "pe_video",
-            "weights": self._fingerprint,
-            "frames": self.clip_frames,
-            "dtype": self._dtype,
-        }
+        self._place(self.model)
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         return size_to_decode(height, width, target_size(self.processor, height, width))

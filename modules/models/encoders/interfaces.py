@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from videopro.backbones import folder_fingerprint
 from videopro.errors import ConfigError, acquired, check_cancelled
 from videopro.modules.errors import ModelError
+from videopro.modules.models.hub import device_of
 from videopro.video import pad_picture, uniform_times
 
 if TYPE_CHECKING:
@@ -153,6 +155,40 @@ class VideoTextEncoder(ABC):
             # In float32, whatever the encoder computes in: half precision is too coarse for unit length.
             vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
             return vectors
+
+
+class CheckpointEncoder(VideoTextEncoder):
+    """An encoder that is one checkpoint, in a folder or on the hub."""
+
+    def __init__(self, kind: str, source: str, name: str, device: str | None, dtype: str) -> None:
+        """`kind`: what its identity says that it is. Raises ModelError for a source that is neither."""
+        super().__init__(name or f"{kind}:{source}")
+        self._kind, self._device, self._dtype = kind, device_of(device), dtype
+        self._folder = checkpoint_folder(source)
+
+    def _check_kind(self, model: Any, kinds: Sequence[str]) -> None:
+        """Raise ModelError if the loaded model is not one of these kinds of transformers."""
+        if model.config.model_type not in kinds:
+            raise ModelError(
+                f"{self.name}: {self._folder} holds a {model.config.model_type!r} model, not one for "
+                f"{self._kind!r}"
+            )
+
+    def _place(self, model: Any) -> None:
+        """Put the loaded model where it computes."""
+        import torch
+
+        model.to(self._device, getattr(torch, self._dtype)).eval()
+        # Of what was loaded just now: a later command may overwrite the folder.
+        self._fingerprint = folder_fingerprint(self._folder)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "encoder": self._kind,
+            "weights": self._fingerprint,
+            "frames": self.clip_frames,
+            "dtype": self._dtype,
+        }
 
 
 class TextEncoder(ABC):

@@ -7,9 +7,10 @@ them; here frames are the midpoints of equal parts, so that no clip shows a fram
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,14 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.interfaces import (
+    CheckpointEncoder,
     StagedClips,
-    VideoTextEncoder,
-    checkpoint_folder,
     short_side,
 )
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
-from videopro.modules.models.hub import check_finite, device_of, stop_between_layers
+from videopro.modules.models.hub import check_finite, stop_between_layers
 from videopro.storage import parse_json
 from videopro.video import Frame, size_to_decode
 
@@ -34,15 +33,15 @@ MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
 
 
-class LanguageBindEncoder(VideoTextEncoder):
+class LanguageBindEncoder(CheckpointEncoder):
     """A LanguageBind_Video checkpoint, such as LanguageBind/LanguageBind_Video_FT."""
 
     def __init__(
         self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
     ) -> None:
         """`source`: a directory or a hub name. Raises ModelError if it cannot be loaded."""
-        super().__init__(name or f"languagebind:{source}")
-        folder = checkpoint_folder(source)
+        super().__init__("languagebind", source, name, device, dtype)
+        folder = self._folder
         try:
             config = LanguageBindConfig.read(parse_json((folder / "config.json").read_text(encoding="utf-8")))
             self.model = LanguageBindVideo(config)
@@ -50,35 +49,20 @@ class LanguageBindEncoder(VideoTextEncoder):
             check_finite(f"{self.name}: {folder}", weights.items())
             self.model.load_checkpoint(weights)
             self.tokenizer = _tokenizer(folder)
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            RuntimeError,
-            SafetensorError,
-            pickle.UnpicklingError,
-        ) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, UnpicklingError) as error:
             # PyTorch's own error has a line for every weight that does not fit.
             reason = " ".join(str(error).split())[:300]
             raise ModelError(
                 f"{self.name}: {folder} is not a usable LanguageBind_Video checkpoint: {reason}"
             ) from error
-        self._device, self._dtype = device_of(device), dtype
-        self.model.to(self._device, getattr(torch, dtype)).eval()
+        self._place(self.model)
         stop_between_layers(self.model)
         self.clip_frames = config.vision.num_frames
         self._side = config.vision.image_size
         self._longest = config.text.max_position_embeddings
-        self._fingerprint = folder_fingerprint(folder)
 
     def identity(self) -> dict[str, object]:
-        return {
-            "encoder": "languagebind",
-            "weights": self._fingerprint,
-            "frames": self.clip_frames,
-            "pixels": self._side,
-            "dtype": self._dtype,
-        }
+        return {**super().identity(), "pixels": self._side}
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         return size_to_decode(height, width, short_side(height, width, self._side))
@@ -96,6 +80,7 @@ class LanguageBindEncoder(VideoTextEncoder):
     def _staged(self, clips: Sequence[Sequence[Frame]], *, pinned: bool) -> Sequence[Sequence[Frame]]:
         height, width = clips[0][0].image.shape[:2]
         size = short_side(height, width, self._side)
+        # Another size is resized on the device, from all of its pixels.
         if (height, width) != size:
             return clips
         rows, columns = _center(size, self._side)
@@ -176,17 +161,15 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     """The state dict in a directory: safetensors, else PyTorch's pickle, loaded without running its code."""
     from safetensors.torch import load_file
 
+    # Safetensors first: a folder may hold the same weights in both formats.
+    read = load_file
     files = sorted(folder.glob("*.safetensors"))
-    if files:
-        return {key: value for path in files for key, value in load_file(path).items()}
-    files = sorted(folder.glob("pytorch_model*.bin"))
+    if not files:
+        files = sorted(folder.glob("pytorch_model*.bin"))
+        read = partial(torch.load, map_location="cpu", weights_only=True)
     if not files:
         raise ValueError("there is neither model.safetensors nor pytorch_model.bin")
-    return {
-        key: value
-        for path in files
-        for key, value in torch.load(path, map_location="cpu", weights_only=True).items()
-    }
+    return {key: value for path in files for key, value in read(path).items()}
 
 
 def _tokenizer(folder: Path) -> Any:
@@ -204,6 +187,7 @@ def _tokenizer(folder: Path) -> Any:
         raise ValueError(
             "its tokenizer does not end a text with its end token, whose output is the embedding"
         )
+    # Any token does: what stands after the end of a text is not read.
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

@@ -189,9 +189,9 @@ def test_a_damaged_file_is_reported_and_never_used(video: Video, tmp_path: Path,
     where.parent.mkdir(parents=True)
     whose, shape = "this video's", (34, 2)
     write_vectors(where, whose, ROWS)
-    rows = read_vectors(where, whose, shape)
-    assert rows is not None
-    np.testing.assert_array_equal(rows, ROWS)
+    stored = read_vectors(where, whose, shape)
+    assert stored is not None
+    np.testing.assert_array_equal(stored.rows, ROWS)
     with pytest.raises(DamagedIndex, match="belongs to another video or encoder"):
         read_vectors(where, "another video's", shape)
     where.write_bytes(damage(where.read_bytes()))
@@ -369,11 +369,11 @@ def test_the_command_indexes_and_searches(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     encoder = f"languagebind:{languagebind_folder(tmp_path / 'model')}"
-    given = [str(path), "--encoder", encoder, "--root", str(tmp_path), "--device", "cpu"]
-    assert command.main([*given, "--query", "w5 w6", "--top-k", "2"]) == 0
+    given = [str(path), "--encoder", encoder, "--root", str(tmp_path)]
+    assert command.main([*given, "--query", "w5 w6"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "34 clips" in lines[0]
-    assert len(lines) == 3
+    assert len(lines) == 4
     start, to, end, unit, score = lines[1].split()
     assert (to, unit) == ("to", "s")
     assert float(end) - float(start) == 10.0
@@ -383,7 +383,7 @@ def test_the_command_indexes_and_searches(
 def test_the_command_continues_past_a_broken_video_and_names_it(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    encoder = ["--encoder", f"languagebind:{languagebind_folder(tmp_path / 'model')}", "--device", "cpu"]
+    encoder = ["--encoder", f"languagebind:{languagebind_folder(tmp_path / 'model')}"]
     folder = tmp_path / "videos"
     folder.mkdir()
     (folder / "a.mp4").write_bytes(b"nothing")
@@ -399,11 +399,7 @@ def test_the_command_continues_past_a_broken_video_and_names_it(
     assert sorted(names) == ["b.mp4", path.name], "files and folders, each file once"
     assert command.main([str(path), "https://host/a.mp4", *encoder]) == 2
     assert "curl -L -o film.mp4 'https://host/a.mp4'" in capsys.readouterr().err
-    for wrong, message in (
-        (["--clip-seconds", "0"], "clip_seconds is 0.0"),
-        (["--query", "x"], "searches one video"),
-        (["--top-k", "0"], "top_k is 0"),
-    ):
+    for wrong, message in ((["--query", "x"], "searches one video"),):
         assert command.main([str(folder), *encoder, *wrong]) == 2
         assert message in capsys.readouterr().err
     empty = tmp_path / "empty"

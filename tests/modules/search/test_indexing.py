@@ -147,7 +147,7 @@ def test_a_file_that_is_named_twice_is_embedded_once(path: Path, tmp_path: Path)
 def test_shards_of_a_folder(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, model = tmp_path / "videos", languagebind_folder(tmp_path / "model")
     two_videos(path, folder)
-    given = [str(folder), "--encoder", f"languagebind:{model}", "--root", str(tmp_path), "--device", "cpu"]
+    given = [str(folder), "--encoder", f"languagebind:{model}", "--root", str(tmp_path)]
     names = []
     for part in ("1/3", "2/3", "3/3"):
         assert command.main([*given, "--shard", part]) == 0
@@ -168,7 +168,7 @@ def test_a_run_reads_what_index_wrote_in_another_precision(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, root = f"languagebind:{languagebind_folder(tmp_path / 'model')}", tmp_path / "index"
-    given = ["--encoder", spec, "--device", "cpu", "--root", str(root)]
+    given = ["--encoder", spec, "--root", str(root)]
     assert command.main([str(path), *given, "--dtype", "bfloat16"]) == 0
     assert "videopro infer --options encoder_dtype=bfloat16" in capsys.readouterr().err
     (made,) = root.rglob("*.safetensors")
@@ -269,7 +269,7 @@ def test_each_precision_has_an_index_of_its_own(
     assert not np.array_equal(made, stored)
     assert (made * stored).sum(1).min() > 0.999
     # Runs on this machine look for bfloat16: the command says how they find what it wrote.
-    assert command.main([*indexing, "--device", "cpu"]) == 0
+    assert command.main([*indexing, "--dtype", "float32"]) == 0
     assert "runs read indexes in float32 with encoder_dtype=float32 only" in capsys.readouterr().err
 
 
@@ -309,5 +309,5 @@ def test_ones_own_videos_need_a_named_encoder(
     assert command.main([str(path), "--root", str(tmp_path)]) == 2
     assert f"{path}: name an encoder, such as --encoder languagebind" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-    assert command.main(["pocket:test/short_000", "--root", str(tmp_path), "--device", "cpu"]) == 0
+    assert command.main(["pocket:test/short_000", "--root", str(tmp_path)]) == 0
     assert "short_000.mp4" in capsys.readouterr().out

@@ -232,7 +232,7 @@ def test_a_checkpoint_of_another_kind_is_refused(tmp_path: Path) -> None:
     folder = clip_folder(tmp_path / "clip")
     with pytest.raises(ModelError, match="holds a 'clip' model, not one for 'siglip2'"):
         load_encoder(f"siglip2:{folder}", "cpu")
-    with pytest.raises(ModelError, match="not a pe_video one"):
+    with pytest.raises(ModelError, match="not one for 'pe_video'"):
         load_encoder(f"pe_video:{folder}", "cpu")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_encoder(f"clip:{languagebind_folder(tmp_path / 'lb')}", "cpu")
