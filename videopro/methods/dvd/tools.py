@@ -24,6 +24,8 @@ UNKNOWN_TOOL = "unknown_tool"
 """The kind of a step that calls a tool that there is not."""
 FRAMES = 50
 """Of a browse or an inspection, at most (the paper)."""
+TOP_K = 16
+"""Clips that a search returns, unless the model says how many (the paper)."""
 # The names that servers accept.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -169,7 +171,7 @@ class Toolbox:
 
     def _search(self, call: ClipSearch) -> str:
         self.session.budget.check()
-        top_k = call.top_k or self.settings.top_k
+        top_k = call.top_k or TOP_K
         ranked = self.database.search.best(call.query, top_k)
         lines = "\n".join(f"{clip.start:.1f}-{clip.end:.1f} s: {clip.text}" for clip, _ in ranked)
         observation = lines or "no caption fits"

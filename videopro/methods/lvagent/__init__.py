@@ -6,7 +6,6 @@ from videopro.methods.lvagent.agent import LvAgentMethod as LvAgentMethod
 from videopro.methods.lvagent.agent import check_weights as check_weights
 from videopro.methods.lvagent.agent import phase_seconds as phase_seconds
 from videopro.methods.lvagent.prompts import Opinion as Opinion
-from videopro.methods.lvagent.prompts import answer_prompt as answer_prompt
 from videopro.methods.lvagent.prompts import history_prompt as history_prompt
 from videopro.methods.lvagent.prompts import key_prompt as key_prompt
 from videopro.methods.lvagent.prompts import reason_prompt as reason_prompt

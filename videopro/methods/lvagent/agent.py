@@ -27,8 +27,6 @@ from videopro.methods.agents import (
 )
 from videopro.methods.lvagent.prompts import (
     Opinion,
-    Scores,
-    answer_prompt,
     history_prompt,
     key_prompt,
     reason_prompt,
@@ -231,22 +229,23 @@ class LvAgentRun(AgentRun):
         first, duration = self._members[0], self.session.video.duration
         times = uniform_times(0.0, duration, GLANCE_FRAMES)
         frames = self.session.frames(times, first.role)
-        prompt = answer_prompt(self.session.question, self._context(frames))
-        return self.session.choose("answer", first.role, prompt, frames=frames)
+        return self.session.answer("answer", first.role, frames=frames, context=self._context(frames))
 
     # ---- perception and action -----------------------------------------------------------------------------
 
     def _perceive(self, member: Member) -> None:
         """Choose the frames for the answer: of the whole video, or of the chunks that fit the key
         information."""
-        session, duration = self.session, self.session.video.duration
-        rng = np.random.default_rng(self._seed(member))
+        session, question = self.session, self.session.question
+        where = (member.number, session.round)
+        seed = derive_seed(session.seed, "glance", *where, question.text, question.choices)
+        rng = np.random.default_rng(seed)
         spans = self._spans(member, rng)
+        count = self._budget if self.settings.preset == "equal" else self.settings.frames
         if spans is None:
-            times = uniform_times(0.0, duration, self._count)
-            member.frames = session.frames(times, member.role)
+            member.frames = session.frames(uniform_times(0.0, session.video.duration, count), member.role)
         else:
-            member.frames = self._drawn(rng, spans, self._count, member)
+            member.frames = self._drawn(rng, spans, count, member)
 
     def _drawn(
         self, rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int, member: Member
@@ -257,8 +256,8 @@ class LvAgentRun(AgentRun):
         return self.session.frames(randomly(rng, spans, count), member.role, one_each=has_pictures)
 
     def _act(self, member: Member) -> None:
-        prompt = answer_prompt(self.session.question, self._context(member.frames))
-        member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames)
+        context = self._context(member.frames)
+        member.answer = self.session.answer("answer", member.role, frames=member.frames, context=context)
 
     def _spans(self, member: Member, rng: np.random.Generator) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
@@ -305,16 +304,6 @@ class LvAgentRun(AgentRun):
         subtitles = self.session.said_at([frame.time for frame in frames])
         return "\n".join(part for part in (self._history, subtitles) if part)
 
-    @property
-    def _count(self) -> int:
-        """Frames of the second look."""
-        return self._budget if self.settings.preset == "equal" else self.settings.frames
-
-    def _seed(self, member: Member) -> int:
-        question = self.session.question
-        where = (member.number, self.session.round)
-        return derive_seed(self.session.seed, "glance", *where, question.text, question.choices)
-
     # ---- reflection ----------------------------------------------------------------------------------------
 
     def _agree(self) -> bool:
@@ -330,13 +319,14 @@ class LvAgentRun(AgentRun):
             reply = session.tell("reason", member.role, prompt, frames=member.frames)
             member.reason = " ".join(reply.split())
         opinions = [member.opinion for member in self._members]
-        ballots = [scores for member in self._members if (scores := self._score(member, opinions))]
-        sums = {
-            member.number: sum(scores.by_number()[member.number] for scores in ballots)
-            for member in (self._members if ballots else [])
-        }
+        prompt, schema = scores_prompt(question, opinions), scores_of([each.number for each in opinions])
+        # Who gives scores that cannot be parsed has no say.
+        sums: Counter[int] = Counter()
         for member in self._members:
-            member.score = sums.get(member.number, 0)
+            scores = session.ask("score", member.role, prompt, schema=schema)
+            sums.update(scores.by_number() if scores is not None else {})
+        for member in self._members:
+            member.score = sums[member.number]
         removed: Member | None = None
         if sums:
             # Of equal sums, the later agent leaves.
@@ -349,15 +339,6 @@ class LvAgentRun(AgentRun):
             "leave",
             args={"scores": {str(number): total for number, total in sums.items()}},
             result=removed.role if removed is not None else "",
-        )
-
-    def _score(self, scorer: Member, opinions: Sequence[Opinion]) -> Scores | None:
-        """An agent's scores of all agents; None if they could not be parsed: then it has no say."""
-        return self.session.ask(
-            "score",
-            scorer.role,
-            scores_prompt(self.session.question, opinions),
-            schema=scores_of([opinion.number for opinion in opinions]),
         )
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import BaseModel, Field, create_model
-
-from videopro.methods.agents import question_text
+from videopro.methods.agents import Numbered, numbered_type, question_text
 from videopro.question import Question, prompts
 
 
@@ -22,18 +19,9 @@ class Opinion:
     reason: str = ""
 
 
-class Scores(BaseModel):
-    """A score for each agent in the discussion; made by `scores_of`."""
-
-    def by_number(self) -> dict[int, int]:
-        """The scores by the agents' numbers."""
-        return {int(str(field.alias)): getattr(self, name) for name, field in type(self).model_fields.items()}
-
-
-def scores_of(numbers: Sequence[int]) -> type[Scores]:
+def scores_of(numbers: Sequence[int]) -> type[Numbered]:
     """The schema {"1": 7, "2": 3} with exactly these agents, 1 to 10."""
-    named: dict[str, Any] = {f"agent_{n}": (int, Field(alias=str(n), ge=1, le=10)) for n in numbers}
-    return create_model("Scores", __base__=Scores, **named)
+    return numbered_type("agent", numbers, int, ge=1, le=10)
 
 
 def whole_prompt(question: Question, context: str) -> str:
@@ -51,11 +39,6 @@ def key_prompt(question: Question, context: str, limit: int) -> str:
         "to look for in it to answer."
     )
     return prompts.with_context(context, text)
-
-
-def answer_prompt(question: Question, context: str) -> str:
-    """Ask for the letter of an option."""
-    return prompts.with_context(context, prompts.multiple_choice(question))
 
 
 def reason_prompt(question: Question, letter: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, create_model, model_validator
 
-from videopro.methods.agents import answer_type, number_type, question_text
+from videopro.methods.agents import Numbered, answer_type, number_type, numbered_type, question_text
 from videopro.methods.vca.tree import Node
 from videopro.question import Question, prompts
 
@@ -94,22 +94,9 @@ class Score(BaseModel):
     score: float = Field(ge=0, le=100)
 
 
-class Scores(BaseModel):
-    """A score for each of the segments; made by `scores_of`."""
-
-    def by_number(self) -> dict[int, Score]:
-        """The scores by the segments' numbers."""
-        return {int(alias): getattr(self, name) for name, alias in self._aliases().items()}
-
-    @classmethod
-    def _aliases(cls) -> dict[str, str]:
-        return {name: str(field.alias) for name, field in cls.model_fields.items()}
-
-
-def scores_of(numbers: Sequence[int]) -> type[Scores]:
+def scores_of(numbers: Sequence[int]) -> type[Numbered]:
     """The schema {"7": {"why": "...", "score": 40}, ...} with exactly these segments."""
-    named: dict[str, Any] = {f"segment_{n}": (Score, Field(alias=str(n))) for n in numbers}
-    return create_model("Scores", __base__=Scores, **named)
+    return numbered_type("segment", numbers, Score)
 
 
 class Action(BaseModel):
