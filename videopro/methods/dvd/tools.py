@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -59,25 +59,22 @@ class GiveAnswer(_Arguments):
     text: str = Field(min_length=1, description="the answer; for options, the letter")
 
 
-_TOOLS: Mapping[str, Tool] = {
-    "global_browse": Tool(
+_TOOLS = (
+    Tool(
         "global_browse",
         "See who and what appears in the whole video, and the events that bear on a query.",
         GlobalBrowse,
     ),
-    "clip_search": Tool(
-        "clip_search", "Find the clips whose captions fit a query best, with times.", ClipSearch
-    ),
-    "frame_inspect": Tool(
-        "frame_inspect", "Ask a question about the frames within ranges of time.", FrameInspect
-    ),
-    "answer": Tool("answer", "Give the final answer and end the search.", GiveAnswer),
-}
+    Tool("clip_search", "Find the clips whose captions fit a query best, with times.", ClipSearch),
+    Tool("frame_inspect", "Ask a question about the frames within ranges of time.", FrameInspect),
+    Tool("answer", "Give the final answer and end the search.", GiveAnswer),
+)
 
 
 def offered(settings: DvdSettings) -> list[Tool]:
-    """The tools of a run."""
-    return [_TOOLS[name] for name in (*settings.tools, "answer")]
+    """The tools of a run, in the order of its setting: models read them in that order."""
+    named = {tool.name: tool for tool in _TOOLS}
+    return [named[name] for name in (*settings.tools, "answer")]
 
 
 class WrittenCall(BaseModel):

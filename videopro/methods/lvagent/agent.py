@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from videopro.methods.agents import (
     public_role,
 )
 from videopro.methods.lvagent.prompts import (
-    Opinion,
+    Member,
     history_prompt,
     key_prompt,
     reason_prompt,
@@ -154,32 +154,6 @@ def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
                 "disagree: name others"
             )
         seen[weights] = name
-
-
-@dataclass
-class Member:
-    """An agent in the discussion."""
-
-    number: int
-    """From 1, as prompts name it; ties are broken in this order."""
-    role: str
-    frames: list[Frame] = field(default_factory=list)
-    """What it looked at for its latest answer."""
-    answer: Answer | None = None
-    """Its latest answer, perhaps without a letter; None before the first."""
-    reason: str = ""
-    score: int = 0
-    """The sum of the scores that it got in the latest reflection; 0 if none could be read."""
-
-    @property
-    def letter(self) -> str | None:
-        """The letter of its latest answer."""
-        return None if self.answer is None else self.answer.letter
-
-    @property
-    def opinion(self) -> Opinion:
-        """What it says to the others."""
-        return Opinion(self.number, self.letter, self.reason)
 
 
 class LvAgentRun(AgentRun):
@@ -318,8 +292,8 @@ class LvAgentRun(AgentRun):
             prompt = reason_prompt(question, member.letter)
             reply = session.tell("reason", member.role, prompt, frames=member.frames)
             member.reason = " ".join(reply.split())
-        opinions = [member.opinion for member in self._members]
-        prompt, schema = scores_prompt(question, opinions), scores_of([each.number for each in opinions])
+        members = list(self._members)
+        prompt, schema = scores_prompt(question, members), scores_of([each.number for each in members])
         # Who gives scores that cannot be parsed has no say.
         sums: Counter[int] = Counter()
         for member in self._members:
@@ -334,7 +308,7 @@ class LvAgentRun(AgentRun):
             self._members.remove(removed)
         else:
             session.note("no scores could be parsed: nobody left the discussion")
-        self._history = history_prompt(question, opinions, sums, removed.opinion if removed else None)
+        self._history = history_prompt(question, members, bool(sums), removed)
         session.tool(
             "leave",
             args={"scores": {str(number): total for number, total in sums.items()}},

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from videopro.methods.agents import Numbered, numbered_type, question_text
-from videopro.question import Question, prompts
+from videopro.question import Answer, Question, prompts
+from videopro.video import Frame
 
 
-@dataclass(frozen=True)
-class Opinion:
-    """What an agent answered, and why."""
+@dataclass(eq=False)
+class Member:
+    """An agent in the discussion, and what it says to the others. Told by identity: frames hold arrays, which
+    are not to be compared."""
 
     number: int
-    """The agent's number, from 1."""
-    letter: str | None
+    """From 1, as prompts name it; ties are broken in this order."""
+    role: str
+    frames: list[Frame] = field(default_factory=list)
+    """What it looked at for its latest answer."""
+    answer: Answer | None = None
+    """Its latest answer, perhaps without a letter; None before the first."""
     reason: str = ""
+    score: int = 0
+    """The sum of the scores that it got in the latest reflection; 0 if none could be read."""
+
+    @property
+    def letter(self) -> str | None:
+        """The letter of its latest answer."""
+        return None if self.answer is None else self.answer.letter
 
 
 def scores_of(numbers: Sequence[int]) -> type[Numbered]:
@@ -50,7 +63,7 @@ def reason_prompt(question: Question, letter: str | None) -> str:
     )
 
 
-def scores_prompt(question: Question, opinions: Sequence[Opinion]) -> str:
+def scores_prompt(question: Question, opinions: Sequence[Member]) -> str:
     """Ask an agent to score all answers by their reasons."""
     opinion_lines = "\n".join(_opinion(question, opinion) for opinion in opinions)
     form = ", ".join(f'"{opinion.number}": 5' for opinion in opinions)
@@ -62,22 +75,22 @@ def scores_prompt(question: Question, opinions: Sequence[Opinion]) -> str:
 
 def history_prompt(
     question: Question,
-    opinions: Sequence[Opinion],
-    sums: Mapping[int, int],
-    removed: Opinion | None,
+    opinions: Sequence[Member],
+    has_scores: bool,
+    removed: Member | None,
 ) -> str:
-    """What the discussion has come to, for the next round. `sums`: each agent's sum of scores; empty if none
+    """What the discussion has come to, for the next round. `has_scores`: whether any
     could be read."""
     lines = []
     for opinion in opinions:
-        if opinion != removed:
-            score = f", score {sums[opinion.number]}" if sums else ""
+        if opinion is not removed:
+            score = f", score {opinion.score}" if has_scores else ""
             lines.append(f"{_opinion(question, opinion)}{score}")
     if removed is not None:
         lines.append(f"{_opinion(question, removed)}, left out")
     return "The answers before:\n" + "\n".join(lines)
 
 
-def _opinion(question: Question, opinion: Opinion) -> str:
+def _opinion(question: Question, opinion: Member) -> str:
     option = "no option" if opinion.letter is None else f"{opinion.letter}. {question.choice(opinion.letter)}"
     return f"{opinion.number}: {option}{f', {opinion.reason}' if opinion.reason else ''}"

@@ -352,7 +352,7 @@ class VideoAgentRun(AgentRun):
             description.description, len(self._index.clips), start=segment.start, end=segment.end
         )
         index, score = next((index, score) for index, score in ranked if index in segment.indices)
-        name = "" if description.segment is None else str(segment.number)
+        name = "" if description.segment_id is None else str(segment.number)
         start, end = self._timeline.spans[index]
         return index, score, Segment(start, end, name, score=round(score, 4), text=description.description)
 
@@ -417,9 +417,9 @@ class Captions:
 
 def _segment_of(description: Description, segments: Sequence[VideoSegment]) -> VideoSegment:
     """The segment that a description names; the only one if it names none."""
-    if description.segment is None:
+    if description.segment_id is None:
         return segments[0]
-    return next(segment for segment in segments if segment.number == description.segment)
+    return next(segment for segment in segments if segment.number == description.segment_id)
 
 
 def _named(descriptions: Descriptions | None, segments: Sequence[VideoSegment]) -> list[Segment]:
@@ -429,7 +429,7 @@ def _named(descriptions: Descriptions | None, segments: Sequence[VideoSegment]) 
     named = []
     for each in descriptions.frame_descriptions:
         segment = _segment_of(each, segments)
-        name = "" if each.segment is None else str(segment.number)
+        name = "" if each.segment_id is None else str(segment.number)
         named.append(Segment(segment.start, segment.end, name, text=each.description))
     return named
 
