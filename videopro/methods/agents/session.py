@@ -106,6 +106,7 @@ class Session:
 
     def note(self, text: str) -> None:
         """A remark for readers of the result; a repeated one is noted once."""
+        # Loops meet the same limit in every round.
         if text not in self.notes:
             self.notes.append(text)
 
@@ -130,11 +131,13 @@ class Session:
         """Ask for a structured reply, and once for a repair; None: it could not be parsed. `segments_of`
         gives the step's segments, from the parsed reply. Raises BudgetSpent, BackboneError."""
         self.budget.check()
+        # Where it cannot constrain the decoding, it is left out, and the reply is read alike.
         constraint = schema.model_json_schema()
         reply = self._reply(model, prompt, frames, constraint)
         parsed, faults = _read(reply, schema)
         rejected: tuple[str, ...] = ()
         if parsed is None:
+            # Only once: each try costs the whole prompt again.
             rejected = (reply.text,)
             reply = self._reply(model, repair_prompt(prompt, reply.text, *faults), frames, constraint)
             parsed, further = _read(reply, schema)
@@ -306,6 +309,7 @@ def question_text(question: Question) -> str:
 def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
     """The first JSON object in `text` that fits `schema`; thoughts are left out. Raises UnparsedReply, with
     the mistakes of the first object if none fits."""
+    # A thought may hold a draft of the object, which the model then drops.
     text = spoken(text)
     first: str | None = None
     start = text.find("{")

@@ -63,6 +63,7 @@ class DvdRun(AgentRun):
 
     def conclude(self) -> Answer:
         """The forced answer, from the history."""
+        # It belongs to no round of the search.
         self.session.round = 0
         prompt = f"{self._as_text()}\n\n{prompts.forced(self.session.question)}"
         return self.session.answer("answer", LLM, prompt=prompt)
@@ -103,6 +104,7 @@ class DvdRun(AgentRun):
         reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools))
         if reply is None:
             asked = self.session.steps[-1]
+            # As with tool calls, the model sees its own words before the fault in them.
             self._history.append(Turn("assistant", asked.raw))
             self._history.append(Turn("user", prompts.unusable(asked.faults[-1])))
             return []

@@ -172,6 +172,7 @@ class VcaRun(AgentRun):
             borders = self._tree.even_borders(chosen, self.settings.borders)
             # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
             times = self.session.admit(borders, LLM)
+            # Before the split, which adds the parts that are yet to be scored.
             history = list(self._tree.nodes)
             children = self._tree.split(chosen, times)
             self._score(children, times, history)
@@ -202,6 +203,7 @@ class VcaRun(AgentRun):
             )
             return
         self.session.budget.check()
+        # Only reward=image looks at frames; the step of the others records none.
         frames = Stills()
         scores: list[float] | None = None
         if self.settings.reward == "image":

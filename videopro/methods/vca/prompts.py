@@ -19,6 +19,7 @@ def reward_prompt(
     """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7).
     `subtitles`, here and below: the lines at the frames."""
     parts = ["Which parts of a video show the answer to a question?", f"Question: {question_text(question)}"]
+    # Shown so that the scores of different rounds are on one scale, as they compete for being explored.
     if history:
         parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
     parts += [prompts.said_at_frames(subtitles)] if subtitles else []
@@ -120,6 +121,7 @@ class Action(BaseModel):
 def action_of(question: Question, *, segments: Sequence[int] = (), moments: int = 0) -> type[Action]:
     """The schema of an action: one of the open `segments`, or up to `moments` times in seconds (without tree
     search), or an answer: one of the letters, or words if the question is open."""
+    # All three fields are in each schema, with null for what is not offered, so that one class reads any.
     named: dict[str, Any] = {"answer": (answer_type(question) | None, None)}
     named["segment"] = (number_type(segments) | None, None) if segments else (None, None)
     named["times"] = (

@@ -284,6 +284,7 @@ class VideoAgentRun(AgentRun):
             schema=prediction_of(question),
             frames=frames,
         )
+        # What was claimed of an earlier prediction says nothing of this one.
         self._confidence = None
         self._predicted_from = len(self._seen)
 
