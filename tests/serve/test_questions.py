@@ -154,8 +154,8 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
         "videopro": {"max_rounds": 2, "tau": 0.5, "planner_frames": 3, "max_new_tokens": 1024},
         "program": {"planner_frames": 4, "max_new_tokens": 1024},
         "native": {"frames": 4},
-        "videoagent": {"max_rounds": 3, "first_frames": 5, "threshold": 3, "fps": 1, "max_new_tokens": 1024},
-        "dvd": {"fps": 2, "top_k": 16, "max_tool_steps": 15, "max_new_tokens": 1024},
+        "videoagent": {"max_rounds": 3, "first_frames": 5, "threshold": 3, "max_new_tokens": 1024},
+        "dvd": {"fps": 2, "max_tool_steps": 15, "max_new_tokens": 1024},
         "vca": {"max_rounds": 16, "borders": 6, "max_new_tokens": 1024},
     }
     told = world.client.get("/v1/videopro/methods").json()["data"]

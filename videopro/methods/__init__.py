@@ -13,9 +13,9 @@ from videopro.methods.events import EventObserver as EventObserver
 from videopro.methods.events import error_event as error_event
 from videopro.methods.events import evidence as evidence
 from videopro.methods.events import last_event as last_event
-from videopro.methods.favouring import favouring_answers as favouring_answers
 from videopro.methods.preparing import PreparedModels as PreparedModels
 from videopro.methods.preparing import PreparedRun as PreparedRun
+from videopro.methods.preparing import favouring_answers as favouring_answers
 from videopro.methods.preparing import named_plugins as named_plugins
 from videopro.methods.preparing import plugin_identity as plugin_identity
 from videopro.methods.preparing import prepare as prepare

@@ -29,7 +29,6 @@ from videopro.traces import (
     FrameRef,
     Result,
     Round,
-    Segment,
     Step,
     answer_in,
     boxes_in,
@@ -54,32 +53,25 @@ def evidence(result: Result, size: tuple[int, int] | None = None) -> list[dict[s
     """
     if result.selected is None:
         return []
+    execution = result.rounds[result.selected].execution
+    found: list[tuple[str, dict[str, Any]]] = []
+    for index, call in enumerate(execution.calls if execution else (), 1):
+        found += [(f"call {index} {call.fn}", piece) for piece in _of_call(call, size)]
+    # An agent's steps are counted over its question, and told by identity: two may be equal.
+    own = {id(step) for step in execution.steps} if execution else ()
+    for index, step in enumerate(result.steps, 1):
+        if id(step) in own:
+            found += [(f"step {index} {step.kind}", piece) for piece in _of_step(step)]
     pieces: dict[str, dict[str, Any]] = {}
-    for piece in _of_round(result.rounds[result.selected], result.selected, result.steps, size):
+    for source, piece in found:
         # Loops of programs repeat their calls.
-        pieces.setdefault(json.dumps({**piece, "source": None}), piece)
+        pieces.setdefault(json.dumps(piece), {**piece, "source": source, "round": result.selected})
     return list(pieces.values())
 
 
-def shown_frames(frames: Sequence[FrameRef]) -> list[dict[str, Any]]:
+def _shown(frames: Sequence[FrameRef]) -> list[dict[str, Any]]:
     """Frames as a page shows them: the time in s, and the box in 0..1 of a crop."""
     return [{"time": round(frame[0], 3), "box": _box(frame)} for frame in frames]
-
-
-def _of_round(
-    round: Round, number: int, steps: Sequence[Step], size: tuple[int, int] | None
-) -> Iterator[dict[str, Any]]:
-    execution = round.execution
-    if execution is None:
-        return
-    for index, call in enumerate(execution.calls, 1):
-        for piece in _of_call(call, size):
-            yield {**piece, "source": f"call {index} {call.fn}", "round": number}
-    # An agent's steps are counted over its question.
-    numbers = {id(step): index for index, step in enumerate(steps, 1)}
-    for step in execution.steps:
-        for piece in _of_step(step):
-            yield {**piece, "source": f"step {numbers[id(step)]} {step.kind}", "round": number}
 
 
 def _of_call(call: Call, size: tuple[int, int] | None) -> Iterator[dict[str, Any]]:
@@ -160,7 +152,7 @@ class EventObserver:
     def __init__(self, emit: Callable[[dict[str, Any]], None]) -> None:
         """`emit` is called in the threads that answer, one call at a time."""
         self._receive = emit
-        # Reentrant: what receives an event may cause another.
+        # Reentrant: what receives an event may cause another, and each numbers itself under the lock.
         self._lock = threading.RLock()
         self._round = -1
         self._has_ended = True
@@ -183,9 +175,8 @@ class EventObserver:
                 "faults": list(round.faults),
                 "seconds": _seconds(round.planning.seconds),
             }
-            if round.faults:
-                event["raw"] = round.raw
-            self.emit(event)
+            # Without a fault, planning and program are all of the reply.
+            self.emit({**event, "raw": round.raw} if round.faults else event)
 
     def on_call(self, call: Call) -> None:
         """A module call returned or failed."""
@@ -200,12 +191,10 @@ class EventObserver:
                     "number": self._calls,
                     "name": call.fn,
                     "arguments": dict(call.args),
-                    "result": call.result,
-                    "line": call.line,
-                    "frames": shown_frames(call.frames),
+                    "frames": _shown(call.frames),
                     "intervals": [list(interval) for interval in call.intervals],
                     "seconds": _seconds(call.seconds),
-                    "cached": call.cached,
+                    **_fields(call, "result", "line", "cached"),
                 }
             )
 
@@ -213,16 +202,15 @@ class EventObserver:
         """The program ended."""
         with self._lock:
             self._has_ended = True
-            error = execution.error
+            answer, error = execution.answer, execution.error
             self.emit(
                 {
                     "type": "execution",
                     "round": self._round,
                     "status": execution.status,
-                    "letter": execution.answer.letter,
-                    "text": execution.answer.raw,
-                    "confidence": execution.answer.confidence,
-                    "error": None if error is None else {**_failure(error), "line": error.line},
+                    "text": answer.raw,
+                    **_fields(answer, "letter", "confidence"),
+                    "error": None if error is None else _fields(error, "type", "message", "line"),
                 }
             )
 
@@ -234,16 +222,16 @@ class EventObserver:
                 {
                     "type": "step",
                     "number": self._steps,
-                    "kind": step.kind,
-                    "model": step.model,
                     "agent_round": step.round,
                     "arguments": dict(step.args),
-                    "frames": shown_frames(step.frames),
-                    "segments": [_segment(segment) for segment in step.segments],
+                    "frames": _shown(step.frames),
+                    "segments": [
+                        _fields(each, "start", "end", "name", "score", "text") for each in step.segments
+                    ],
                     "reply": step.raw if step.parsed is None else dict(step.parsed),
-                    "result": step.result,
                     "faults": list(step.faults),
                     "seconds": _seconds(step.cost.seconds),
+                    **_fields(step, "kind", "model", "result"),
                 }
             )
 
@@ -281,22 +269,17 @@ def last_event(result: Result, question: Question) -> dict[str, Any]:
 
 def error_event(failure: Failure, cost: Cost | None = None) -> dict[str, Any]:
     """The last event of a question without an answer; `cost`: what was spent on it all the same."""
-    return {"type": "error", "error": _failure(failure), "cost": _cost(cost or Cost())}
+    return {"type": "error", "error": _fields(failure, "type", "message"), "cost": _cost(cost or Cost())}
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    return {
-        "seconds": _seconds(cost.seconds),
-        **{name: round(getattr(cost, name)) for name in ("frames", "calls", "tokens_in", "tokens_out")},
-    }
+    # A share of what questions have in common may be a part of a frame.
+    whole = {name: round(getattr(cost, name)) for name in ("frames", "calls", "tokens_in", "tokens_out")}
+    return {"seconds": _seconds(cost.seconds), **whole}
 
 
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {"type": failure.type, "message": failure.message}
-
-
-def _segment(segment: Segment) -> dict[str, Any]:
-    return {name: getattr(segment, name) for name in ("start", "end", "name", "score", "text")}
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def _seconds(seconds: float) -> float:

@@ -23,7 +23,7 @@ from videopro.cli import Need, is_setting
 from videopro.errors import ConfigError
 from videopro.methods.base import Method, RunRequest
 from videopro.methods.planners import PLANNERS
-from videopro.methods.registry import METHODS
+from videopro.methods.registry import METHODS, takes
 from videopro.modules import PROGRAM_MODULES
 from videopro.modules.models import TRANSCRIBERS
 from videopro.modules.models.encoders import ENCODERS
@@ -190,3 +190,18 @@ def _with_recorded_prompts(
         return options, ()
     note = f"prompts {file}: not there; the run goes on with those that it recorded"
     return {**options, "prompts": texts}, (note,)
+
+
+def favouring_answers(
+    method: str, options: Mapping[str, Any], *, shows_subtitles: bool = False
+) -> dict[str, Any]:
+    """Options for somebody who waits for one answer, where a benchmark's run follows a rule. They favour
+    getting one: an answer that a refinement lost is kept, the model answers if no program or agent did, and a
+    direct question is shown the subtitles that it was given. What is set overrides them."""
+    # The paper's preset keeps the paper's rule: the last program's answer counts, and nothing replaces it.
+    if method in ("program", "adaptive", "videopro") and options.get("preset") == "paper":
+        return dict(options)
+    if method != "native":
+        favoured = {"final": "last-answered", "fallback": "native"}
+        return {**{name: rule for name, rule in favoured.items() if takes(method, name, rule)}, **options}
+    return {"subtitles": "all", **options} if shows_subtitles else dict(options)

@@ -129,14 +129,6 @@ def test_both_protocols_leave_the_same_trace() -> None:
     assert "the language model offers no tool calls: it wrote them as text" in results[1].notes
 
 
-def test_the_text_protocol_may_be_chosen_for_a_model_with_tools() -> None:
-    llm = ScriptedModel(as_text(ANSWER), offers_tools=True)
-    result = ask(llm, tool_calls="text")
-    assert result.final.letter == "B"
-    assert not llm.requests[0].turns
-    assert all("offers no tool calls" not in note for note in result.notes)
-
-
 def test_the_text_protocol_constrains_replies_to_the_tools_at_hand() -> None:
     llm = ScriptedModel(as_text(ANSWER))
     ask(llm, tools=("clip_search",))
@@ -270,12 +262,12 @@ def test_without_subtitles_or_with_them(tmp_path: Path) -> None:
     ]
 
 
-def test_top_k_is_the_settings_unless_the_model_says() -> None:
+def test_top_k_is_the_papers_unless_the_model_says() -> None:
     llm = by_tools(
         [call("clip_search", query="place")], [call("clip_search", query="place", top_k=1)], [ANSWER]
     )
-    first, second, _ = tools_of(ask(llm, top_k=4))
-    assert (len(first.segments), first.args["top_k"]) == (4, 4)
+    first, second, _ = tools_of(ask(llm))
+    assert first.args["top_k"] == 16
     assert (len(second.segments), second.args["top_k"]) == (1, 1)
 
 

@@ -31,7 +31,7 @@ def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: P
     assert len({each.path() for each in builders}) == len(builders)
     # These change no caption.
     same = [
-        builder(tmp_path, captioner(), top_k=3, max_tool_steps=2, tools=("clip_search",)),
+        builder(tmp_path, captioner(), max_tool_steps=2, tools=("clip_search",)),
         builder(tmp_path, captioner(), text_encoder=ColourWords()),
     ]
     assert {each.path() for each in same} == {builders[0].path()}

@@ -21,7 +21,7 @@ from videopro.methods.dvd.database_file import (
     merged,
 )
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.methods.dvd.tools import inspected_times, offered, one_call, sendable
+from videopro.methods.dvd.tools import TOP_K, inspected_times, offered, one_call, sendable
 
 
 def seen(name: str, start: float, *, actions: tuple[str, ...] = (), **facts: str) -> Subject:
@@ -134,7 +134,7 @@ def test_an_hour_is_inspected_in_fifty_frames() -> None:
 
 def test_the_defaults_are_the_papers() -> None:
     settings = DvdSettings()
-    assert (settings.clip_seconds, settings.fps, settings.top_k) == (5.0, 2.0, 16)
+    assert (settings.clip_seconds, settings.fps, TOP_K) == (5.0, 2.0, 16)
     assert settings.max_tool_steps == 15
     assert settings.registry == "progressive"
     assert settings.tools == ("global_browse", "clip_search", "frame_inspect")

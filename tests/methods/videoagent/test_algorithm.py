@@ -17,7 +17,7 @@ from tests.support.videoagent_world import (
     search,
 )
 from videopro.errors import ConfigError
-from videopro.methods.videoagent.agent import VideoAgentSettings
+from videopro.methods.videoagent.agent import FPS, VideoAgentSettings
 
 FIRST = [6.5, 18.5, 30.5, 42.5, 54.5]
 
@@ -230,7 +230,7 @@ def test_of_two_neighbours_the_better_one_is_kept_and_equal_ones_count_once() ->
         ({"first_frames": 0}, "first_frames is 0; it must be at least 1"),
         ({"max_rounds": 0}, "max_rounds is 0"),
         ({"threshold": 4}, "threshold is 4; it must be 1, 2 or 3"),
-        ({"fps": 0.0}, "fps is 0.0; it must be above 0"),
+        ({"clip_seconds": 0.0}, "clip_seconds is 0.0; it must be above 0"),
         ({"captions": "none", "captioner": "pocket"}, "captioner is 'pocket', but captions is 'none'"),
         ({"selection": "uniform", "encoder": "clip"}, "encoder is 'clip', but selection is 'uniform'"),
     ],
@@ -242,7 +242,7 @@ def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], why: str
 
 def test_the_defaults_are_the_papers() -> None:
     settings = VideoAgentSettings()
-    assert (settings.first_frames, settings.max_rounds, settings.threshold, settings.fps) == (5, 3, 3, 1.0)
+    assert (settings.first_frames, settings.max_rounds, settings.threshold, FPS) == (5, 3, 3, 1.0)
     assert (settings.selection, settings.segment_selection, settings.self_evaluation) == (
         "retrieval",
         True,

@@ -35,7 +35,7 @@ from videopro.modules import (
     speech_needs,
 )
 from videopro.modules.models.encoders import VideoTextEncoder
-from videopro.question import Answer, prompts
+from videopro.question import Answer
 from videopro.traces import (
     AGENT,
     FALLBACK,
@@ -305,16 +305,9 @@ class AgentMethod(Method):
         before, session.round = len(session.steps), 0
         session.budget.finish()
         times = uniform_times(0.0, session.video.duration, session.models[role].frames)
-        frames, question = session.frames(times, role), session.question
-        if question.is_open:
-            answer = Answer(
-                raw=session.tell(FALLBACK, role, prompts.open_ended(question.text), frames=frames)
-            )
-        else:
-            answer = session.choose(FALLBACK, role, prompts.multiple_choice(question), frames=frames)
-        execution = Execution(
-            answer_status(answer, session.question), answer, steps=tuple(session.steps[before:])
-        )
+        answer = session.answer(FALLBACK, role, frames=session.frames(times, role))
+        steps = tuple(session.steps[before:])
+        execution = Execution(answer_status(answer, session.question), answer, steps=steps)
         return Round(FALLBACK, answer.raw, execution=execution, mode="native")
 
 

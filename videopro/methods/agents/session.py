@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
 
 from videopro.backbones import Sampling, stored_thoughts
 from videopro.backbones.wrappers import Meter
@@ -23,7 +23,7 @@ from videopro.methods.agents.settings import AgentSettings, Budget, spread
 from videopro.methods.base import Observer
 from videopro.methods.program import derive_seed
 from videopro.modules.calls import frame_refs
-from videopro.question import Answer, Question, extract_letter, spoken
+from videopro.question import Answer, Question, extract_letter, prompts, spoken
 from videopro.storage import InvalidJson, parse_json_at
 from videopro.traces import Cost, Segment, Step
 from videopro.video import Frame, Subtitles, Video, distinct_frames
@@ -106,6 +106,7 @@ class Session:
 
     def note(self, text: str) -> None:
         """A remark for readers of the result; a repeated one is noted once."""
+        # Loops meet the same limit in every round.
         if text not in self.notes:
             self.notes.append(text)
 
@@ -130,11 +131,13 @@ class Session:
         """Ask for a structured reply, and once for a repair; None: it could not be parsed. `segments_of`
         gives the step's segments, from the parsed reply. Raises BudgetSpent, BackboneError."""
         self.budget.check()
+        # Where it cannot constrain the decoding, it is left out, and the reply is read alike.
         constraint = schema.model_json_schema()
         reply = self._reply(model, prompt, frames, constraint)
         parsed, faults = _read(reply, schema)
         rejected: tuple[str, ...] = ()
         if parsed is None:
+            # Only once: each try costs the whole prompt again.
             rejected = (reply.text,)
             reply = self._reply(model, repair_prompt(prompt, reply.text, *faults), frames, constraint)
             parsed, further = _read(reply, schema)
@@ -179,6 +182,19 @@ class Session:
         with self._meter.stage(model):
             answer = self.models[model].choose(self.question, prompt, frames)
         return self._answered(kind, model, prompt, frames, answer)
+
+    def answer(
+        self, kind: str, model: str, *, frames: Sequence[Frame] = (), context: str = "", prompt: str = ""
+    ) -> Answer:
+        """Ask for the answer at once: for a letter, or for words if the question is open. `context`: what
+        stands before the question; `prompt`: an agent's own in place of ours. Raises BudgetSpent,
+        BackboneError."""
+        question = self.question
+        if question.is_open:
+            text = prompt or prompts.with_context(context, prompts.open_ended(question.text))
+            return Answer(raw=self.tell(kind, model, text, frames=frames))
+        text = prompt or prompts.with_context(context, prompts.multiple_choice(question))
+        return self.choose(kind, model, text, frames=frames)
 
     def decide(self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = ()) -> Answer:
         """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
@@ -293,6 +309,7 @@ def question_text(question: Question) -> str:
 def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
     """The first JSON object in `text` that fits `schema`; thoughts are left out. Raises UnparsedReply, with
     the mistakes of the first object if none fits."""
+    # A thought may hold a draft of the object, which the model then drops.
     text = spoken(text)
     first: str | None = None
     start = text.find("{")
@@ -323,6 +340,26 @@ def answer_type(question: Question) -> Any:
     if question.is_open:
         return Annotated[str, Field(min_length=1)]
     return Annotated[Literal[question.letters], BeforeValidator(lambda value: _letter(value, question))]
+
+
+def written_answer(text: str, question: Question) -> Answer:
+    """The answer in a structured reply, in the words of `answer_type`. It has no confidence."""
+    return Answer(None if question.is_open else text, raw=text)
+
+
+class Numbered(BaseModel):
+    """One value for each of some numbered parts, under its number; made by `numbered_type`."""
+
+    def by_number(self) -> dict[int, Any]:
+        """The values by the parts' numbers."""
+        return {int(str(field.alias)): getattr(self, name) for name, field in type(self).model_fields.items()}
+
+
+def numbered_type(what: str, numbers: Sequence[int], kind: Any, **limits: Any) -> type[Numbered]:
+    """The schema of a `kind` for exactly these numbers: {"7": ..., "8": ...}. `what`: the noun of a part."""
+    # A field's name must not be a number, and its alias may.
+    fields: dict[str, Any] = {f"{what}_{n}": (kind, Field(alias=str(n), **limits)) for n in numbers}
+    return create_model("Scores", __base__=Numbered, **fields)
 
 
 def number_type(numbers: Sequence[int]) -> Any:

@@ -42,7 +42,8 @@ class DvdRun(AgentRun):
         opening = prompts.task(session.question, duration, self._tools, settings.max_tool_steps)
         self._history: list[Turn] = [Turn("user", opening)]
         """H: the query and the action space, then reasoning, action and observation of each step."""
-        self._speaks_tools = settings.tool_calls == "auto"
+        # Asked for until the model refuses: no list says which servers and models offer tool calls.
+        self._speaks_tools = True
         for note in database.notes:
             session.note(note)
 
@@ -62,12 +63,10 @@ class DvdRun(AgentRun):
 
     def conclude(self) -> Answer:
         """The forced answer, from the history."""
+        # It belongs to no round of the search.
         self.session.round = 0
-        question = self.session.question
-        prompt = f"{self._as_text()}\n\n{prompts.forced(question)}"
-        if question.is_open:
-            return Answer(raw=self.session.tell("answer", LLM, prompt))
-        return self.session.choose("answer", LLM, prompt)
+        prompt = f"{self._as_text()}\n\n{prompts.forced(self.session.question)}"
+        return self.session.answer("answer", LLM, prompt=prompt)
 
     def _answered(self, call: GiveAnswer) -> Answer:
         question = self.session.question
@@ -105,6 +104,7 @@ class DvdRun(AgentRun):
         reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools))
         if reply is None:
             asked = self.session.steps[-1]
+            # As with tool calls, the model sees its own words before the fault in them.
             self._history.append(Turn("assistant", asked.raw))
             self._history.append(Turn("user", prompts.unusable(asked.faults[-1])))
             return []

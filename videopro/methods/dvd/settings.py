@@ -41,12 +41,6 @@ class DvdSettings(AgentSettings):
     tools: tuple[str, ...] = option(
         SEARCH_TOOLS, f"tools besides answer: {', '.join(SEARCH_TOOLS)} (Table 5)", answers=True
     )
-    tool_calls: Literal["auto", "text"] = option(
-        "auto", "auto: the server's tool calls if it supports them; text: JSON in the reply", answers=True
-    )
-    top_k: int = option(
-        16, "clips that clip_search returns, unless the model says", client="less", answers=True
-    )
     resolution: Literal["model", "720p"] = option(
         "model",
         "size of the frames: model (that of each model), or 720p (the paper's: up to 1280 x 720 pixels, "
@@ -57,7 +51,7 @@ class DvdSettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("clip_seconds", "fps", "top_k", "max_tool_steps"):
+        for name in ("clip_seconds", "fps", "max_tool_steps"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"dvd: {name} is {getattr(self, name)}; it must be above 0")
         for tool in self.tools:

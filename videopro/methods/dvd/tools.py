@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -24,6 +24,8 @@ UNKNOWN_TOOL = "unknown_tool"
 """The kind of a step that calls a tool that there is not."""
 FRAMES = 50
 """Of a browse or an inspection, at most (the paper)."""
+TOP_K = 16
+"""Clips that a search returns, unless the model says how many (the paper)."""
 # The names that servers accept.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -57,25 +59,22 @@ class GiveAnswer(_Arguments):
     text: str = Field(min_length=1, description="the answer; for options, the letter")
 
 
-_TOOLS: Mapping[str, Tool] = {
-    "global_browse": Tool(
+_TOOLS = (
+    Tool(
         "global_browse",
         "See who and what appears in the whole video, and the events that bear on a query.",
         GlobalBrowse,
     ),
-    "clip_search": Tool(
-        "clip_search", "Find the clips whose captions fit a query best, with times.", ClipSearch
-    ),
-    "frame_inspect": Tool(
-        "frame_inspect", "Ask a question about the frames within ranges of time.", FrameInspect
-    ),
-    "answer": Tool("answer", "Give the final answer and end the search.", GiveAnswer),
-}
+    Tool("clip_search", "Find the clips whose captions fit a query best, with times.", ClipSearch),
+    Tool("frame_inspect", "Ask a question about the frames within ranges of time.", FrameInspect),
+    Tool("answer", "Give the final answer and end the search.", GiveAnswer),
+)
 
 
 def offered(settings: DvdSettings) -> list[Tool]:
-    """The tools of a run."""
-    return [_TOOLS[name] for name in (*settings.tools, "answer")]
+    """The tools of a run, in the order of its setting: models read them in that order."""
+    named = {tool.name: tool for tool in _TOOLS}
+    return [named[name] for name in (*settings.tools, "answer")]
 
 
 class WrittenCall(BaseModel):
@@ -169,7 +168,7 @@ class Toolbox:
 
     def _search(self, call: ClipSearch) -> str:
         self.session.budget.check()
-        top_k = call.top_k or self.settings.top_k
+        top_k = call.top_k or TOP_K
         ranked = self.database.search.best(call.query, top_k)
         lines = "\n".join(f"{clip.start:.1f}-{clip.end:.1f} s: {clip.text}" for clip, _ in ranked)
         observation = lines or "no caption fits"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,7 @@ from videopro.methods.agents import (
     public_role,
 )
 from videopro.methods.lvagent.prompts import (
-    Opinion,
-    Scores,
-    answer_prompt,
+    Member,
     history_prompt,
     key_prompt,
     reason_prompt,
@@ -158,32 +156,6 @@ def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
         seen[weights] = name
 
 
-@dataclass
-class Member:
-    """An agent in the discussion."""
-
-    number: int
-    """From 1, as prompts name it; ties are broken in this order."""
-    role: str
-    frames: list[Frame] = field(default_factory=list)
-    """What it looked at for its latest answer."""
-    answer: Answer | None = None
-    """Its latest answer, perhaps without a letter; None before the first."""
-    reason: str = ""
-    score: int = 0
-    """The sum of the scores that it got in the latest reflection; 0 if none could be read."""
-
-    @property
-    def letter(self) -> str | None:
-        """The letter of its latest answer."""
-        return None if self.answer is None else self.answer.letter
-
-    @property
-    def opinion(self) -> Opinion:
-        """What it says to the others."""
-        return Opinion(self.number, self.letter, self.reason)
-
-
 class LvAgentRun(AgentRun):
     """The discussion of one question."""
 
@@ -231,22 +203,23 @@ class LvAgentRun(AgentRun):
         first, duration = self._members[0], self.session.video.duration
         times = uniform_times(0.0, duration, GLANCE_FRAMES)
         frames = self.session.frames(times, first.role)
-        prompt = answer_prompt(self.session.question, self._context(frames))
-        return self.session.choose("answer", first.role, prompt, frames=frames)
+        return self.session.answer("answer", first.role, frames=frames, context=self._context(frames))
 
     # ---- perception and action -----------------------------------------------------------------------------
 
     def _perceive(self, member: Member) -> None:
         """Choose the frames for the answer: of the whole video, or of the chunks that fit the key
         information."""
-        session, duration = self.session, self.session.video.duration
-        rng = np.random.default_rng(self._seed(member))
+        session, question = self.session, self.session.question
+        where = (member.number, session.round)
+        seed = derive_seed(session.seed, "glance", *where, question.text, question.choices)
+        rng = np.random.default_rng(seed)
         spans = self._spans(member, rng)
+        count = self._budget if self.settings.preset == "equal" else self.settings.frames
         if spans is None:
-            times = uniform_times(0.0, duration, self._count)
-            member.frames = session.frames(times, member.role)
+            member.frames = session.frames(uniform_times(0.0, session.video.duration, count), member.role)
         else:
-            member.frames = self._drawn(rng, spans, self._count, member)
+            member.frames = self._drawn(rng, spans, count, member)
 
     def _drawn(
         self, rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int, member: Member
@@ -257,8 +230,8 @@ class LvAgentRun(AgentRun):
         return self.session.frames(randomly(rng, spans, count), member.role, one_each=has_pictures)
 
     def _act(self, member: Member) -> None:
-        prompt = answer_prompt(self.session.question, self._context(member.frames))
-        member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames)
+        context = self._context(member.frames)
+        member.answer = self.session.answer("answer", member.role, frames=member.frames, context=context)
 
     def _spans(self, member: Member, rng: np.random.Generator) -> list[tuple[float, float]] | None:
         """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
@@ -305,16 +278,6 @@ class LvAgentRun(AgentRun):
         subtitles = self.session.said_at([frame.time for frame in frames])
         return "\n".join(part for part in (self._history, subtitles) if part)
 
-    @property
-    def _count(self) -> int:
-        """Frames of the second look."""
-        return self._budget if self.settings.preset == "equal" else self.settings.frames
-
-    def _seed(self, member: Member) -> int:
-        question = self.session.question
-        where = (member.number, self.session.round)
-        return derive_seed(self.session.seed, "glance", *where, question.text, question.choices)
-
     # ---- reflection ----------------------------------------------------------------------------------------
 
     def _agree(self) -> bool:
@@ -329,14 +292,15 @@ class LvAgentRun(AgentRun):
             prompt = reason_prompt(question, member.letter)
             reply = session.tell("reason", member.role, prompt, frames=member.frames)
             member.reason = " ".join(reply.split())
-        opinions = [member.opinion for member in self._members]
-        ballots = [scores for member in self._members if (scores := self._score(member, opinions))]
-        sums = {
-            member.number: sum(scores.by_number()[member.number] for scores in ballots)
-            for member in (self._members if ballots else [])
-        }
+        members = list(self._members)
+        prompt, schema = scores_prompt(question, members), scores_of([each.number for each in members])
+        # Who gives scores that cannot be parsed has no say.
+        sums: Counter[int] = Counter()
         for member in self._members:
-            member.score = sums.get(member.number, 0)
+            scores = session.ask("score", member.role, prompt, schema=schema)
+            sums.update(scores.by_number() if scores is not None else {})
+        for member in self._members:
+            member.score = sums[member.number]
         removed: Member | None = None
         if sums:
             # Of equal sums, the later agent leaves.
@@ -344,20 +308,11 @@ class LvAgentRun(AgentRun):
             self._members.remove(removed)
         else:
             session.note("no scores could be parsed: nobody left the discussion")
-        self._history = history_prompt(question, opinions, sums, removed.opinion if removed else None)
+        self._history = history_prompt(question, members, bool(sums), removed)
         session.tool(
             "leave",
             args={"scores": {str(number): total for number, total in sums.items()}},
             result=removed.role if removed is not None else "",
-        )
-
-    def _score(self, scorer: Member, opinions: Sequence[Opinion]) -> Scores | None:
-        """An agent's scores of all agents; None if they could not be parsed: then it has no say."""
-        return self.session.ask(
-            "score",
-            scorer.role,
-            scores_prompt(self.session.question, opinions),
-            schema=scores_of([opinion.number for opinion in opinions]),
         )
 
 

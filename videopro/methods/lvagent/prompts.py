@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from pydantic import BaseModel, Field, create_model
-
-from videopro.methods.agents import question_text
-from videopro.question import Question, prompts
+from videopro.methods.agents import Numbered, numbered_type, question_text
+from videopro.question import Answer, Question, prompts
+from videopro.video import Frame
 
 
-@dataclass(frozen=True)
-class Opinion:
-    """What an agent answered, and why."""
+@dataclass(eq=False)
+class Member:
+    """An agent in the discussion, and what it says to the others. Told by identity: frames hold arrays, which
+    are not to be compared."""
 
     number: int
-    """The agent's number, from 1."""
-    letter: str | None
+    """From 1, as prompts name it; ties are broken in this order."""
+    role: str
+    frames: list[Frame] = field(default_factory=list)
+    """What it looked at for its latest answer."""
+    answer: Answer | None = None
+    """Its latest answer, perhaps without a letter; None before the first."""
     reason: str = ""
+    score: int = 0
+    """The sum of the scores that it got in the latest reflection; 0 if none could be read."""
+
+    @property
+    def letter(self) -> str | None:
+        """The letter of its latest answer."""
+        return None if self.answer is None else self.answer.letter
 
 
-class Scores(BaseModel):
-    """A score for each agent in the discussion; made by `scores_of`."""
-
-    def by_number(self) -> dict[int, int]:
-        """The scores by the agents' numbers."""
-        return {int(str(field.alias)): getattr(self, name) for name, field in type(self).model_fields.items()}
-
-
-def scores_of(numbers: Sequence[int]) -> type[Scores]:
+def scores_of(numbers: Sequence[int]) -> type[Numbered]:
     """The schema {"1": 7, "2": 3} with exactly these agents, 1 to 10."""
-    named: dict[str, Any] = {f"agent_{n}": (int, Field(alias=str(n), ge=1, le=10)) for n in numbers}
-    return create_model("Scores", __base__=Scores, **named)
+    return numbered_type("agent", numbers, int, ge=1, le=10)
 
 
 def whole_prompt(question: Question, context: str) -> str:
@@ -53,11 +54,6 @@ def key_prompt(question: Question, context: str, limit: int) -> str:
     return prompts.with_context(context, text)
 
 
-def answer_prompt(question: Question, context: str) -> str:
-    """Ask for the letter of an option."""
-    return prompts.with_context(context, prompts.multiple_choice(question))
-
-
 def reason_prompt(question: Question, letter: str | None) -> str:
     """Ask an agent why it gave its answer."""
     option = "no option" if letter is None else f"{letter}. {question.choice(letter)}"
@@ -67,7 +63,7 @@ def reason_prompt(question: Question, letter: str | None) -> str:
     )
 
 
-def scores_prompt(question: Question, opinions: Sequence[Opinion]) -> str:
+def scores_prompt(question: Question, opinions: Sequence[Member]) -> str:
     """Ask an agent to score all answers by their reasons."""
     opinion_lines = "\n".join(_opinion(question, opinion) for opinion in opinions)
     form = ", ".join(f'"{opinion.number}": 5' for opinion in opinions)
@@ -79,22 +75,22 @@ def scores_prompt(question: Question, opinions: Sequence[Opinion]) -> str:
 
 def history_prompt(
     question: Question,
-    opinions: Sequence[Opinion],
-    sums: Mapping[int, int],
-    removed: Opinion | None,
+    opinions: Sequence[Member],
+    has_scores: bool,
+    removed: Member | None,
 ) -> str:
-    """What the discussion has come to, for the next round. `sums`: each agent's sum of scores; empty if none
+    """What the discussion has come to, for the next round. `has_scores`: whether any
     could be read."""
     lines = []
     for opinion in opinions:
-        if opinion != removed:
-            score = f", score {sums[opinion.number]}" if sums else ""
+        if opinion is not removed:
+            score = f", score {opinion.score}" if has_scores else ""
             lines.append(f"{_opinion(question, opinion)}{score}")
     if removed is not None:
         lines.append(f"{_opinion(question, removed)}, left out")
     return "The answers before:\n" + "\n".join(lines)
 
 
-def _opinion(question: Question, opinion: Opinion) -> str:
+def _opinion(question: Question, opinion: Member) -> str:
     option = "no option" if opinion.letter is None else f"{opinion.letter}. {question.choice(opinion.letter)}"
     return f"{opinion.number}: {option}{f', {opinion.reason}' if opinion.reason else ''}"

@@ -8,10 +8,9 @@ batch of rewards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar
 
 from videopro.backbones import check_alive, sharing_gpu
@@ -89,44 +88,33 @@ def execute(
     without a program and for one of the sandbox, and the machine's errors.
     """
     if not program.code.strip():
-        faults = " ".join(program.faults)
-        error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {faults}")
+        error = Failure(
+            NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {' '.join(program.faults)}"
+        )
         execution, log = Execution("failed", error=error), error.log
-    else:
-        attempt = partial(_run, program, question, context, limits, thread_meter, observer, reasoned, others)
-        try:
-            execution, log = attempt()
-        except ZygoteGone:
-            # The executor does not re-run a program that has called a function. Modules have no side effects
-            # and cache their results, so here it is safe. Otherwise one process killed for lack of memory
-            # would end a training.
-            execution, log = attempt()
-    if observer is not None:
-        observer.on_execution(execution)
-    return execution, log
+        if observer is not None:
+            observer.on_execution(execution)
+        return execution, log
 
+    def attempt() -> tuple[ModuleLibrary, CallGuard, Outcome, Cost]:
+        library = ModuleLibrary(context, use_frames=use_frames, line=calling_line, question=question)
+        guard, meter = CallGuard(library, question, observer), Meter()
+        with thread_meter.into(meter):
+            try:
+                inputs = _inputs(library, question)
+                outcome = run(program.code, guard.functions(), inputs, limits, library.prelude, fatal=_FATAL)
+            except MachineFailed as failed:
+                raise failed.error from None
+            guard.settle()
+        return library, guard, outcome, _cost(meter, library)
 
-def _run(
-    program: Program,
-    question: Question,
-    context: VideoContext,
-    limits: Limits,
-    thread_meter: ThreadMeter,
-    observer: Observer | None,
-    reasoned: ReasonedRule,
-    others: OtherVideos | None,
-) -> tuple[Execution, str]:
-    library = ModuleLibrary(context, use_frames=use_frames, line=calling_line, question=question)
-    values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
-    inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
-    guard = CallGuard(library, question, observer)
-    meter = Meter()
-    with thread_meter.into(meter):
-        try:
-            outcome = run(program.code, guard.functions(), inputs, limits, library.prelude, fatal=_FATAL)
-        except MachineFailed as failed:
-            raise failed.error from None
-        guard.settle()
+    try:
+        library, guard, outcome, cost = attempt()
+    except ZygoteGone:
+        # The executor does not re-run a program that has called a function. Modules have no side effects and
+        # cache their results, so here it is safe. Otherwise one process killed for lack of memory would end a
+        # training.
+        library, guard, outcome, cost = attempt()
     if others is not None:
         others.add(library)
     answer, claim, how = Answer(), None, None
@@ -136,6 +124,7 @@ def _run(
         status = answer_status(answer, question)
         # A letter straight from a call has that call's confidence.
         if reasoned != "none" and answer.letter is not None and answer.confidence == 0:
+            inputs = _inputs(library, question)
             confidence, how = reasoned_confidence(
                 program, question, library, inputs, answer.letter, reasoned, limits, outcome, others
             )
@@ -146,12 +135,24 @@ def _run(
         claim,
         outcome.error,
         calls=tuple(library.calls),
-        cost=_cost(meter, library),
-        exceptions=guard.exceptions,
-        further_exceptions=guard.further_exceptions,
+        cost=cost,
+        exceptions=tuple(guard.exceptions.values())[:MOST_EXCEPTIONS],
+        further_exceptions=max(0, len(guard.exceptions) - MOST_EXCEPTIONS),
         reasoned=how,
     )
-    return execution, _answerless_log(outcome, execution)
+    if observer is not None:
+        observer.on_execution(execution)
+    if status != "empty":
+        return execution, outcome.log
+    # The program ran to its end, so nothing else in its log tells a refinement what was wrong.
+    fault = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
+    return execution, f"The program gave no answer: {fault}\n{outcome.log}".rstrip()
+
+
+def _inputs(library: ModuleLibrary, question: Question) -> dict[str, Any]:
+    video = library.video
+    values = (video, video, question.text, list(question.choices), library.context.video.duration)
+    return dict(zip(INPUTS, values, strict=True))
 
 
 def answer_natively(
@@ -205,15 +206,6 @@ def answer_status(answer: Answer, question: Question) -> Literal["ok", "empty"]:
     return "ok" if is_answered else "empty"
 
 
-def _answerless_log(outcome: Outcome, execution: Execution) -> str:
-    """The log of a program that ran to its end; its first line says so if there is no answer."""
-    if execution.status != "empty":
-        return outcome.log
-    answer = execution.answer
-    fault = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
-    return f"The program gave no answer: {fault}\n{outcome.log}".rstrip()
-
-
 def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
     cost = meter.take()
     # The frames of a cached call were counted by the first call.
@@ -235,25 +227,21 @@ class CallGuard:
         self._library = library
         self._question = question
         self._observer = observer
-        self._exceptions: dict[tuple[str, str], ExceptionRecord] = {}
+        self.exceptions: dict[tuple[str, str], ExceptionRecord] = {}
+        """What nobody foresaw in the calls so far, each kind once."""
         self._works_natively = False
         self._refusals = 0
         self._unchecked: BackboneError | None = None
 
-    @property
-    def exceptions(self) -> tuple[ExceptionRecord, ...]:
-        """What nobody foresaw in the calls so far, each kind once: the first MOST_EXCEPTIONS."""
-        return tuple(self._exceptions.values())[:MOST_EXCEPTIONS]
-
-    @property
-    def further_exceptions(self) -> int:
-        """How many kinds there were beside these."""
-        return max(0, len(self._exceptions) - MOST_EXCEPTIONS)
-
     def settle(self) -> None:
-        """Call when the program has ended. Raises BackboneError if the model failed meanwhile."""
-        if self._unchecked is not None:
-            self._check_alive(self._unchecked)
+        """Raise BackboneError if the model serves nothing since its latest refusal. Call when the program has
+        ended."""
+        error, self._unchecked = self._unchecked, None
+        if error is not None:
+            try:
+                check_alive(self._library.context.backbone, str(error))
+            except BackboneError:
+                raise error from None
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The guarded functions by name."""
@@ -271,7 +259,7 @@ class CallGuard:
                 if is_machines(error):
                     raise MachineFailed(error) from error
                 record = record_exception(error)
-                self._exceptions.setdefault(record.key, record)
+                self.exceptions.setdefault(record.key, record)
                 self._refuse(name, error, f"{record.type}: {record.message}")
             finally:
                 if self._observer is not None:
@@ -283,7 +271,13 @@ class CallGuard:
         """Raise what a call raises that could not be served for this reason."""
         try:
             if isinstance(error, BackboneError):
-                self._count_refusal(error)
+                # The look without a program does not tell whether the model serves anything at all, since
+                # what it answered earlier is kept. A program may have its requests refused hundreds of times,
+                # so the model is asked after the 1st, 2nd, 4th, 8th, ... of them, and at the end.
+                self._refusals += 1
+                self._unchecked = error
+                if self._refusals & (self._refusals - 1) == 0:
+                    self.settle()
             native_error = None if self._works_natively else _fails_natively(self._library, self._question)
         except VideoProError:
             raise
@@ -293,22 +287,6 @@ class CallGuard:
             raise native_error from error
         self._works_natively = True
         raise CallError(f"{name}() could not be served: {reason}") from error
-
-    def _count_refusal(self, error: BackboneError) -> None:
-        """Raise the error if the model serves nothing at all: the look without a program does not tell, since
-        what it answered earlier is kept. A program may have its requests refused hundreds of times, so the
-        model is asked after the 1st, 2nd, 4th, 8th, ... of them, and when the program has ended."""
-        self._refusals += 1
-        self._unchecked = error
-        if self._refusals & (self._refusals - 1) == 0:
-            self._check_alive(error)
-
-    def _check_alive(self, error: BackboneError) -> None:
-        self._unchecked = None
-        try:
-            check_alive(self._library.context.backbone, str(error))
-        except BackboneError:
-            raise error from None
 
 
 def ask_natively(library: ModuleLibrary, question: Question, observer: Observer | None = None) -> Any:

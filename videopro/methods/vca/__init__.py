@@ -3,8 +3,6 @@ itself, with a fixed buffer of frames."""
 
 from videopro.methods.vca.agent import VcaMethod as VcaMethod
 from videopro.methods.vca.agent import VcaSettings as VcaSettings
-from videopro.methods.vca.prompts import explore_prompt as explore_prompt
-from videopro.methods.vca.prompts import reward_prompt as reward_prompt
 from videopro.methods.vca.tree import MemoryBuffer as MemoryBuffer
 from videopro.methods.vca.tree import Node as Node
 from videopro.methods.vca.tree import Tree as Tree

@@ -15,13 +15,14 @@ from videopro.methods.agents import (
     AgentRun,
     AgentSettings,
     Equipment,
+    Numbered,
     Prepared,
     Scene,
     Session,
+    written_answer,
 )
 from videopro.methods.vca.prompts import (
     Action,
-    Scores,
     action_of,
     explore_prompt,
     look_prompt,
@@ -31,7 +32,6 @@ from videopro.methods.vca.prompts import (
 from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer
-from videopro.question import prompts as shared_prompts
 from videopro.traces import FORCED, Segment
 from videopro.video import Frame, uniform_times
 
@@ -153,15 +153,8 @@ class VcaRun(AgentRun):
 
     def conclude(self) -> Answer:
         """The forced answer, from the frames in the buffer."""
-        session, question = self.session, self.session.question
-        times = self._buffer.times
-        frames, subtitles = self._look(times), session.said_at(times)
-        if question.is_open:
-            prompt = shared_prompts.with_context(subtitles, shared_prompts.open_ended(question.text))
-            text = session.tell("answer", LLM, prompt, frames=frames)
-            return Answer(raw=text)
-        prompt = shared_prompts.with_context(subtitles, shared_prompts.multiple_choice(question))
-        return session.choose("answer", LLM, prompt, frames=frames)
+        frames = self._look(self._buffer.times)
+        return self.session.answer("answer", LLM, frames=frames, context=self._subtitles())
 
     def _look(self, times: Sequence[float]) -> Stills:
         """The frames at `times` (s), each for itself: what is between two is what the search is about."""
@@ -179,6 +172,7 @@ class VcaRun(AgentRun):
             borders = self._tree.even_borders(chosen, self.settings.borders)
             # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
             times = self.session.admit(borders, LLM)
+            # Before the split, which adds the parts that are yet to be scored.
             history = list(self._tree.nodes)
             children = self._tree.split(chosen, times)
             self._score(children, times, history)
@@ -209,6 +203,7 @@ class VcaRun(AgentRun):
             )
             return
         self.session.budget.check()
+        # Only reward=image looks at frames; the step of the others records none.
         frames = Stills()
         scores: list[float] | None = None
         if self.settings.reward == "image":
@@ -272,10 +267,9 @@ class VcaRun(AgentRun):
         return (self._tree.nodes[action.segment].record,)
 
     def _answered(self, action: Action | None) -> Answer:
-        raw = self.session.steps[-1].raw
         if action is None or action.answer is None:
-            return Answer(raw=raw)
-        return Answer(None if self.session.question.is_open else action.answer, raw=action.answer)
+            return Answer(raw=self.session.steps[-1].raw)
+        return written_answer(action.answer, self.session.question)
 
     # ---- without tree search (Table 3) ---------------------------------------------------------------------
 
@@ -303,12 +297,12 @@ class VcaRun(AgentRun):
         return self.conclude()
 
 
-def _scored(children: Sequence[Node], scores: Scores | None) -> Sequence[Segment]:
+def _scored(children: Sequence[Node], scores: Numbered | None) -> Sequence[Segment]:
     """Give the children their scores, if the reply could be parsed."""
     if scores is not None:
-        for number, score in scores.by_number().items():
-            child = next(child for child in children if child.number == number)
-            child.score, child.text = score.score, score.why
+        said = scores.by_number()
+        for child in children:
+            child.score, child.text = said[child.number].score, said[child.number].why
     return [child.record for child in children]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, create_model, model_validator
 
-from videopro.methods.agents import answer_type, number_type, question_text
+from videopro.methods.agents import Numbered, answer_type, number_type, numbered_type, question_text
 from videopro.methods.vca.tree import Node
 from videopro.question import Question, prompts
 
@@ -19,6 +19,7 @@ def reward_prompt(
     """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7).
     `subtitles`, here and below: the lines at the frames."""
     parts = ["Which parts of a video show the answer to a question?", f"Question: {question_text(question)}"]
+    # Shown so that the scores of different rounds are on one scale, as they compete for being explored.
     if history:
         parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
     parts += [prompts.said_at_frames(subtitles)] if subtitles else []
@@ -94,22 +95,9 @@ class Score(BaseModel):
     score: float = Field(ge=0, le=100)
 
 
-class Scores(BaseModel):
-    """A score for each of the segments; made by `scores_of`."""
-
-    def by_number(self) -> dict[int, Score]:
-        """The scores by the segments' numbers."""
-        return {int(alias): getattr(self, name) for name, alias in self._aliases().items()}
-
-    @classmethod
-    def _aliases(cls) -> dict[str, str]:
-        return {name: str(field.alias) for name, field in cls.model_fields.items()}
-
-
-def scores_of(numbers: Sequence[int]) -> type[Scores]:
+def scores_of(numbers: Sequence[int]) -> type[Numbered]:
     """The schema {"7": {"why": "...", "score": 40}, ...} with exactly these segments."""
-    named: dict[str, Any] = {f"segment_{n}": (Score, Field(alias=str(n))) for n in numbers}
-    return create_model("Scores", __base__=Scores, **named)
+    return numbered_type("segment", numbers, Score)
 
 
 class Action(BaseModel):
@@ -133,6 +121,7 @@ class Action(BaseModel):
 def action_of(question: Question, *, segments: Sequence[int] = (), moments: int = 0) -> type[Action]:
     """The schema of an action: one of the open `segments`, or up to `moments` times in seconds (without tree
     search), or an answer: one of the letters, or words if the question is open."""
+    # All three fields are in each schema, with null for what is not offered, so that one class reads any.
     named: dict[str, Any] = {"answer": (answer_type(question) | None, None)}
     named["segment"] = (number_type(segments) | None, None) if segments else (None, None)
     named["times"] = (

@@ -4,11 +4,6 @@ from videopro.methods.videoagent.agent import VideoAgentMethod as VideoAgentMeth
 from videopro.methods.videoagent.agent import VideoAgentSettings as VideoAgentSettings
 from videopro.methods.videoagent.prompts import Prediction as Prediction
 from videopro.methods.videoagent.prompts import State as State
-from videopro.methods.videoagent.prompts import descriptions_of as descriptions_of
 from videopro.methods.videoagent.prompts import predict_prompt as predict_prompt
-from videopro.methods.videoagent.prompts import prediction_of as prediction_of
-from videopro.methods.videoagent.prompts import reflect_prompt as reflect_prompt
-from videopro.methods.videoagent.prompts import search_prompt as search_prompt
 from videopro.methods.videoagent.timeline import Timeline as Timeline
-from videopro.methods.videoagent.timeline import VideoSegment as VideoSegment
 from videopro.methods.videoagent.timeline import without_neighbours as without_neighbours

@@ -21,6 +21,7 @@ from videopro.methods.agents import (
     Prepared,
     Scene,
     Session,
+    written_answer,
 )
 from videopro.methods.program import derive_seed
 from videopro.methods.videoagent.prompts import (
@@ -60,7 +61,6 @@ class VideoAgentSettings(AgentSettings):
     )
     max_rounds: int = option(3, "T: maximum rounds (Fig. 3)", client="less", answers=True)
     threshold: int = option(3, "C: confidence, 1 to 3, that ends the search", client="less", answers=True)
-    fps: float = option(1.0, "frames per second from which frames are chosen", client="less", answers=True)
     captions: Literal["frame", "clip", "none"] = option(
         "frame",
         "what the llm knows: captions of frames (CogAgent), captions of clips around them (LaViLa, "
@@ -89,9 +89,8 @@ class VideoAgentSettings(AgentSettings):
         for name in ("first_frames", "max_rounds"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"videoagent: {name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("fps", "clip_seconds"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"videoagent: {name} is {getattr(self, name)}; it must be above 0")
+        if not self.clip_seconds > 0:
+            raise ConfigError(f"videoagent: clip_seconds is {self.clip_seconds}; it must be above 0")
         if self.threshold not in LEVELS:
             raise ConfigError(f"videoagent: threshold is {self.threshold}; it must be 1, 2 or 3")
         if self.captions == "none" and self.captioner != "self":
@@ -106,6 +105,8 @@ class VideoAgentSettings(AgentSettings):
 
 
 LLM, CAPTIONER = "llm", "captioner"
+FPS = 1.0
+"""Frames per second among which frames are chosen (the paper)."""
 CLIP_FRAMES = 4
 """Frames of a clip that is captioned."""
 
@@ -141,8 +142,7 @@ class VideoAgentMethod(AgentMethod):
         if not self._retrieves():
             return None, ()
         encoder = self.encoder(scene, self.settings.encoder, "frames are found by an encoder")
-        seconds = 1.0 / self.settings.fps
-        index, indexing = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
+        index, indexing = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=1.0 / FPS)
         return index, (indexing,)
 
     def _retrieves(self) -> bool:
@@ -169,7 +169,7 @@ class VideoAgentRun(AgentRun):
     def __init__(self, session: Session, prepared: Prepared) -> None:
         super().__init__(session)
         self._index, self._captions = prepared.content
-        self._timeline = Timeline(session.video.duration, self.settings.fps)
+        self._timeline = Timeline(session.video.duration, FPS)
         self._seen: dict[int, str] = {}
         """The state: the seen frames and their captions."""
         self._prediction: Prediction | None = None
@@ -284,6 +284,7 @@ class VideoAgentRun(AgentRun):
             schema=prediction_of(question),
             frames=frames,
         )
+        # What was claimed of an earlier prediction says nothing of this one.
         self._confidence = None
         self._predicted_from = len(self._seen)
 
@@ -352,7 +353,7 @@ class VideoAgentRun(AgentRun):
             description.description, len(self._index.clips), start=segment.start, end=segment.end
         )
         index, score = next((index, score) for index, score in ranked if index in segment.indices)
-        name = "" if description.segment is None else str(segment.number)
+        name = "" if description.segment_id is None else str(segment.number)
         start, end = self._timeline.spans[index]
         return index, score, Segment(start, end, name, score=round(score, 4), text=description.description)
 
@@ -379,9 +380,7 @@ class VideoAgentRun(AgentRun):
         if self._confidence is not None:
             # From the levels 1 to 3 to a share of 1.
             self.claim = (self._confidence - LEVELS[0]) / (LEVELS[-1] - LEVELS[0])
-        answer = prediction.final_answer
-        letter = None if self.session.question.is_open else answer
-        return Answer(letter, raw=answer)
+        return written_answer(prediction.final_answer, self.session.question)
 
 
 class Captions:
@@ -419,9 +418,9 @@ class Captions:
 
 def _segment_of(description: Description, segments: Sequence[VideoSegment]) -> VideoSegment:
     """The segment that a description names; the only one if it names none."""
-    if description.segment is None:
+    if description.segment_id is None:
         return segments[0]
-    return next(segment for segment in segments if segment.number == description.segment)
+    return next(segment for segment in segments if segment.number == description.segment_id)
 
 
 def _named(descriptions: Descriptions | None, segments: Sequence[VideoSegment]) -> list[Segment]:
@@ -431,7 +430,7 @@ def _named(descriptions: Descriptions | None, segments: Sequence[VideoSegment]) 
     named = []
     for each in descriptions.frame_descriptions:
         segment = _segment_of(each, segments)
-        name = "" if each.segment is None else str(segment.number)
+        name = "" if each.segment_id is None else str(segment.number)
         named.append(Segment(segment.start, segment.end, name, text=each.description))
     return named
 

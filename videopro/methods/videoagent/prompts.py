@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
@@ -37,10 +37,8 @@ class FrameDescription(BaseModel):
     description: str = Field(min_length=1)
     """What the frame shows: the query."""
 
-    @property
-    def segment(self) -> int | None:
-        """The number of the segment to look in; None: anywhere."""
-        return None
+    segment_id: ClassVar[None] = None
+    """Anywhere."""
 
 
 class SegmentDescription(BaseModel):
@@ -51,11 +49,6 @@ class SegmentDescription(BaseModel):
     duration: str = ""
     """The segment's times in the model's own words; not used."""
     description: str = Field(min_length=1)
-
-    @property
-    def segment(self) -> int | None:
-        """As of FrameDescription."""
-        return self.segment_id
 
 
 Description: TypeAlias = FrameDescription | SegmentDescription
