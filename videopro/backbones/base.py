@@ -12,7 +12,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
@@ -352,12 +363,11 @@ class BackboneConfig:
         return replace(self, **changes)
 
 
+# What a YAML file gives is not checked by Python against the types.
 _ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "kind": ("qwen", "server", "own"),
-    "dtype": ("auto", "bf16", "fp32"),
-    "attention": ("sdpa", "eager", "flash_attention_2"),
-    "video": ("auto", "video", "frames"),
-    "engine": ("auto", "vllm", "sglang", "other"),
+    name: get_args(hint)
+    for name, hint in get_type_hints(BackboneConfig).items()
+    if get_origin(hint) is Literal
 }
 
 
