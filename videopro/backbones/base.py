@@ -269,7 +269,7 @@ _NEVER = {"answers": False}
 
 
 @dataclass(frozen=True)
-class BackboneConfig:
+class BackboneConfig(ServerSettings):
     """What to load and how. Only `model` is required.
 
     >>> BackboneConfig(model="Qwen/Qwen3-VL-8B-Instruct", dtype="bf16").kind
@@ -303,13 +303,6 @@ class BackboneConfig:
     api_key_env: str | None = field(default=None, metadata=_NEVER)
     """Environment variable that holds the API key; the key itself is never written anywhere. None:
     OPENAI_API_KEY for OpenAI's own address, no key for any other."""
-    concurrency: int = field(default=ServerSettings.concurrency, metadata=_NEVER)
-    """This and the next three: see `ServerSettings`."""
-    timeout: float = field(default=ServerSettings.timeout, metadata=_NEVER)
-    retries: int = field(default=ServerSettings.retries, metadata=_NEVER)
-    engine: Literal["auto", "vllm", "sglang", "other"] = field(
-        default=ServerSettings.engine, metadata=_SERVER
-    )
     video: Literal["auto", "video", "frames"] = field(default="auto", metadata=_SERVER)
     """How frames are sent: as a video if the server accepts one ("auto"), always as a video, or as images."""
     adapter_model: str | None = field(default=None, metadata=_SERVER)
@@ -340,7 +333,7 @@ class BackboneConfig:
     @property
     def server_settings(self) -> ServerSettings:
         """How requests go to a server."""
-        return ServerSettings(self.concurrency, self.timeout, self.retries, self.engine)
+        return ServerSettings.given_in(vars(self))
 
     def answering(self) -> dict[str, Any]:
         """The settings that can change an answer of this kind of model, for its identity."""
