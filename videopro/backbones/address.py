@@ -33,7 +33,8 @@ _KEYS = (
 )
 
 
-@dataclass(frozen=True)
+# By name only: those of a `BackboneConfig`, which has these too, begin with the model.
+@dataclass(frozen=True, kw_only=True)
 class ServerSettings:
     """How requests go to every server of a run: its own model's, a planner's, an answerer's, those of agents.
     They are settings of `--backbone`, and no part of a run's key. Each model behind a server counts its own
@@ -45,7 +46,9 @@ class ServerSettings:
     """Time limit of one request, in seconds."""
     retries: int = field(default=4, metadata={"answers": False})
     """Maximum retries after a transient failure."""
-    engine: Literal["auto", "vllm", "sglang", "other"] = field(default="auto", metadata={"answers": True})
+    engine: Literal["auto", "vllm", "sglang", "other"] = field(
+        default="auto", metadata={"answers": True, "kind": "server"}
+    )
     """The engine of servers that do not say it themselves; never of OpenAI. "auto": find out."""
 
     @classmethod

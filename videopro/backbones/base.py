@@ -12,7 +12,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
 from videopro.backbones.model_record import ModelRecord, PlannerRecord
@@ -258,7 +269,7 @@ _NEVER = {"answers": False}
 
 
 @dataclass(frozen=True)
-class BackboneConfig:
+class BackboneConfig(ServerSettings):
     """What to load and how. Only `model` is required.
 
     >>> BackboneConfig(model="Qwen/Qwen3-VL-8B-Instruct", dtype="bf16").kind
@@ -292,13 +303,6 @@ class BackboneConfig:
     api_key_env: str | None = field(default=None, metadata=_NEVER)
     """Environment variable that holds the API key; the key itself is never written anywhere. None:
     OPENAI_API_KEY for OpenAI's own address, no key for any other."""
-    concurrency: int = field(default=ServerSettings.concurrency, metadata=_NEVER)
-    """This and the next three: see `ServerSettings`."""
-    timeout: float = field(default=ServerSettings.timeout, metadata=_NEVER)
-    retries: int = field(default=ServerSettings.retries, metadata=_NEVER)
-    engine: Literal["auto", "vllm", "sglang", "other"] = field(
-        default=ServerSettings.engine, metadata=_SERVER
-    )
     video: Literal["auto", "video", "frames"] = field(default="auto", metadata=_SERVER)
     """How frames are sent: as a video if the server accepts one ("auto"), always as a video, or as images."""
     adapter_model: str | None = field(default=None, metadata=_SERVER)
@@ -329,7 +333,7 @@ class BackboneConfig:
     @property
     def server_settings(self) -> ServerSettings:
         """How requests go to a server."""
-        return ServerSettings(self.concurrency, self.timeout, self.retries, self.engine)
+        return ServerSettings.given_in(vars(self))
 
     def answering(self) -> dict[str, Any]:
         """The settings that can change an answer of this kind of model, for its identity."""
@@ -352,12 +356,11 @@ class BackboneConfig:
         return replace(self, **changes)
 
 
+# What a YAML file gives is not checked by Python against the types.
 _ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "kind": ("qwen", "server", "own"),
-    "dtype": ("auto", "bf16", "fp32"),
-    "attention": ("sdpa", "eager", "flash_attention_2"),
-    "video": ("auto", "video", "frames"),
-    "engine": ("auto", "vllm", "sglang", "other"),
+    name: get_args(hint)
+    for name, hint in get_type_hints(BackboneConfig).items()
+    if get_origin(hint) is Literal
 }
 
 

@@ -98,7 +98,9 @@ def test_a_backbone_keeps_the_settings_that_it_was_given() -> None:
     given = GIVEN.as_settings()
     assert given == {"concurrency": 3, "timeout": 20.0, "retries": 8, "engine": "vllm"}
     assert ServerSettings.given_in({**given, "frames": 4}) == GIVEN
-    assert ServerSettings.given_in({}) == ServerSettings(64, 300.0, 4, "auto")
+    assert ServerSettings.given_in({}) == ServerSettings(
+        concurrency=64, timeout=300.0, retries=4, engine="auto"
+    )
     with StubServer() as stub:
         served = load_backbone(f"server:served@{stub.url}", **given)
         assert share_backbone(served, adapter=False).server_settings == GIVEN

@@ -221,13 +221,14 @@ class ServerProfile:
         if self._config.adapter_model is None:
             return base
         tuned = find_served(self.cards, self._config.adapter_model)
+        # A server need not say whose adapter it is: the model that the settings name is the base.
         return replace(
-            base,
+            tuned,
+            name=base.name,
+            folder=base.folder,
+            elsewhere=base.elsewhere,
             frames=tuned.frames or base.frames,
             pixels=tuned.pixels or base.pixels,
-            planner=tuned.planner,
-            record=tuned.record,
-            base_notes=tuned.base_notes,
         )
 
     @property
@@ -415,7 +416,10 @@ def find_served(cards: Cards, name: str) -> ServedRecord:
 
 
 def _find_checkpoint(name: str, root: object) -> ServedRecord:
-    folder = _checkpoint_folder(name, root)
+    folder = _folder_here(root) if isinstance(root, str) else None
+    if folder is None and name in tuple(MODELS):
+        # Wherever the server has it from, a plug-in's name stands for the same model here.
+        folder = MODELS[name].folder()
     if folder is None:
         is_path = isinstance(root, str) and (root.startswith(("/", ".", "~")) or root.count("/") != 1)
         return ServedRecord(name, elsewhere=str(root) if is_path and root != name else "")
@@ -424,19 +428,19 @@ def _find_checkpoint(name: str, root: object) -> ServedRecord:
     return ServedRecord(name, folder, frames, pixels, record.planner, record=record)
 
 
-def _checkpoint_folder(name: str, root: object) -> Path | None:
-    """The checkpoint's folder on this machine: the server's own path, or in the cache of the hub."""
-    if isinstance(root, str):
-        path = Path(root).expanduser()
-        if (path / "config.json").is_file():
-            return path
-        if root.count("/") == 1:
-            from huggingface_hub import try_to_load_from_cache
+def _folder_here(root: str) -> Path | None:
+    """A checkpoint's folder on this machine: the server's own path, or in the cache of the hub."""
+    path = Path(root).expanduser()
+    if (path / "config.json").is_file():
+        return path
+    # A hub name is OWNER/NAME.
+    if root.count("/") == 1:
+        from huggingface_hub import try_to_load_from_cache
 
-            cached = try_to_load_from_cache(root, "config.json")
-            if isinstance(cached, str):
-                return Path(cached).parent
-    return MODELS[name].folder() if name in tuple(MODELS) else None
+        cached = try_to_load_from_cache(root, "config.json")
+        if isinstance(cached, str):
+            return Path(cached).parent
+    return None
 
 
 def _adapter_folder(name: str, root: object) -> Path | None:

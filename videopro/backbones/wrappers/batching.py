@@ -52,14 +52,12 @@ class _PendingRequests:
     """One caller's requests."""
 
     kind: tuple[object, ...]
-    """Calls of equal kind may share a batch. A new `object()` in it equals no other, so that call is served
-    alone."""
+    """Calls of equal kind may share a batch; the first part is the adapter: on, off, or as it is. A new
+    `object()` in it equals no other, so that call is served alone."""
     requests: Sequence[Any]
     serve: Callable[[Sequence[Any]], Sequence[Any]]
     joins: Callable[[Sequence[Any], Joining], None] | None = None
     """Serves them so that others can join, if the backbone can."""
-    adapter: bool | None = None
-    """On, off, or as it is."""
     is_single_pass: bool = False
     """Whether they take a pass of the model each, and may run between two steps of replies."""
     done: Future[list[Any]] = field(default_factory=Future)
@@ -170,16 +168,7 @@ class BatchingBackbone(BackboneWrapper):
         if not requests:
             return []
         kind = (self._adapter, *kind)
-        return self._line.submit(
-            _PendingRequests(
-                kind,
-                requests,
-                serve_adapted,
-                joins=joins,
-                adapter=self._adapter,
-                is_single_pass=is_single_pass,
-            )
-        )
+        return self._line.submit(_PendingRequests(kind, requests, serve_adapted, joins, is_single_pass))
 
     def _adapter_setting(self) -> AbstractContextManager[None]:
         return nullcontext() if self._adapter is None else self.inner.adapter(self._adapter)
@@ -248,13 +237,13 @@ class _Line:
             pending.done.set_result(results)
             self._changed.notify_all()
 
-    def serve_passes(self, adapter: bool | None) -> None:
+    def serve_passes(self, adapter: object) -> None:
         """Serve those requests that take single passes and wait now, on the thread that writes replies with
         this setting of the adapter. Those that take the adapter as it is wait, unless the replies do too:
         while these are written it may be another."""
 
         def fits(pending: _PendingRequests) -> bool:
-            return pending.is_single_pass and (adapter is None or pending.adapter is not None)
+            return pending.is_single_pass and (adapter is None or pending.kind[0] is not None)
 
         with self._changed:
             waiting = sum(fits(pending) and not pending.is_cancelled for pending in self._queue)
@@ -268,17 +257,16 @@ class _Line:
 
     def take(self, kind: tuple[object, ...], room: int) -> list[_PendingRequests]:
         """Remove and return waiting requests of this kind, at most `room` of them."""
-        batch: list[_PendingRequests] = []
-        left = deque[_PendingRequests]()
+        batch, left = [], deque[_PendingRequests]()
         with self._changed:
             for pending in self._queue:
+                # Later ones that fit may overtake one that does not: it comes first in the next batch.
                 if pending.kind == kind and len(pending.requests) <= room and not pending.is_cancelled:
                     batch.append(pending)
                     room -= len(pending.requests)
                 else:
                     left.append(pending)
             self._queue = left
-        self.requests += sum(len(pending.requests) for pending in batch)
         return batch
 
     def _next_batch(
@@ -291,17 +279,8 @@ class _Line:
         if first is None:
             return []
         self._queue.remove(first)
-        batch, left = [first], deque[_PendingRequests]()
-        room = self._max_batch - len(first.requests)
-        for pending in self._queue:
-            # Later ones that fit may overtake one that does not: it comes first in the next batch.
-            if pending.kind == first.kind and len(pending.requests) <= room and not pending.is_cancelled:
-                batch.append(pending)
-                room -= len(pending.requests)
-            else:
-                left.append(pending)
-        self._queue = left
-        return batch
+        # A single caller may have more requests than a batch has room for.
+        return [first, *self.take(first.kind, self._max_batch - len(first.requests))]
 
     def _serve(self, batch: list[_PendingRequests]) -> None:
         """Serve a batch, to which requests may be added meanwhile."""
@@ -365,7 +344,6 @@ class _Joined:
         self._line = line
         self._batch = batch
         self._kind = batch[0].kind
-        self._adapter = batch[0].adapter
         self._owners: list[tuple[_PendingRequests, int]] = []
         self._replies: dict[int, dict[int, Generation]] = {}
         for pending in batch:
@@ -377,7 +355,7 @@ class _Joined:
 
     def pause(self) -> None:
         """Serve what takes a single pass."""
-        self._line.serve_passes(self._adapter)
+        self._line.serve_passes(self._kind[0])
 
     def take(self, room: int) -> list[GenerateRequest]:
         """More requests of the same kind."""
@@ -388,7 +366,9 @@ class _Joined:
         self._batch += joining
         for pending in joining:
             self._claim(pending)
-        return [request for pending in joining for request in pending.requests]
+        requests = [request for pending in joining for request in pending.requests]
+        self._line.requests += len(requests)
+        return requests
 
     def cancelled(self) -> list[int]:
         """The numbers of the requests whose callers have gone."""

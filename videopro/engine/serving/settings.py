@@ -122,6 +122,7 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
         # for at temperature 0, which leaves them as they are.
         "--logprobs-mode": "processed_logprobs",
         "--limit-mm-per-prompt": json.dumps({"video": 1, "image": model.images}),
+        "--dtype": _DTYPES.get(model.dtype) or ("auto" if on_gpu else "float32"),
     }
     switches = ["--trust-request-mm-kwargs", "--enable-prefix-caching"]
     if on_gpu:
@@ -129,9 +130,6 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
         flags["--tensor-parallel-size"] = settings.gpus
     else:
         switches.append("--enforce-eager")
-    dtype = _DTYPES.get(model.dtype) or ("auto" if on_gpu else "float32")
-    flags["--dtype"] = dtype
-    if not on_gpu:
         flags["--max-num-seqs"] = _CPU_REQUESTS
     if model.rank:
         switches.append("--enable-lora")
