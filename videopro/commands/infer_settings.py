@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,6 +139,11 @@ class InferConfig(WorkSettings, AnswerSettings, BenchmarkSettings):
     report_to: tuple[str, ...] = option(
         (), "send the summary's numbers to wandb, trackio or tensorboard", group=RUN
     )
+
+
+def shared_settings(config: Any, base: type[Any]) -> dict[str, Any]:
+    """The settings that a command has from a base class, for a run that it makes."""
+    return {each.name: getattr(config, each.name) for each in fields(base)}
 
 
 def load_benchmark(config: BenchmarkSettings) -> Benchmark:

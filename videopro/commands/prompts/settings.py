@@ -43,13 +43,9 @@ class PromptsConfig(QuestionSettings, WorkSettings):
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("models behind the modules, such as encoder=languagebind, or preset=paper"),
-    )
-    planner: dict[str, Any] = field(
-        default_factory=dict,
         metadata=setting(
-            "further options of the planner, as videopro infer --method adaptive has them, such as "
-            "temperature=0.7"
+            "models behind the modules and further options of the planner, as videopro infer --method "
+            "adaptive has them, such as encoder=languagebind, preset=paper or temperature=0.7"
         ),
     )
 
@@ -67,7 +63,8 @@ class PromptsConfig(QuestionSettings, WorkSettings):
         """The options of the planner's method."""
         track = {"subtitles": self.subtitles} if self.subtitles != "listed" else {}
         prompts = {} if self.prompts is None else {"prompts": self.prompts}
-        return {**self.modules, **track, **prompts, **self.planner}
+        # What the rows are made for goes before what the modules say of it.
+        return {**self.modules, **track, **prompts}
 
 
 PROMPTS = CommandLine("prompts", PromptsConfig, ignore=RUN_FIELDS)
