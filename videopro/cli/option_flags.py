@@ -80,6 +80,7 @@ class OptionFlags:
 
     def _named(self, argv: Sequence[str]) -> list[str]:
         """The choices in the words of a command line."""
+        # By hand: what is chosen decides which flags there are, so the parser cannot be asked yet.
         named: list[str] = []
         is_naming = False
         for word in argv:

@@ -164,6 +164,7 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
             f"{config.benchmark!r} is several benchmarks; run `videopro infer` for each method, and give the "
             "folders to `videopro report`"
         )
+    # A method may be named by its file, whose path would make a poor name of a folder.
     folders = {name: METHODS.find(name).name for name in config.methods}
     for key, value in config.options.items():
         if not any(methods.takes(name, key, value) for name in config.methods):
@@ -212,6 +213,7 @@ def read_comparison_run(path: Path) -> ComparisonRun:
             f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
         ) from error
     settings = read_yaml(folder.config) if folder.config.exists() else summary
+    # A run that was begun again with other settings has its old summary until it is finished.
     for key in ("run_key", "model"):
         if summary.get(key) != settings.get(key):
             raise RunError(
@@ -235,6 +237,7 @@ _INTERVAL = "95 % interval"
 
 
 def _accuracies(runs: Sequence[ComparisonRun]) -> TextTable:
+    # A run that has no accuracy to show has no gap either.
     gaps = [
         paired_difference(run.records, runs[0].records) if index and not run.lacks else None
         for index, run in enumerate(runs)

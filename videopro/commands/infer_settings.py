@@ -164,6 +164,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
     """The runs for these settings, one for each benchmark; those of a preset have its splits, protocols and
     frames. Raises VideoProError, also for a missing benchmark, before any of them is run."""
     names = config.benchmark.split(",")
+    # A single one may be a path, and keeps every setting that several cannot share.
     if len(names) == 1 and names[0] not in PRESETS:
         return [config]
     _check_shared(config)
@@ -179,7 +180,9 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
             folder = spec.name
             if folder in runs:
                 raise ConfigError(f"benchmark {folder!r} is given twice; name it once")
+            # A benchmark that draws its videos has no folder in ROOT, and takes none.
             root = None if not spec.needs_root or config.root is None else config.root / folder
+            # All are loaded before the first one runs, which may take days: what is missing is told now.
             loaded = benchmarks.load(
                 benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
             )
@@ -199,6 +202,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
 
 def _check_shared(config: InferConfig) -> None:
     """Raise ConfigError for a setting that applies to a single benchmark."""
+    # A split, or a question's id, means nothing in another benchmark.
     for name in ("split", "protocol", "annotations", "ids", "world_seed", "subtitle_track"):
         if getattr(config, name) not in (None, "", ()):
             raise ConfigError(
@@ -239,6 +243,7 @@ def _with_transcripts(config: InferConfig) -> dict[str, Any]:
     there is one and nothing else is asked for. A direct answer is from frames alone, as the paper's baseline,
     unless the options name lines for it."""
     options = dict(config.options)
+    # A method that cannot transcribe answers from what it has.
     if not methods.takes(config.method, "speech", "whisper"):
         return options
     if options.get("subtitles", "none" if config.method == "native" else None) == "none":

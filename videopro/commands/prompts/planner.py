@@ -140,6 +140,7 @@ class AskedRuns:
 
     def check(self, *names: str) -> None:
         """Check runs before the first of them starts. Raises VideoProError."""
+        # Both before either is asked: the planner's mistake would else show after hours of direct answers.
         for name in names:
             infer.check(self.settings(name), load=self.load, asked=(self.benchmark, list(self.items)))
 
