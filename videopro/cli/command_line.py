@@ -18,7 +18,7 @@ from cyclopts import App, Group, Parameter
 from rich.console import Console
 
 from videopro.cli.catalogue import COMMANDS
-from videopro.cli.option_flags import OptionFlags, merge_options
+from videopro.cli.option_flags import MAPPING, OptionFlags
 from videopro.cli.settings import (
     build_settings,
     did_you_mean,
@@ -119,12 +119,11 @@ class CommandLine(Generic[T]):
         defaults = {option.name: option.default for option in fields(self.settings)}  # type: ignore[arg-type]
         chosen: Any = flags.get(named) or merged.get(named) or defaults.get(named)
         choices: Sequence[str] = [chosen] if isinstance(chosen, str) else chosen or ()
-        options.take_from_file(self.settings, merged, choices, file)
-        values = options.take_from_flags(self.settings, flags, choices, self.program)
-        assignments = flags.pop(options.mapping, ())
-        if values or assignments:
-            pairs = dict(_key_value(word, options.mapping) for word in assignments)
-            flags[options.mapping] = merge_options(pairs, values, "{flag}", f"--{options.mapping}")
+        if MAPPING in flags:
+            flags[MAPPING] = dict(_key_value(word, MAPPING) for word in flags[MAPPING])
+        # One after the other: a flag may change what the file says, but neither may contradict itself.
+        options.move(self.settings, merged, choices, file, is_file=True)
+        options.move(self.settings, flags, choices, self.program, is_file=False)
 
     def app(self, argv: Sequence[str] = ()) -> App:
         """The command's flags; running it prints help or returns the settings that were given. `argv`: the

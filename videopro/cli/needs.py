@@ -99,16 +99,13 @@ def tracker_needs(names: Iterable[str]) -> list[Need]:
 
 def _connection_problems(need: Need) -> list[str]:
     problems = []
-    try:
-        if need.url:
-            check_connections(need.url)
-    except ConfigError as error:
-        problems.append(str(error))
-    try:
-        if need.key:
-            check_key(need.key)
-    except ConfigError as error:
-        problems.append(str(error))
+    # A user may have to mend both, so one does not hide the other.
+    for check, subject in ((check_connections, need.url), (check_key, need.key)):
+        try:
+            if subject:
+                check(subject)
+        except ConfigError as error:
+            problems.append(str(error))
     return problems
 
 

@@ -20,6 +20,9 @@ from cyclopts import Group, Parameter
 from videopro.cli.settings import is_setting, own_first, parse_yaml, plain_type
 from videopro.errors import ConfigError
 
+MAPPING = "options"
+"""The setting of each of these commands that holds the options."""
+
 
 @dataclass(frozen=True)
 class OptionFlags:
@@ -31,8 +34,6 @@ class OptionFlags:
     """The command's setting that names the choice, or several of them; empty for the only one there is."""
     default_choices: Sequence[str] = ()
     """The choices whose options --help shows if none is named."""
-    mapping: str = "options"
-    """The command's setting that holds the options."""
     find: Callable[[str], type | None] = lambda choice: None
     """The settings of a choice that is none of `kinds`, such as a plug-in's; None: there is no such
     choice."""
@@ -45,42 +46,41 @@ class OptionFlags:
         return replace(self, kinds={**self.kinds, **found}) if found else self
 
     @cached_property
-    def _declared(self) -> dict[str, dict[str, _Option]]:
-        """By option, how each choice declares it."""
-        declared: dict[str, dict[str, _Option]] = {}
+    def _options(self) -> dict[str, _Option]:
+        options: dict[str, _Option] = {}
         for choice, kind in self.kinds.items():
             hints = typing.get_type_hints(kind)
-            for option in filter(is_setting, fields(kind)):
-                declared.setdefault(option.name, {})[choice] = _Option(option, hints[option.name])
-        return declared
+            for declared in _settings(kind):
+                option = options.setdefault(declared.name, _Option(declared.name, {}, []))
+                option.declared[choice] = declared
+                option.kinds.append(_type_of_word(hints[declared.name]))
+        return options
 
     def names(self, command: type) -> set[str]:
         """The options that are flags of a command: a setting of its own goes before one of the same name."""
-        return set(self._declared) - {setting.name for setting in fields(command)}
+        return set(self._options) - {setting.name for setting in fields(command)}
 
     def parameters(self, command: type, argv: Sequence[str]) -> list[inspect.Parameter]:
         """The flags for cyclopts; --help shows those of the choice that `argv` names."""
-        choices = [
-            choice
-            for choice in self._named(argv) or self.default_choices or self.kinds
-            if choice in self.kinds
-        ]
-        flags, groups = self.names(command), dict[str, Group]()
-        parameters = []
-        first = (option.name for choice in choices for option in _own_first(self.kinds[choice]))
-        for name in dict.fromkeys((*first, *self._declared)):
+        named = self._named(argv) or self.default_choices or self.kinds
+        choices = [choice for choice in named if choice in self.kinds]
+        flags, groups, parameters = self.names(command), dict[str, Group](), []
+        # The settings of the chosen one, in its own order, before those that only others have.
+        shown = (each.name for choice in choices for each in _settings(self.kinds[choice]))
+        for name in dict.fromkeys((*shown, *self._options)):
             if name not in flags:
                 continue
-            by_choice = self._declared[name]
-            having = [choice for choice in choices if choice in by_choice]
+            option = self._options[name]
+            having = [choice for choice in choices if choice in option.declared]
             title = f"Options of {self.chosen_by or next(iter(self.kinds))} {', '.join(having)}".rstrip()
             # Between the command's own groups (from 1) and the common flags (1000).
             group = groups.setdefault(title, Group(title, sort_key=500 + len(groups)))
-            parameters.append(_parameter(name, by_choice, having, group))
+            parameters.append(option.parameter(having, group))
         return parameters
 
     def _named(self, argv: Sequence[str]) -> list[str]:
         """The choices in the words of a command line."""
+        # By hand: what is chosen decides which flags there are, so the parser cannot be asked yet.
         named: list[str] = []
         is_naming = False
         for word in argv:
@@ -92,129 +92,108 @@ class OptionFlags:
                 named.append(word)
         return named
 
-    def take_from_flags(
-        self, command: type, flags: dict[str, Any], choices: Sequence[str], program: str
-    ) -> dict[str, Any]:
-        """The options among the flags, which are taken out of `flags`. Raises ConfigError."""
-        options = {}
-        for name in sorted(self.names(command) & flags.keys()):
-            value, flag = flags.pop(name), _flag(name)
-            self._check(name, choices, flag)
-            declared = list(self._declared[name].values())
-            if value == () and all(each.option.default in (MISSING, None, ()) for each in declared):
-                raise ConfigError(f"{program}: {flag} has no value; give at least one, or leave it out")
-            options[name] = _read(value, declared, flag)
-        return options
-
-    def take_from_file(
-        self, command: type, merged: dict[str, Any], choices: Sequence[str], file: str
+    def move(
+        self, command: type, given: dict[str, Any], choices: Sequence[str], where: str, *, is_file: bool
     ) -> None:
-        """Move the options that a file has beside the command's settings into its mapping. Null is unset.
-        Raises ConfigError."""
-        beside = {name: merged.pop(name) for name in sorted(self.names(command) & merged.keys())}
-        values = {name: value for name, value in beside.items() if value is not None}
-        for name in values:
-            self._check(name, choices, f"{file}: {name}")
-        options = merged.get(self.mapping)
-        if values and not isinstance(options, dict | None):
-            raise ConfigError(f"{file}: {self.mapping} must be a mapping, not {options!r}")
-        if values:
-            merged[self.mapping] = merge_options(options or {}, values, f"{file}: {{name}}", self.mapping)
-
-    def _check(self, name: str, choices: Sequence[str], where: str) -> None:
-        """Raise ConfigError for an option that none of the choices has. An unknown choice is the command's to
-        report."""
-        having = self._declared[name]
-        if choices and not any(choice in having or choice not in self.kinds for choice in choices):
-            lack = "has" if len(choices) == 1 else "have"
-            raise ConfigError(
-                f"{where}: {self.chosen_by} {', '.join(map(repr, choices))} {lack} no such setting; methods "
-                f"that have it: {', '.join(having)}"
-            )
+        """Move the options beside the command's settings, which a file or the flags give, into the mapping of
+        options. `where`: what gives them. Raises ConfigError for an option that none of the choices has, and
+        for one that the mapping contradicts. An unknown choice is the command's to report."""
+        for name in sorted(self.names(command) & given.keys()):
+            option, value = self._options[name], given.pop(name)
+            # Null in a file is unset.
+            if value is None:
+                continue
+            at = f"{where}: {name}" if is_file else option.flag
+            if choices and not any(each in option.declared or each not in self.kinds for each in choices):
+                lack = "has" if len(choices) == 1 else "have"
+                raise ConfigError(
+                    f"{at}: {self.chosen_by} {', '.join(map(repr, choices))} {lack} no such setting; methods "
+                    f"that have it: {', '.join(option.declared)}"
+                )
+            value = value if is_file else option.read(value)
+            options = given.get(MAPPING) or {}
+            if not isinstance(options, dict):
+                raise ConfigError(f"{where}: {MAPPING} must be a mapping, not {options!r}")
+            if options.get(name, value) != value:
+                mapping = MAPPING if is_file else f"--{MAPPING}"
+                raise ConfigError(f"{at} is {value!r}, and {mapping} says {name}={options[name]!r}")
+            given[MAPPING] = {**options, name: value}
 
 
 @dataclass(frozen=True)
 class _Option:
-    """An option as one choice declares it."""
+    """An option, as each of the choices that have it declares it."""
 
-    option: Field[Any]
-    hint: Any
-
-    @property
-    def kind(self) -> Any:
-        """The type that a word on the command line has. Of a text or a mapping, only the text; a path stays
-        the text that it is, for the record of a run."""
-        kind = plain_type(self.hint)
-        parts = typing.get_args(kind) if typing.get_origin(kind) is typing.Union else ()
-        return str if kind is Path or str in parts else kind
+    name: str
+    declared: dict[str, Field[Any]]
+    kinds: list[Any]
+    """The types of its word on the command line."""
 
     @property
-    def help(self) -> str:
-        """Its help with its default."""
-        default = self.option.default
-        note = "" if default in (MISSING, None, "", ()) else f" (default: {default})"
-        return f"{self.option.metadata['help']}{note}"
+    def flag(self) -> str:
+        """As it is given."""
+        return f"--{self.name.replace('_', '-')}"
 
+    @property
+    def _is_yaml(self) -> bool:
+        """Whether its word is read as --options would read it, since no single type can be asked for."""
+        return any(kind != self.kinds[0] or _is_union(kind) for kind in self.kinds)
 
-def merge_options(
-    options: Mapping[str, Any], values: Mapping[str, Any], where: str, mapping: str
-) -> dict[str, Any]:
-    """The options of a mapping with the values of others; `where` has a slot for the option's name or flag.
-    Raises ConfigError if they contradict each other."""
-    for name, value in values.items():
-        if name in options and options[name] != value:
-            at = where.format(name=name, flag=_flag(name))
-            raise ConfigError(f"{at} is {value!r}, and {mapping} says {name}={options[name]!r}")
-    return {**options, **values}
+    def parameter(self, choices: Sequence[str], group: Group) -> inspect.Parameter:
+        """The flag for cyclopts, with the help of `choices`; hidden if there are none."""
+        is_many = typing.get_origin(self.kinds[0]) is tuple
+        texts = {choice: _help(self.declared[choice]) for choice in choices}
+        # Choices often share a setting: one help text then serves them all.
+        helps = dict.fromkeys(texts.values())
+        if len(helps) > 1:
+            helps = dict.fromkeys(f"{choice}: {text}" for choice, text in texts.items())
+        about = Parameter(
+            name=self.flag,
+            help="; ".join(helps),
+            group=group,
+            show=bool(choices),
+            show_default=False,
+            negative_iterable=(),
+            allow_repeating=True,
+            consume_multiple=True if is_many else None,
+            metavar="NUMBER" if _is_union(self.kinds[0]) else None,
+        )
+        kind: Any = tuple[str, ...] if is_many else str if self._is_yaml else self.kinds[0]
+        annotation = Annotated[kind | None, about]
+        return inspect.Parameter(
+            self.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+        )
 
-
-def _parameter(
-    name: str, by_choice: Mapping[str, _Option], choices: Sequence[str], group: Group
-) -> inspect.Parameter:
-    """The flag of an option, with the help of `choices`; hidden if there are none."""
-    kinds = [each.kind for each in by_choice.values()]
-    is_same = all(kind == kinds[0] for kind in kinds)
-    is_many = typing.get_origin(kinds[0]) is tuple
-    helps = dict.fromkeys(by_choice[choice].help for choice in choices)
-    if len(helps) > 1:
-        helps = dict.fromkeys(f"{choice}: {by_choice[choice].help}" for choice in choices)
-    # Choices that declare it differently: read as text, and then as YAML, as --options would.
-    read: Any = tuple[str, ...] if is_many else kinds[0] if is_same and not _is_union(kinds[0]) else str
-    about = Parameter(
-        name=_flag(name),
-        help="; ".join(helps),
-        group=group,
-        show=bool(choices),
-        show_default=False,
-        negative_iterable=(),
-        allow_repeating=True,
-        consume_multiple=True if is_many else None,
-        metavar="NUMBER" if _is_union(kinds[0]) else None,
-    )
-    annotation = Annotated[read | None, about]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _read(value: Any, declared: Sequence[_Option], flag: str) -> Any:
-    """The value of a flag as `--options` would have it."""
-    kinds = [each.kind for each in declared]
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, str) and any(kind != kinds[0] or _is_union(kind) for kind in kinds):
+    def read(self, value: Any) -> Any:
+        """The value of the flag as --options would have it. Raises ConfigError."""
+        if value == () and all(each.default in (MISSING, None, ()) for each in self.declared.values()):
+            raise ConfigError(f"{self.flag} has no value; give at least one, or leave it out")
+        if isinstance(value, tuple):
+            return list(value)
+        if not (isinstance(value, str) and self._is_yaml):
+            return value
         try:
             return parse_yaml(value)
         except ValueError as error:
-            raise ConfigError(f"{flag}: {value!r}: the value cannot be read: {error}") from error
-    return value
+            raise ConfigError(f"{self.flag}: {value!r}: the value cannot be read: {error}") from error
 
 
-def _own_first(kind: type) -> list[Field[Any]]:
-    return own_first(kind, [option for option in fields(kind) if is_setting(option)])
+def _settings(kind: type) -> list[Field[Any]]:
+    return own_first(kind, [each for each in fields(kind) if is_setting(each)])
+
+
+def _type_of_word(hint: Any) -> Any:
+    """The type of a setting's word on the command line. Of a text or a mapping, only the text; a path stays
+    the text that it is, for the record of a run."""
+    kind = plain_type(hint)
+    return str if kind is Path or (_is_union(kind) and str in typing.get_args(kind)) else kind
 
 
 def _is_union(kind: Any) -> bool:
     return typing.get_origin(kind) is typing.Union
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def _help(declared: Field[Any]) -> str:
+    default = declared.default
+    note = "" if default in (MISSING, None, "", ()) else f" (default: {default})"
+    return f"{declared.metadata['help']}{note}"

@@ -123,7 +123,8 @@ def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
         if key not in options:
             raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), settable)}")
         values[key] = _checked(value, hints[key], f"{where}: {key}")
-    for name, option in options.items():
+    # What is said without a flag is missed first: settings that commands share come before it in the class.
+    for name, option in sorted(options.items(), key=lambda each: not each[1].metadata.get("positional")):
         if name not in values and option.default is MISSING and option.default_factory is MISSING:
             raise ConfigError(f"{where}: {name!r} is missing; {option.metadata['help']}")
     return cls(**values)

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 
 from videopro import methods
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
 from videopro.cli import CommandLine, TextTable, exit_status, option, read_yaml
 from videopro.commands import infer
-from videopro.commands.infer_settings import InferConfig
+from videopro.commands.infer_settings import InferConfig, shared_settings
 from videopro.errors import ConfigError, RunError
 from videopro.methods import METHOD_OPTIONS, METHODS
 from videopro.runs import RUN_FIELDS, RunFolder, find_runs
@@ -74,8 +74,12 @@ class ComparisonRun:
 
     name: str
     summary: Mapping[str, Any]
-    records: Sequence[QuestionScore]
     traces: Sequence[Trace]
+
+    @cached_property
+    def records(self) -> list[QuestionScore]:
+        """The scores of its questions with letters."""
+        return records_of(self.traces)
 
     @property
     def writes_programs(self) -> bool:
@@ -134,7 +138,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         else:
             config = COMMAND.parse(argv)
             runs = run_methods(config, load=load)
-        Console().print(comparison(runs))
+        Console().print(*tables_of(runs))
     return status.code
 
 
@@ -160,20 +164,20 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
             f"{config.benchmark!r} is several benchmarks; run `videopro infer` for each method, and give the "
             "folders to `videopro report`"
         )
+    # A method may be named by its file, whose path would make a poor name of a folder.
     folders = {name: METHODS.find(name).name for name in config.methods}
     for key, value in config.options.items():
         if not any(methods.takes(name, key, value) for name in config.methods):
             raise ConfigError(
                 f"none of the methods {', '.join(config.methods)} has a setting {key!r} that can be {value!r}"
             )
-    alone: dict[str, Any] = {option.name: getattr(config, option.name) for option in fields(InferConfig)}
+    # Without the list of methods: what is recorded of each run is what `videopro infer` would record.
+    alone = InferConfig(**shared_settings(config, InferConfig))
     each: dict[str, InferConfig] = {}
     for name in config.methods:
         options = {key: value for key, value in config.options.items() if methods.takes(name, key, value)}
         methods.create(name, options)
-        each[name] = InferConfig(
-            **{**alone, "method": name, "output": config.output / folders[name], "options": options}
-        )
+        each[name] = replace(alone, method=name, output=config.output / folders[name], options=options)
     return each
 
 
@@ -209,25 +213,20 @@ def read_comparison_run(path: Path) -> ComparisonRun:
             f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
         ) from error
     settings = read_yaml(folder.config) if folder.config.exists() else summary
+    # A run that was begun again with other settings has its old summary until it is finished.
     for key in ("run_key", "model"):
         if summary.get(key) != settings.get(key):
             raise RunError(
                 f"{folder.summary}: belongs to another run ({key} {summary.get(key)!r}, but this run's is "
                 f"{settings.get(key)!r}); re-run the run's own command to rewrite it"
             )
-    traces = folder.read()
-    return ComparisonRun(path.name, summary, records_of(traces), traces)
-
-
-def comparison(runs: Sequence[ComparisonRun]) -> Group:
-    """Tables with one row per run: accuracy, accuracy under each rule for the final answer (for runs with
-    programs), cost, and output. Differences are to the first run, question by question, on the questions of
-    both."""
-    return Group(*tables_of(runs))
+    return ComparisonRun(path.name, summary, folder.read())
 
 
 def tables_of(runs: Sequence[ComparisonRun]) -> list[TextTable]:
-    """The tables of a comparison; see `comparison`."""
+    """Tables with one row per run: accuracy, accuracy under each rule for the final answer (for runs with
+    programs), cost, and output. Differences are to the first run, question by question, on the questions of
+    both."""
     opened = [run for run in runs if run.opened]
     has_letters = any(run.records for run in runs) or not opened
     letters = [_accuracies(runs), *_by_rules(runs)] if has_letters else []
@@ -238,6 +237,7 @@ _INTERVAL = "95 % interval"
 
 
 def _accuracies(runs: Sequence[ComparisonRun]) -> TextTable:
+    # A run that has no accuracy to show has no gap either.
     gaps = [
         paired_difference(run.records, runs[0].records) if index and not run.lacks else None
         for index, run in enumerate(runs)

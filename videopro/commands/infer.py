@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -286,16 +286,42 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
 def _answer(start: _Start, rank: int, tracking: Tracking, load: Callable[..., Backbone]) -> None:
     """Answer the remaining questions, with workers of this process and of the other ranks, and with engines
     where they serve the model."""
-    config, served = start.config, start.served
-    if served is None:
-        supervisor = _supervisor(start, start.prepared.load, config.workers)
-        _answer_with(supervisor, config.workers, start, rank, tracking)
-        return
-    with served.start(start.folder.logs, load, rank=rank) as engines:
-        # One at least for each engine.
-        workers = max(config.workers, len(engines.loaders))
-        supervisor = _supervisor(start, engines.loaders, workers)
-        _answer_with(supervisor, workers, start, rank, tracking, check=engines.check)
+    config, prepared, folder = start.config, start.prepared, start.folder
+    protocol, ids = start.benchmark.protocol, [item.id for item in start.items]
+    with ExitStack() as stack:
+        workers, engines = config.workers, None
+        loaders: Loader | Sequence[Loader] = prepared.load
+        if start.served is not None:
+            engines = stack.enter_context(start.served.start(folder.logs, load, rank=rank))
+            # One worker at least for each engine.
+            workers, loaders = max(workers, len(engines.loaders)), engines.loaders
+        supervisor = _supervisor(start, loaders, workers)
+        watch = ExceptionWatch(folder.exceptions)
+        progress = Progress(ids, visible=rank == 0, seen=watch.see, now=supervisor.now)
+        stack.enter_context(progress)
+        stack.enter_context(supervisor)
+        # Only a worker that has loaded the model knows which one it is, and so whose folder this is.
+        identity = {**start.identity, "model": supervisor.model_identity()}
+        job = WorkerJob(
+            folder,
+            folder.open(_as_mapping(config), identity),
+            tuple(units(start.items)),
+            protocol,
+            config.seed,
+            start.redo,
+            start.benchmark.parser,
+            config.in_flight,
+            workers * int(os.environ.get("WORLD_SIZE", "1")),
+            config.nearest_intact,
+        )
+        stack.enter_context(folder.running(ids, alone=config.engine == "ray"))
+        tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
+        progress.watch(folder.log(redo=start.redo))
+        for _ in supervisor.run(job, progress.update):
+            # Engines are processes of this command: once one is given up, the run ends with its reason.
+            if engines is not None:
+                engines.check()
+            tracking.update()
 
 
 def _supervisor(
@@ -307,43 +333,6 @@ def _supervisor(
         shares, most = read_ray_settings(config.engine, config.ray), len(tuple(units(start.items)))
         return ClusterSupervisor(shares, prepared.load, method, most=most, in_flight=config.in_flight)
     return Supervisor(place_workers(workers, os.environ), load, method)
-
-
-def _answer_with(
-    supervisor: Supervisor | ClusterSupervisor,
-    workers: int,
-    start: _Start,
-    rank: int,
-    tracking: Tracking,
-    *,
-    check: Callable[[], None] = lambda: None,
-) -> None:
-    """`check` is called from time to time, and raises what ends the run."""
-    config = start.config
-    folder, protocol = start.folder, start.benchmark.protocol
-    ids = [item.id for item in start.items]
-    watch = ExceptionWatch(folder.exceptions)
-    with Progress(ids, visible=rank == 0, seen=watch.see, now=supervisor.now) as progress, supervisor:
-        identity = {**start.identity, "model": supervisor.model_identity()}
-        key = folder.open(_as_mapping(config), identity)
-        job = WorkerJob(
-            folder,
-            key,
-            tuple(units(start.items)),
-            protocol,
-            config.seed,
-            start.redo,
-            start.benchmark.parser,
-            config.in_flight,
-            workers * int(os.environ.get("WORLD_SIZE", "1")),
-            config.nearest_intact,
-        )
-        with folder.running(ids, alone=config.engine == "ray"):
-            tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
-            progress.watch(folder.log(redo=start.redo))
-            for _ in supervisor.run(job, progress.update):
-                check()
-                tracking.update()
 
 
 def _as_mapping(config: InferConfig) -> dict[str, Any]:

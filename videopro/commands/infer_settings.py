@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,96 +15,135 @@ from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
 from videopro.video import NEAREST_INTACT_HELP
 
-_QUESTIONS, _METHOD, _RUN = "Questions", "Method and model", "Run"
+QUESTIONS, METHOD, RUN = "Questions", "Method and model", "Run"
+"""Headings of --help."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkSettings:
+class FilmSettings:
+    """How the files of a film are read."""
+
+    subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=QUESTIONS)
+    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP, group=QUESTIONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings:
+    """With which method a model answers."""
+
+    method: str = option(
+        "native",
+        f"how it answers: {', '.join(methods.METHODS.ours())}, a plug-in or a file of your own (.py); with "
+        "--help, whose options are shown below",
+        group=METHOD,
+    )
+    options: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("options of the method; frames=16 is --frames 16", group=METHOD),
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=METHOD),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerSettings(MethodSettings):
+    """Which model answers, and how."""
+
+    model: str = field(
+        metadata=setting(
+            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
+            "(videopro models lists them)",
+            group=METHOD,
+        )
+    )
+    seed: int = option(0, "random seed: what methods sample, which questions a limit leaves", group=METHOD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsSettings:
+    """For questions that people ask, who may want an answer in words."""
+
+    max_new_tokens: int = option(256, "maximum length of a direct answer in words, in tokens", group=METHOD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkSettings:
+    """How many workers answer, and what they do again."""
+
+    workers: int = option(1, "worker processes of this machine (accelerate launch: of each rank)", group=RUN)
+    in_flight: int | None = option(
+        None,
+        "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
+        "model in the worker",
+        group=RUN,
+    )
+    redo_errors: bool = option(False, "retry questions that ended in an error", group=RUN)
+    redo_changed: bool = option(
+        False, "answer questions again whose film, subtitles or transcript is another one now", group=RUN
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkSettings(FilmSettings):
     """Which benchmark, and how its files are read."""
 
     benchmark: str = field(
         metadata=setting(
-            f"one of {', '.join(BENCHMARKS.ours())}, or a file of your own (.py)", group=_QUESTIONS
+            f"one of {', '.join(BENCHMARKS.ours())}, or a file of your own (.py)", group=QUESTIONS
         )
     )
-    split: str = option("", "split of the benchmark; unset: its default", group=_QUESTIONS)
+    split: str = option("", "split of the benchmark; unset: its default", group=QUESTIONS)
     root: Path | None = option(
         None,
         "folder of the benchmark's files, or hf:REPO on the hub; required unless its videos are made",
-        group=_QUESTIONS,
+        group=QUESTIONS,
     )
     annotations: str = option(
-        "", "file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one", group=_QUESTIONS
+        "", "file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one", group=QUESTIONS
     )
-    protocol: str = option("", "evaluation protocol; unset: the benchmark's default", group=_QUESTIONS)
-    subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=_QUESTIONS)
-    skip_broken: bool = option(False, "skip broken records of the benchmark", group=_QUESTIONS)
+    protocol: str = option("", "evaluation protocol; unset: the benchmark's default", group=QUESTIONS)
+    skip_broken: bool = option(False, "skip broken records of the benchmark", group=QUESTIONS)
     world_seed: int | None = option(
-        None, "seed of another world, of a benchmark that draws its videos", group=_QUESTIONS
+        None, "seed of another world, of a benchmark that draws its videos", group=QUESTIONS
     )
-    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP, group=_QUESTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferConfig(BenchmarkSettings):
+class InferConfig(WorkSettings, AnswerSettings, BenchmarkSettings):
     """The settings of a run, as flags or as YAML."""
 
     benchmark: str = field(
         metadata=setting(
             f"one or several of {', '.join(BENCHMARKS.ours())}, a file of your own (.py), or a set of them: "
             f"{', '.join(PRESETS)}; each of several is read from ROOT/NAME and run into OUTPUT/NAME",
-            group=_QUESTIONS,
+            group=QUESTIONS,
             joined=True,
         )
     )
-    model: str = field(
-        metadata=setting(
-            "a hub name, a folder, server:MODEL@URL, or a plug-in (videopro models lists them)", group=_METHOD
-        )
-    )
     output: Path = field(
-        metadata=setting("folder of the run; resumed if it contains the same run", group=_RUN)
-    )
-    method: str = option(
-        "native",
-        f"one of {', '.join(methods.METHODS.ours())}, a plug-in or a file of your own (.py); with "
-        "--help, whose options are shown below",
-        group=_METHOD,
-    )
-    options: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("options of the method; frames=16 is --frames 16", group=_METHOD),
-    )
-    backbone: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER", group=_METHOD),
+        metadata=setting("folder of the run; resumed if it contains the same run", group=RUN)
     )
     limit: int | float | None = option(
         None,
         "number of questions to answer, or their share below 1, such as 0.1 (whole videos, in an order "
         "drawn from seed)",
-        group=_QUESTIONS,
+        group=QUESTIONS,
     )
-    offset: int = option(0, "questions to skip at the start of that order", group=_QUESTIONS)
-    ids: tuple[str, ...] = option((), "answer only these questions", group=_QUESTIONS)
-    seed: int = option(0, "random seed: the order of --limit, sampling in methods", group=_RUN)
-    workers: int = option(1, "worker processes of this machine (accelerate launch: of each rank)", group=_RUN)
-    in_flight: int | None = option(
-        None,
-        "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
-        "model in the worker",
-        group=_RUN,
-    )
-    engine: Literal["local", "ray", "vllm"] = field(default="local", metadata={**ENGINES, "group": _RUN})
-    ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": _RUN})
-    vllm: dict[str, Any] = field(default_factory=dict, metadata={**VLLM, "group": _RUN})
-    redo_errors: bool = option(False, "retry questions that ended in an error", group=_RUN)
-    redo_changed: bool = option(
-        False, "answer questions again whose film, subtitles or transcript is another one now", group=_RUN
-    )
+    offset: int = option(0, "questions to skip at the start of that order", group=QUESTIONS)
+    ids: tuple[str, ...] = option((), "answer only these questions", group=QUESTIONS)
+    engine: Literal["local", "ray", "vllm"] = field(default="local", metadata={**ENGINES, "group": RUN})
+    ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": RUN})
+    vllm: dict[str, Any] = field(default_factory=dict, metadata={**VLLM, "group": RUN})
     report_to: tuple[str, ...] = option(
-        (), "send the summary's numbers to wandb, trackio or tensorboard", group=_RUN
+        (), "send the summary's numbers to wandb, trackio or tensorboard", group=RUN
     )
+
+
+def shared_settings(config: Any, base: type[Any]) -> dict[str, Any]:
+    """The settings that a command has from a base class, for a run that it makes."""
+    return {each.name: getattr(config, each.name) for each in fields(base)}
 
 
 def load_benchmark(config: BenchmarkSettings) -> Benchmark:
@@ -125,6 +164,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
     """The runs for these settings, one for each benchmark; those of a preset have its splits, protocols and
     frames. Raises VideoProError, also for a missing benchmark, before any of them is run."""
     names = config.benchmark.split(",")
+    # A single one may be a path, and keeps every setting that several cannot share.
     if len(names) == 1 and names[0] not in PRESETS:
         return [config]
     _check_shared(config)
@@ -140,7 +180,9 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
             folder = spec.name
             if folder in runs:
                 raise ConfigError(f"benchmark {folder!r} is given twice; name it once")
+            # A benchmark that draws its videos has no folder in ROOT, and takes none.
             root = None if not spec.needs_root or config.root is None else config.root / folder
+            # All are loaded before the first one runs, which may take days: what is missing is told now.
             loaded = benchmarks.load(
                 benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
             )
@@ -160,6 +202,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
 
 def _check_shared(config: InferConfig) -> None:
     """Raise ConfigError for a setting that applies to a single benchmark."""
+    # A split, or a question's id, means nothing in another benchmark.
     for name in ("split", "protocol", "annotations", "ids", "world_seed", "subtitle_track"):
         if getattr(config, name) not in (None, "", ()):
             raise ConfigError(
@@ -200,6 +243,7 @@ def _with_transcripts(config: InferConfig) -> dict[str, Any]:
     there is one and nothing else is asked for. A direct answer is from frames alone, as the paper's baseline,
     unless the options name lines for it."""
     options = dict(config.options)
+    # A method that cannot transcribe answers from what it has.
     if not methods.takes(config.method, "speech", "whisper"):
         return options
     if options.get("subtitles", "none" if config.method == "native" else None) == "none":

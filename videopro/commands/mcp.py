@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from videopro.backbones import Backbone, expected_model, load_backbone, read_spec
 from videopro.cli import CommandLine, build_settings, check_needs, exit_status, needs_extra, option, setting
-from videopro.commands.serve import ADDRESS, LOCAL_AT_ONCE, MODEL, SERVER_AT_ONCE, ServingSettings
+from videopro.commands.infer_settings import METHOD
+from videopro.commands.serve import ADDRESS, LOCAL_AT_ONCE, SERVER_AT_ONCE, ServingSettings
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 from videopro.modules import ModuleSettings, module_needs
@@ -35,7 +36,7 @@ class McpConfig(ServingSettings):
         None,
         "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
         "(videopro models lists them); unset: no tool ask",
-        group=MODEL,
+        group=METHOD,
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
@@ -43,7 +44,7 @@ class McpConfig(ServingSettings):
             "the other tools' models, as the options of videopro infer: encoder=languagebind (search), "
             "detector=grounding-dino:NAME (locate), ocr=rapidocr, text_encoder=NAME; unset: those of the "
             "paper with a model, else OCR alone",
-            group=MODEL,
+            group=METHOD,
         ),
     )
     transport: Literal["stdio", "http"] = option(

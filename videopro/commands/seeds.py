@@ -57,6 +57,8 @@ FIRST, BEST = "first:", "best:"
 """Prefixes of a run that say how it is rescored."""
 STEPS = "steps:"
 """Prefix of two runs that are combined."""
+# The paper's threshold (A.3). The oracle says what was right to choose, so it is not a planner's to set.
+_CONFIDENT = 0.75
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,6 @@ class SeedsConfig:
     final: FinalRule = option("last", FINAL_HELP)
     fallback: FallbackRule = option("none", FALLBACK_HELP)
     family: str | None = option(None, "only questions of this family")
-    tau: float = option(0.75, "minimum confidence of a confident oracle answer")
     output: tuple[str, ...] = option((), "write the tables to FILE.md, all numbers to FILE.json, or both")
 
     @property
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         native = [] if config.oracle is None else _traces(config.oracle)
         natives = {trace.question_id: trace for trace in native}
         rows = [read_seed_row(spec, config.family, config.rule, natives) for spec in config.rows]
-        numbers = seed_table(rows, oracle_modes(native, config.tau), natives)
+        numbers = seed_table(rows, oracle_modes(native, _CONFIDENT), natives)
         tables = tables_of(numbers)
         for path in config.output:
             _write(Path(path), numbers, tables)

@@ -12,8 +12,8 @@ with the pseudo-labels are the team. `--domain family=count` chooses it for one 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,13 @@ from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
 from videopro.cli import CommandLine, OptionFlags, TextTable, did_you_mean, exit_status, option, setting
 from videopro.commands import infer
-from videopro.commands.infer_settings import BenchmarkSettings, InferConfig, load_benchmark
+from videopro.commands.infer_settings import (
+    BenchmarkSettings,
+    InferConfig,
+    WorkSettings,
+    load_benchmark,
+    shared_settings,
+)
 from videopro.errors import ConfigError, RunError, cannot_write
 from videopro.methods import METHODS
 from videopro.methods.agents import public_role, split_role
@@ -42,7 +48,7 @@ from videopro.traces.scoring import GROUP_SEPARATOR, percent
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectConfig(BenchmarkSettings):
+class SelectConfig(WorkSettings, BenchmarkSettings):
     """The settings of `videopro select-agents`."""
 
     library: tuple[str, ...] = field(
@@ -61,7 +67,6 @@ class SelectConfig(BenchmarkSettings):
         default_factory=dict, metadata=setting("settings of every model, such as dtype=bf16")
     )
     seed: int = option(0, "random seed: which questions are drawn")
-    workers: int = option(1, "worker processes")
 
     def __post_init__(self) -> None:
         names = [public_role(name) for name in self.library]
@@ -110,9 +115,28 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
         infer.run(each, load=load)
     folders = {name: RunFolder(each.output) for name, each in runs.items()}
     # Only now: what a model weighs is known when it was loaded, by its run.
-    check_weights({name: _model(folder) for name, folder in folders.items()})
-    traces = {name: _answered(folder, items) for name, folder in folders.items()}
-    team = team_of(config, traces)
+    check_weights({name: (folder.recorded_identity() or {})["model"] for name, folder in folders.items()})
+    traces: dict[str, list[Trace]] = {}
+    for name, folder in folders.items():
+        # A folder may hold more questions, of an earlier command.
+        by_id = {trace.question_id: trace for trace in folder.read()}
+        traces[name] = [by_id[item.id] for item in items]
+    # Letters and costs are all that is read: no gold answer takes part in the choice.
+    letters = {
+        name: {trace.question_id: None if trace.final is None else trace.final.letter for trace in of_model}
+        for name, of_model in traces.items()
+    }
+    agreed = agreement(letters)
+    team = TeamFile(
+        benchmark=config.benchmark,
+        split=config.split or benchmarks.BENCHMARKS[config.benchmark].splits[0],
+        domain=config.domain,
+        questions=len(items),
+        labelled=agreed.labelled,
+        agents=agreed.best(config.size),
+        library=tuple(LibraryMember(model=name, agreement=rate) for name, rate in agreed.rates.items()),
+        cost=replace(sum((trace.cost for each in traces.values() for trace in each), Cost()), stages={}),
+    )
     path = config.output / "team.json"
     try:
         write_atomically(path, team.model_dump_json(indent=1) + "\n")
@@ -129,31 +153,13 @@ def draw_questions(config: SelectConfig) -> list[Item]:
     closed = [item for item in drawn if not item.question.is_open]
     if not closed:
         raise ConfigError(f"{benchmark.name}: has open questions only; a majority needs options to vote for")
-    in_domain = [item for item in closed if _is_in(item, config.domain)]
+    in_domain = [item for item in closed if not config.domain or config.domain in _domains(item)]
     if not in_domain:
-        domains = sorted(
-            {f"{key}={each}" for item in closed for key in item.groups for each in _groups(item, key)}
-        )
+        domains = sorted({domain for item in closed for domain in _domains(item)})
         raise ConfigError(
             f"domain: no question is in {config.domain!r}; {did_you_mean(config.domain, domains)}"
         )
     return in_domain[: config.questions]
-
-
-def team_of(config: SelectConfig, traces: Mapping[str, Sequence[Trace]]) -> TeamFile:
-    """The team, from each model's answers to the same questions. Reads letters and costs only."""
-    agreed = agreement({name: _letters(of_model) for name, of_model in traces.items()})
-    cost = sum((trace.cost for of_model in traces.values() for trace in of_model), Cost())
-    return TeamFile(
-        benchmark=config.benchmark,
-        split=config.split or benchmarks.BENCHMARKS[config.benchmark].splits[0],
-        domain=config.domain,
-        questions=len(next(iter(traces.values()))),
-        labelled=agreed.labelled,
-        agents=agreed.best(config.size),
-        library=tuple(LibraryMember(model=name, agreement=rate) for name, rate in agreed.rates.items()),
-        cost=replace(cost, stages={}),
-    )
 
 
 def table_of(team: TeamFile) -> TextTable:
@@ -172,29 +178,12 @@ def table_of(team: TeamFile) -> TextTable:
     )
 
 
-def _letters(traces: Sequence[Trace]) -> dict[str, str | None]:
-    """Each question's answer; None where there is none, also after an error."""
-    return {trace.question_id: None if trace.final is None else trace.final.letter for trace in traces}
-
-
-def _answered(folder: RunFolder, items: Sequence[Item]) -> list[Trace]:
-    """The traces of these questions, in their order: the folder may hold more, of an earlier command."""
-    by_id = {trace.question_id: trace for trace in folder.read()}
-    return [by_id[item.id] for item in items]
-
-
-def _model(folder: RunFolder) -> Mapping[str, object]:
-    identity = folder.recorded_identity() or {}
-    model: Mapping[str, object] = identity["model"]
-    return model
-
-
 def _run_config(config: SelectConfig, name: str, items: Sequence[Item]) -> InferConfig:
     """The native run of one model of the library."""
     model, adapter = split_role(name)
-    read = {each.name: getattr(config, each.name) for each in fields(BenchmarkSettings)}
     return InferConfig(
-        **read,
+        **shared_settings(config, BenchmarkSettings),
+        **shared_settings(config, WorkSettings),
         model=model,
         output=config.output / _folder_name(public_role(name)),
         method="native",
@@ -202,7 +191,6 @@ def _run_config(config: SelectConfig, name: str, items: Sequence[Item]) -> Infer
         backbone={**config.backbone, **adapter},
         ids=tuple(item.id for item in items),
         seed=config.seed,
-        workers=config.workers,
     )
 
 
@@ -210,12 +198,8 @@ def _folder_name(name: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", name).strip("-.") or "model"
 
 
-def _is_in(item: Item, domain: str) -> bool:
-    if not domain:
-        return True
-    kind, _, group = domain.partition("=")
-    return group in _groups(item, kind)
-
-
-def _groups(item: Item, kind: str) -> list[str]:
-    return item.groups[kind].split(GROUP_SEPARATOR) if kind in item.groups else []
+def _domains(item: Item) -> set[str]:
+    """The groups that a question is in, as --domain names them."""
+    return {
+        f"{kind}={group}" for kind, groups in item.groups.items() for group in groups.split(GROUP_SEPARATOR)
+    }

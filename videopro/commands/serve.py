@@ -15,41 +15,27 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from videopro import methods
 from videopro.backbones import Backbone, load_backbone
-from videopro.cli import CommandLine, check_needs, exit_status, key_problem, needs_extra, option, setting
+from videopro.cli import CommandLine, check_needs, exit_status, key_problem, needs_extra, option
+from videopro.commands.infer_settings import METHOD, AnswerSettings, MethodSettings, WordsSettings
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 
 KEYS = "VIDEOPRO_SERVE_KEYS"
-MODEL, _METHOD, ADDRESS, _LIMITS = "Model", "Method", "Address", "Limits"
+ADDRESS, _LIMITS = "Address", "Limits"
 _GIB = 2**30
 # As videopro infer: a server fills its batches from many questions, a model in this process from a few.
 SERVER_AT_ONCE, LOCAL_AT_ONCE = 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServingSettings:
+class ServingSettings(MethodSettings):
     """What answers, where a server listens, who may call it, and how much at a time."""
 
-    backbone: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=MODEL),
-    )
-    method: str = option(
-        "native",
-        f"how it answers if a question names no other: {', '.join(methods.METHODS.ours())}, or a plug-in",
-        group=_METHOD,
-    )
-    options: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("options of that method, the most that a question may set", group=_METHOD),
-    )
-    methods: tuple[str, ...] = option((), "other methods that a question may name; unset: all", group=_METHOD)
+    methods: tuple[str, ...] = option((), "other methods that a question may name; unset: all", group=METHOD)
     in_flight: int | None = option(
         None,
         f"questions that are answered at a time; unset: {SERVER_AT_ONCE} with a served model, "
@@ -97,18 +83,9 @@ class ServingSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeConfig(ServingSettings):
+class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     """The settings of `videopro serve`."""
 
-    model: str = field(
-        metadata=setting(
-            "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
-            "(videopro models lists them)",
-            group=MODEL,
-        )
-    )
-    max_new_tokens: int = option(256, "maximum length of a direct answer in words, in tokens", group=_METHOD)
-    seed: int = option(0, "random seed", group=_METHOD)
     output: Path = option(
         Path("runs/serve"), "folder for uploaded films and answers, which a restart finds again"
     )

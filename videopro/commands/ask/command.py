@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from videopro import methods
 from videopro.backbones import Backbone, Sampling, find_video, load_backbone
 from videopro.backbones.wrappers import Meter
-from videopro.benchmarks import ROBUST, SUBTITLE_TRACK_HELP, Item, Protocol
+from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, option, setting
 from videopro.commands.ask.console import ConsoleObserver
 from videopro.commands.ask.output import JsonObserver, Keeper, QuestionFailed, errors_as_json
+from videopro.commands.infer_settings import QUESTIONS, AnswerSettings, FilmSettings, WordsSettings
 from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,
@@ -39,7 +39,6 @@ from videopro.question import Question, without_own_labels
 from videopro.storage import encodable
 from videopro.traces import Result
 from videopro.video import (
-    NEAREST_INTACT_HELP,
     Video,
     check_nearest_intact,
     is_container,
@@ -47,12 +46,11 @@ from videopro.video import (
     subtitles_of,
 )
 
-_QUESTION, _MODEL, _METHOD, _OUTPUT = "Question", "Model", "Method", "Output"
-_OTHER_METHODS = [name for name in methods.METHODS.ours() if name != "native"]
+_OUTPUT = "Output"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskConfig:
+class AskConfig(AnswerSettings, WordsSettings, FilmSettings):
     """One question about one file."""
 
     video: Path = field(
@@ -60,43 +58,14 @@ class AskConfig:
     )
     question: str = field(metadata=setting("the question", positional=True))
     choices: tuple[str, ...] = option(
-        (), "2 to 26 options, with or without their letters; unset: answer in words", group=_QUESTION
-    )
-    model: str = field(
-        metadata=setting(
-            "a hub name such as Qwen/Qwen3-VL-2B-Instruct, a folder, server:MODEL@URL, or a plug-in "
-            "(videopro models lists them)",
-            group=_MODEL,
-        )
-    )
-    backbone: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of the model, such as dtype=bf16 adapter=FOLDER", group=_MODEL),
+        (), "2 to 26 options, with or without their letters; unset: answer in words", group=QUESTIONS
     )
     subtitles: Path | None = option(
         None,
         "subtitle file, or video file with embedded subtitles, for the prompt; unset: methods that "
         "search subtitles use those in the video, else those beside it (film.srt, film.en.srt)",
-        group=_QUESTION,
+        group=QUESTIONS,
     )
-    subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=_QUESTION)
-    method: str = option(
-        "native",
-        f"how it answers: native (a direct answer), or one of {', '.join(_OTHER_METHODS)}, a plug-in "
-        "or a file of your own (.py); with --help, whose options are shown below",
-        group=_METHOD,
-    )
-    options: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting(
-            "options of the method; frames=16 is --frames 16 (here only: a method's own subtitles and "
-            "max_new_tokens)",
-            group=_METHOD,
-        ),
-    )
-    max_new_tokens: int = option(256, "maximum length of a direct answer in words, in tokens", group=_METHOD)
-    nearest_intact: float = option(0.0, NEAREST_INTACT_HELP, group=_QUESTION)
-    seed: int = option(0, "random seed", group=_METHOD)
     output: Path | None = option(
         None,
         "folder of a run to which the question is added with all that happened, for videopro view; it "

@@ -53,6 +53,7 @@ def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -
 
     left_out = dict(read_rows_of_file(source, "a grpo.jsonl", read).left_out)
     lacking = {number: row for number, row in rows.items() if row.oracle_mode is None}
+    # Rows of several kinds are often about one question, which is asked once.
     first_lines: dict[tuple[Any, ...], int] = {}
     for number, row in lacking.items():
         first_lines.setdefault(_question(row), number)
@@ -69,6 +70,7 @@ def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -
         execution = trace.rounds[0].execution
         assert execution is not None
         modes[number] = oracle_mode(execution, row.right, config.tau)
+    # Paths in rows are relative to their file, which is copied elsewhere.
     moved = source.parent.resolve() != config.output.resolve()
     text = source.read_bytes()
     lines = text.split(b"\n")

@@ -13,7 +13,7 @@ from videopro.backbones.qwen import find_records
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import check_needs, is_hub_name
 from videopro.commands import infer
-from videopro.commands.infer_settings import InferConfig
+from videopro.commands.infer_settings import InferConfig, WorkSettings, shared_settings
 from videopro.commands.prompts.settings import PromptsConfig
 from videopro.data_synthesis.questions import RowReference
 from videopro.methods.planners import API, PromptFile
@@ -135,14 +135,12 @@ class AskedRuns:
             nearest_intact=config.nearest_intact,
             seed=config.seed,
             output=config.output / name,
-            workers=config.workers,
-            in_flight=config.in_flight,
-            redo_errors=config.redo_errors,
-            redo_changed=config.redo_changed,
+            **shared_settings(config, WorkSettings),
         )
 
     def check(self, *names: str) -> None:
         """Check runs before the first of them starts. Raises VideoProError."""
+        # Both before either is asked: the planner's mistake would else show after hours of direct answers.
         for name in names:
             infer.check(self.settings(name), load=self.load, asked=(self.benchmark, list(self.items)))
 

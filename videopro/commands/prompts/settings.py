@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from videopro import benchmarks
 from videopro.cli import CommandLine, option, setting
+from videopro.commands.infer_settings import WorkSettings
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.errors import ConfigError
 from videopro.runs import RUN_FIELDS
@@ -17,7 +18,7 @@ _OF_QUESTIONS = ("source", "adapter", "root", "split", "limit", "offset", "ids",
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptsConfig(QuestionSettings):
+class PromptsConfig(QuestionSettings, WorkSettings):
     """The settings of `videopro prompts`, as flags or as YAML."""
 
     source: str = option(
@@ -42,22 +43,10 @@ class PromptsConfig(QuestionSettings):
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("models behind the modules, such as encoder=languagebind, or preset=paper"),
-    )
-    planner: dict[str, Any] = field(
-        default_factory=dict,
         metadata=setting(
-            "further options of the planner, as videopro infer --method adaptive has them, such as "
-            "temperature=0.7"
+            "models behind the modules and further options of the planner, as videopro infer --method "
+            "adaptive has them, such as encoder=languagebind, preset=paper or temperature=0.7"
         ),
-    )
-    workers: int = option(1, "worker processes, as of videopro infer")
-    in_flight: int | None = option(
-        None, "videos that each worker asks about at a time; unset: as of videopro infer"
-    )
-    redo_errors: bool = option(False, "retry questions that ended in an error")
-    redo_changed: bool = option(
-        False, "ask questions again whose film, subtitles or transcript is another one now"
     )
 
     def __post_init__(self) -> None:
@@ -74,7 +63,8 @@ class PromptsConfig(QuestionSettings):
         """The options of the planner's method."""
         track = {"subtitles": self.subtitles} if self.subtitles != "listed" else {}
         prompts = {} if self.prompts is None else {"prompts": self.prompts}
-        return {**self.modules, **track, **prompts, **self.planner}
+        # What the rows are made for goes before what the modules say of it.
+        return {**self.modules, **track, **prompts}
 
 
 PROMPTS = CommandLine("prompts", PromptsConfig, ignore=RUN_FIELDS)
