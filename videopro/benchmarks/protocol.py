@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError
@@ -203,21 +206,19 @@ class Protocol:
     @classmethod
     def from_identity(cls, recorded: Mapping[str, Any]) -> Protocol:
         """The protocol recorded in a run folder. Raises BenchmarkError if it is invalid."""
-        names = {field.name for field in fields(cls)}
-        values = {key: value for key, value in recorded.items() if key in names}
         try:
-            for key, kind in (("answer_prompt", AnswerPrompt), ("judge", JudgePrompt)):
-                if values.get(key) is not None:
-                    values[key] = kind(**values[key])
-            if "groups" in values:
-                values["groups"] = tuple(values["groups"])
-            values["metrics"] = tuple(
-                Metric(**{**metric, "of": tuple(metric.get("of", ()))})
-                for metric in values.get("metrics", ())
-            )
-            return cls(**values)
-        except TypeError as error:
-            raise BenchmarkError(f"the recorded protocol cannot be read: {error}") from error
+            # What is no field is left out: a run records its benchmark and split beside its protocol.
+            return _recorded().validate_python(dict(recorded))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            raise BenchmarkError(f"the recorded protocol cannot be read: {field}: {first['msg']}") from error
+
+
+# When it is first needed: most commands read no recorded protocol, and it takes a moment to build.
+@cache
+def _recorded() -> TypeAdapter[Protocol]:
+    return TypeAdapter(Protocol)
 
 
 def protocol_problems(protocol: Protocol) -> Iterator[str]:
