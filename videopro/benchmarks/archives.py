@@ -64,10 +64,14 @@ def packed(root: Path, videos: Path, subtitles: Path | None) -> list[Archive]:
         folder = subtitles if of_subtitles and subtitles is not None else videos
         target = _target(root, folder, files[0].parent if files else None)
         marker = first.with_name(first.name + UNPACKING)
+        begun = marker.exists()
         # Unpacked already, and the archive kept.
-        if files and all((target / name).exists() for name in files) and not marker.exists():
+        if files and all((target / name).exists() for name in files) and not begun:
             continue
-        command = _command(pieces, kind, target, again=marker if marker.exists() else None)
+        # After an interruption nobody knows which files are whole, so all are written again.
+        command = _command(pieces, kind, target, overwrites=begun)
+        if begun:
+            command += f" && rm {shlex.quote(str(marker))}"
         archives.append(Archive(str(first.relative_to(root)), command, of_subtitles, marker))
     return archives
 
@@ -165,15 +169,8 @@ def _target(root: Path, folder: Path, inside: PurePosixPath | None) -> Path:
     return root.joinpath(*parts[:-count]) if parts[-count:] == inside.parts else root
 
 
-def _command(pieces: Sequence[Path], kind: str, target: Path, *, again: Path | None = None) -> str:
-    """The command that unpacks an archive. `again`: the marker of an earlier one that was interrupted, whose
-    files are written over, and which is removed at the end."""
-    if again is None:
-        return _unpacks(pieces, kind, target)
-    return f"{_unpacks(pieces, kind, target, overwrites=True)} && rm {shlex.quote(str(again))}"
-
-
-def _unpacks(pieces: Sequence[Path], kind: str, target: Path, *, overwrites: bool = False) -> str:
+def _command(pieces: Sequence[Path], kind: str, target: Path, *, overwrites: bool) -> str:
+    """The command that unpacks an archive."""
     to, first = shlex.quote(str(target)), shlex.quote(str(pieces[0]))
     names = " ".join(shlex.quote(str(piece)) for piece in pieces)
     if kind == "pkl":
@@ -193,9 +190,5 @@ def _unpacks(pieces: Sequence[Path], kind: str, target: Path, *, overwrites: boo
     unzip = f"unzip {'-o' if overwrites else '-n'}"
     if len(pieces) == 1:
         return f"{unzip} {first} -d {to}"
-    joined = shlex.quote(str(pieces[0].with_name(_JOINED + _NAME.sub(_joined_name, pieces[0].name))))
+    joined = shlex.quote(str(pieces[0].with_name(_JOINED + _NAME.sub(r"\g<whole>", pieces[0].name))))
     return f"cat {names} > {joined} && {unzip} {joined} -d {to} && rm {joined}"
-
-
-def _joined_name(match: re.Match[str]) -> str:
-    return match["whole"]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from videopro.benchmarks.protocol import Metric, Protocol, counts
 from videopro.question import extract_intervals, written_intervals
@@ -56,70 +57,53 @@ def compute_metrics(
 ) -> dict[str, MetricValue]:
     """Every metric of a protocol. `robust` and `official`: the questions behind each of the two scores."""
     by_id = {trace.question_id: trace for trace in traces}
-    return {
-        metric.name: _value(metric, protocol, by_id, robust, official, grades) for metric in protocol.metrics
-    }
+    official_accuracy = partial(scoring.official_accuracy, unparsed=protocol.official_unparsed)
+    values = {}
+    for metric in protocol.metrics:
+        if metric.kind in ("grade", "judged"):
+            values[metric.name] = _of_grades(metric, traces, grades)
+        elif metric.kind == "grounding" or (protocol.reply == "intervals" and "iou" in metric.kind):
+            values[metric.name] = _of_written_intervals(metric, protocol, traces)
+        else:
+            # Two lists, since our score leaves out questions without a right option.
+            ours, n = _of_scores(metric, robust, by_id, scoring.accuracy, lambda score: score.correct)
+            theirs, _ = _of_scores(
+                metric, official, by_id, official_accuracy, lambda score: bool(score.official_correct)
+            )
+            values[metric.name] = MetricValue(ours, theirs, n)
+    return values
 
 
-def _value(
+def _of_scores(
     metric: Metric,
-    protocol: Protocol,
+    scores: Sequence[QuestionScore],
     traces: Mapping[str, Trace],
-    robust: Sequence[QuestionScore],
-    official: Sequence[QuestionScore],
-    grades: Mapping[str, JudgeGrade],
-) -> MetricValue:
-    if metric.kind == "grade":
-        return _grade(metric, list(traces.values()), grades)
-    if metric.kind == "grounding":
-        return MetricValue(*grounding(metric, protocol, list(traces.values())))
-    if metric.kind == "judged":
-        return _judged(metric, list(traces.values()), grades)
+    accuracy: Callable[[Sequence[QuestionScore]], scoring.Accuracy],
+    right: Callable[[QuestionScore], bool],
+) -> tuple[float | None, int]:
+    """A metric over letters that were scored by one of the two parsers, and the number of questions."""
     if metric.kind == "set":
-        value, questions = mean_set_score(metric, robust, traces, lambda score: score.correct)
-        official_value, _ = mean_set_score(
-            metric, official, traces, lambda score: bool(score.official_correct)
-        )
-        return MetricValue(value, official_value, questions)
-    robust_scores = [score for score in robust if counts(metric, score.groups)]
-    official_scores = [score for score in official if counts(metric, score.groups)]
+        return _of_sets(metric, scores, traces, right)
+    scores = [score for score in scores if counts(metric, score.groups)]
     if metric.kind == "accuracy":
-        official_accuracy = scoring.official_accuracy(official_scores, unparsed=protocol.official_unparsed)
-        return MetricValue(
-            scoring.accuracy(robust_scores).accuracy, official_accuracy.accuracy, len(robust_scores)
-        )
+        return accuracy(scores).accuracy, len(scores)
     if metric.kind == "macro":
-        return MetricValue(
-            scoring.macro_accuracy(scoring.group_accuracy(robust_scores).get(metric.over, {})),
-            _macro(official_scores, metric.over, protocol),
-            len(robust_scores),
-        )
-    if protocol.reply == "intervals":
-        return _over_written(metric, list(traces.values()))
+        parts = scoring.grouped(scores).get(metric.over, {})
+        return scoring.macro_accuracy({name: accuracy(part) for name, part in parts.items()}), len(scores)
     # Without an annotated clue there is nothing to compare with.
-    marked = [score for score in robust_scores if traces[score.question_id].evidence]
-    value = _over_intervals(metric, marked, traces, lambda score: score.correct)
-    official_marked = [score for score in official_scores if traces[score.question_id].evidence]
-    official_value = _over_intervals(
-        metric, official_marked, traces, lambda score: bool(score.official_correct)
-    )
-    return MetricValue(value, official_value, len(marked))
+    marked = [(traces[score.question_id], right(score)) for score in scores]
+    ious = [
+        (interval_iou(_retrieved(trace), trace.evidence), is_right)
+        for trace, is_right in marked
+        if trace.evidence
+    ]
+    return _over(metric, ious), len(ious)
 
 
-def _macro(records: Sequence[QuestionScore], over: str, protocol: Protocol) -> float | None:
-    parts = scoring.grouped(records).get(over, {})
-    return scoring.macro_accuracy(
-        {
-            name: scoring.official_accuracy(members, unparsed=protocol.official_unparsed)
-            for name, members in parts.items()
-        }
-    )
+# ---- intervals --------------------------------------------------------------------------------------------
 
 
-# ---- intervals (CG-Bench) ---------------------------------------------------------------------------------
-
-
-def retrieved(trace: Trace) -> list[tuple[float, float]]:
+def _retrieved(trace: Trace) -> list[tuple[float, float]]:
     """The intervals (s) that retrieval returned in the round whose answer counts."""
     # No round's answer counts, so no retrieval does.
     if trace.selected is None:
@@ -132,9 +116,7 @@ def retrieved(trace: Trace) -> list[tuple[float, float]]:
 def written_iou(trace: Trace) -> float | None:
     """The IoU of the intervals that a reply names with the clue, as CG-Bench computes it; None if it reads no
     intervals in the reply."""
-    if trace.final is None:
-        return None
-    written = written_intervals(trace.final.raw)
+    written = written_intervals(trace.final.raw) if trace.final is not None else None
     return None if written is None else interval_iou(written, trace.evidence)
 
 
@@ -146,106 +128,36 @@ def share_at_iou(ious: Sequence[tuple[float, bool]]) -> float | None:
     return hits / (len(ious) * len(THRESHOLDS))
 
 
-def _over_written(metric: Metric, traces: Sequence[Trace]) -> MetricValue:
-    """Over the intervals of replies: those that our parser reads, where an unreadable reply has an IoU of 0,
-    and those that the script reads, where it leaves the denominator."""
-    marked = [trace for trace in traces if trace.evidence and scoring.is_answerable(trace)]
-    ours = [() if trace.final is None else extract_intervals(trace.final.raw) for trace in marked]
-    robust = [(interval_iou(read, trace.evidence), True) for read, trace in zip(ours, marked, strict=True)]
-    official = [(iou, True) for trace in marked if (iou := written_iou(trace)) is not None]
-    return MetricValue(_over(metric, robust), _over(metric, official), len(marked))
+def unread_share(traces: Sequence[Trace]) -> float | None:
+    """The share of answered questions in whose replies our parser reads no interval; None without any."""
+    return _mean([not _read(trace) for trace in traces if _is_grounding(trace) and trace.final is not None])
+
+
+def _of_written_intervals(metric: Metric, protocol: Protocol, traces: Sequence[Trace]) -> MetricValue:
+    """Over the intervals that replies name. One without intervals has an IoU of 0; officially it leaves the
+    denominator, of a metric of kind grounding only if the protocol says so."""
+    marked = [trace for trace in traces if _is_grounding(trace) and counts(metric, trace.groups)]
+    if metric.kind == "grounding":
+        robust = [_iou(trace, _read(trace)) for trace in marked]
+        official = [
+            _iou(trace, trace.official_intervals or ())
+            for trace in marked
+            if trace.official_intervals or protocol.official_unparsed == "wrong"
+        ]
+    else:
+        # CG-Bench's scripts have a formula and a reader of their own.
+        robust = [interval_iou(_read(trace), trace.evidence) for trace in marked]
+        official = [iou for trace in marked if (iou := written_iou(trace)) is not None]
+    ours, theirs = (_over(metric, [(iou, True) for iou in ious]) for ious in (robust, official))
+    return MetricValue(ours, theirs, len(marked))
 
 
 def _over(metric: Metric, ious: Sequence[tuple[float, bool]]) -> float | None:
-    if metric.kind == "iou":
-        return sum(iou for iou, _ in ious) / len(ious) if ious else None
-    needs_right = metric.kind == "accuracy_at_iou"
-    return share_at_iou([(iou, right or not needs_right) for iou, right in ious])
-
-
-def _over_intervals(
-    metric: Metric,
-    records: Sequence[QuestionScore],
-    traces: Mapping[str, Trace],
-    right: Callable[[QuestionScore], bool],
-) -> float | None:
-    scored = [traces[score.question_id] for score in records]
-    ious = [interval_iou(retrieved(trace), trace.evidence) for trace in scored]
-    return _over(metric, list(zip(ious, map(right, records), strict=True)))
-
-
-# ---- grades (MMBench-Video, CG-Bench's open questions) ----------------------------------------------------
-
-
-def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
-    """Mean grades over open questions. A question without an answer or a parsed grade counts 0, and is left
-    out of `valid`. None as long as nothing is graded."""
-    open_traces = [
-        trace
-        for trace in traces
-        for _ in range(_times_counted(metric, trace.groups))
-        if trace.reference is not None
-    ]
-    graded = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
-    if not open_traces or not graded:
-        return MetricValue(None, None, len(open_traces))
-    robust = [grade.robust for grade in graded if grade.robust is not None]
-    # VLMEvalKit has -1 for what it cannot read, and counts a negative grade like it.
-    official = [grade.official for grade in graded if grade.official is not None and grade.official >= 0]
-    return MetricValue(
-        sum(robust) / len(open_traces),
-        sum(official) / len(open_traces),
-        len(open_traces),
-        sum(robust) / len(robust) if robust else None,
-        sum(official) / len(official) if official else None,
-    )
-
-
-def _times_counted(metric: Metric, groups: Mapping[str, str]) -> int:
-    """How often a question counts: once, but a single dimension as often as the question lists it."""
-    if len(metric.of) == 1:
-        return groups.get(metric.over, "").split(GROUP_SEPARATOR).count(metric.of[0])
-    return int(counts(metric, groups))
-
-
-def _judged(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
-    """The share of open questions that the judge graded 1. One without a grade is wrong, and officially
-    leaves the denominator (run/stat_with_key.py of CG-Bench/CG-Bench). None if nothing is graded yet."""
-    open_traces = [trace for trace in traces if trace.reference is not None and counts(metric, trace.groups)]
-    graded = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
-    if not open_traces or not graded:
-        return MetricValue(None, None, len(open_traces))
-    official = [grade.official for grade in graded if grade.official is not None]
-    return MetricValue(
-        sum(grade.robust == 1 for grade in graded) / len(open_traces),
-        sum(grade == 1 for grade in official) / len(official) if official else None,
-        len(open_traces),
-    )
-
-
-def grounding(
-    metric: Metric, protocol: Protocol, traces: Sequence[Trace]
-) -> tuple[float | None, float | None, int]:
-    """The mean IoU, or the share of questions with an IoU of at least `metric.at`: of the intervals that our
-    parser reads, of those that the official one reads, and the number of questions. A reply without intervals
-    has an IoU of 0; officially it leaves the denominator if the protocol says so."""
-    answerable = [trace for trace in traces if _is_grounding(trace) and counts(metric, trace.groups)]
-    robust = [
-        _iou(trace, () if trace.final is None else extract_intervals(trace.final.raw)) for trace in answerable
-    ]
-    left_out = protocol.official_unparsed == "left out"
-    official = [
-        _iou(trace, trace.official_intervals or ())
-        for trace in answerable
-        if trace.official_intervals or not left_out
-    ]
-    return _mean(metric, robust), _mean(metric, official), len(answerable)
-
-
-def unread_share(traces: Sequence[Trace]) -> float | None:
-    """The share of answered questions in whose replies our parser reads no interval; None without any."""
-    replies = [_read(trace) for trace in traces if _is_grounding(trace) and trace.final is not None]
-    return sum(not intervals for intervals in replies) / len(replies) if replies else None
+    """The metric over the IoU of each question, and whether its answer is right."""
+    if metric.kind in ("recall_at_iou", "accuracy_at_iou"):
+        needs_right = metric.kind == "accuracy_at_iou"
+        return share_at_iou([(iou, right or not needs_right) for iou, right in ious])
+    return _mean([iou if metric.at is None else iou >= metric.at for iou, _ in ious])
 
 
 def _is_grounding(trace: Trace) -> bool:
@@ -256,19 +168,48 @@ def _read(trace: Trace) -> Sequence[Sequence[float]]:
     return () if trace.final is None else extract_intervals(trace.final.raw)
 
 
-def _iou(trace: Trace, intervals: Sequence[Sequence[float]]) -> float:
-    # The official formula for the ordinary case: at a threshold, its rounding decides.
-    if len(intervals) == len(trace.evidence) == 1:
-        return pair_iou(intervals[0], trace.evidence[0])
-    return interval_iou(intervals, trace.evidence)
-
-
-def _mean(metric: Metric, ious: Sequence[float]) -> float | None:
-    values = ious if metric.at is None else [float(iou >= metric.at) for iou in ious]
+def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def mean_set_score(
+# ---- grades (MMBench-Video, CG-Bench's open questions) ----------------------------------------------------
+
+
+def _of_grades(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
+    """Over open questions, the mean grade, or of kind "judged" the share that the judge graded 1. A question
+    without an answer or a parsed grade counts 0, and is left out of `valid`. None if nothing is graded."""
+    open_traces = [
+        trace
+        for trace in traces
+        for _ in range(_times_counted(metric, trace.groups))
+        if trace.reference is not None
+    ]
+    n = len(open_traces)
+    graded = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
+    # Before `videopro benchmarks judge` has run, a 0 would look like a result.
+    if not graded:
+        return MetricValue(None, None, n)
+    robust = [grade.robust for grade in graded if grade.robust is not None]
+    official = [grade.official for grade in graded if grade.official is not None]
+    if metric.kind == "judged":
+        # run/stat_with_key.py of CG-Bench/CG-Bench divides by the replies that it can read.
+        return MetricValue(robust.count(1) / n, _mean([grade == 1 for grade in official]), n)
+    # VLMEvalKit has -1 for what it cannot read, and counts a negative grade like it.
+    official = [grade for grade in official if grade >= 0]
+    return MetricValue(sum(robust) / n, sum(official) / n, n, _mean(robust), _mean(official))
+
+
+def _times_counted(metric: Metric, groups: Mapping[str, str]) -> int:
+    """How often a question counts: once, but a single dimension as often as the question lists it."""
+    if metric.kind == "grade" and len(metric.of) == 1:
+        return groups.get(metric.over, "").split(GROUP_SEPARATOR).count(metric.of[0])
+    return int(counts(metric, groups))
+
+
+# ---- sets of questions (Video-MME-v2) ---------------------------------------------------------------------
+
+
+def _of_sets(
     metric: Metric,
     scores: Sequence[QuestionScore],
     traces: Mapping[str, Trace],
@@ -278,18 +219,17 @@ def mean_set_score(
     questions have a score, and belongs to the groups of its last question."""
     sets: dict[str, dict[int, tuple[QuestionScore, SetMember]]] = {}
     for score in scores:
-        member = traces[score.question_id].member
-        if member is not None:
+        if (member := traces[score.question_id].member) is not None:
             sets.setdefault(member.set, {})[member.place] = (score, member)
     values, questions = [], 0
     for members in sets.values():
-        in_order = [members[position] for position in sorted(members)]
+        in_order = [members[place] for place in sorted(members)]
         last, member = in_order[-1]
         # A set with an unscored question has no score: the official one needs all four.
         if len(in_order) == member.size and counts(metric, last.groups):
             values.append(set_score([right(score) for score, _ in in_order], member.chain))
             questions += len(in_order)
-    return (sum(values) / len(values) if values else None), questions
+    return _mean(values), questions
 
 
 def set_score(right: Sequence[bool], chain: Sequence[int] = ()) -> float:
@@ -321,9 +261,13 @@ def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[flo
     return both / total if total > 0 else 0.0
 
 
-def pair_iou(first: Sequence[float], second: Sequence[float]) -> float:
-    """Intersection over union of two intervals, in time. As in lmms-eval, the union is the time from the
-    first start to the last end: `interval_iou` may differ in the last digit, which decides at a threshold."""
+def _iou(trace: Trace, intervals: Sequence[Sequence[float]]) -> float:
+    """The IoU of the intervals with the evidence. For one of each it is lmms-eval's formula, whose union is
+    the time from the first start to the last end."""
+    if not len(intervals) == len(trace.evidence) == 1:
+        return interval_iou(intervals, trace.evidence)
+    # `interval_iou` may differ in the last digit, which decides at a threshold.
+    (first,), (second,) = intervals, trace.evidence
     span = max(first[1], second[1]) - min(first[0], second[0])
     both = min(first[1], second[1]) - max(first[0], second[0])
     return max(0.0, both) / span if span > 0 else 0.0

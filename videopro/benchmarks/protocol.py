@@ -216,9 +216,10 @@ class Protocol:
     def from_identity(cls, recorded: Mapping[str, Any]) -> Protocol:
         """The protocol recorded in a run folder. Raises BenchmarkError if it is invalid."""
         try:
+            # What is no field is left out: a run records its benchmark and split beside its protocol.
             return _PROTOCOL.validate_json(json.dumps(recorded), strict=True)
         except ValidationError as error:
-            raise BenchmarkError(first_mistake(error)) from error
+            raise BenchmarkError(f"the recorded protocol cannot be read: {first_mistake(error)}") from error
 
 
 _PROTOCOL = TypeAdapter(Protocol)

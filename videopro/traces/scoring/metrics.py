@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from videopro.traces.scoring.intervals import (
     Interval,
@@ -108,14 +108,23 @@ def group_accuracy(records: Sequence[QuestionScore]) -> dict[str, dict[str, Accu
     }
 
 
-def grouped(records: Sequence[QuestionScore]) -> dict[str, dict[str, list[QuestionScore]]]:
+class _InGroups(Protocol):
+    @property
+    def groups(self) -> Mapping[str, str]: ...
+
+
+# Scores of letters, or of answers in words.
+ScoreT = TypeVar("ScoreT", bound=_InGroups)
+
+
+def grouped(records: Sequence[ScoreT]) -> dict[str, dict[str, list[ScoreT]]]:
     """The records of each group, kinds and names in order."""
-    members: dict[tuple[str, str], list[QuestionScore]] = defaultdict(list)
+    members: dict[tuple[str, str], list[ScoreT]] = defaultdict(list)
     for record in records:
         for kind, names in record.groups.items():
             for name in names.split(GROUP_SEPARATOR):
                 members[kind, name].append(record)
-    kinds: dict[str, dict[str, list[QuestionScore]]] = {}
+    kinds: dict[str, dict[str, list[ScoreT]]] = {}
     for kind, name in sorted(members):
         kinds.setdefault(kind, {})[name] = members[kind, name]
     return kinds

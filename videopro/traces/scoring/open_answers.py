@@ -18,7 +18,7 @@ from typing import Any
 
 from videopro.traces.record import Trace
 from videopro.traces.scoring.intervals import Interval, clustered_interval, mean_interval
-from videopro.traces.scoring.metrics import GROUP_SEPARATOR
+from videopro.traces.scoring.metrics import grouped
 from videopro.traces.scoring.verdicts import is_answerable
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -128,16 +128,10 @@ def open_summary(traces: Sequence[Trace]) -> dict[str, Any]:
     overall = open_metrics(scores)
     if overall is None:
         return {}
-    members: dict[tuple[str, str], list[OpenScore]] = defaultdict(list)
-    for score in scores:
-        for kind, names in score.groups.items():
-            for name in names.split(GROUP_SEPARATOR):
-                members[kind, name].append(score)
-    groups: dict[str, dict[str, Any]] = {}
-    for (kind, name), group in sorted(members.items()):
-        part = open_metrics(group)
-        assert part is not None
-        groups.setdefault(kind, {})[name] = asdict(part)
+    groups = {
+        kind: {name: asdict(part) for name, members in parts.items() if (part := open_metrics(members))}
+        for kind, parts in grouped(scores).items()
+    }
     return {**asdict(overall), "groups": groups}
 
 

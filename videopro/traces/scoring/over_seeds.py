@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from videopro.errors import ConfigError
 from videopro.traces.record import Trace
@@ -154,7 +154,7 @@ def _right(
 def _open(seeds: Sequence[Sequence[Trace]], baseline: Sequence[Sequence[Trace]] | None) -> dict[str, Any]:
     """Exact match and token F1 over the open questions, and their differences; empty without any."""
     each = [open_scores(traces) for traces in seeds]
-    pooled = open_metrics(_pooled_open(each), distinct=len(each[0]))
+    pooled = open_metrics(_pooled(each), distinct=len(each[0]))
     alone = [open_metrics(scores) for scores in each]
     if pooled is None or any(metrics is None for metrics in alone):
         return {}
@@ -170,18 +170,10 @@ def _open(seeds: Sequence[Sequence[Trace]], baseline: Sequence[Sequence[Trace]] 
         # A single run, such as one of direct answers, is compared with every seed.
         theirs = theirs * len(each) if len(theirs) == 1 else theirs
         ours = each * len(theirs) if len(each) == 1 else each
-        gap = open_difference(_pooled_open(ours), _pooled_open(theirs))
+        gap = open_difference(_pooled(ours), _pooled(theirs))
         if gap is not None:
             numbers["difference"] = asdict(gap)
     return {"open": numbers}
-
-
-def _pooled_open(each: Sequence[Sequence[OpenScore]]) -> list[OpenScore]:
-    return [
-        replace(score, question_id=f"{seed}/{score.question_id}")
-        for seed, scores in enumerate(each)
-        for score in scores
-    ]
 
 
 def _over_seeds(values: Sequence[float | None]) -> tuple[float, float] | None:
@@ -198,8 +190,11 @@ def _records(seeds: Sequence[Sequence[Trace]]) -> list[list[QuestionScore]]:
     return [records_of(traces) for traces in seeds]
 
 
-def _pooled(each: Sequence[Sequence[QuestionScore]]) -> list[QuestionScore]:
-    """The records of several seeds as one list: each question keeps its video and gets an id per seed."""
+ScoreT = TypeVar("ScoreT", QuestionScore, OpenScore)
+
+
+def _pooled(each: Sequence[Sequence[ScoreT]]) -> list[ScoreT]:
+    """The scores of several seeds as one list: each question keeps its video and gets an id per seed."""
     return [
         replace(record, question_id=f"{seed}/{record.question_id}")
         for seed, records in enumerate(each)
