@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from videopro.cli import TextTable
 from videopro.errors import RunError
@@ -71,6 +71,12 @@ class Table:
     """Distinguishes the tables of one section in file names."""
     folded: bool = False
     """A long table for reference: collapsed on the page, otherwise CSV only."""
+
+    @classmethod
+    def of(cls, title: str, rows: Sequence[Mapping[str, Cell]], *notes: str, **form: Any) -> Self:
+        """A table of rows whose keys are the headings, the same in each of them; there is at least one."""
+        # A cell beside its heading cannot slip into another column.
+        return cls(title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows), notes, **form)
 
 
 def share(value: float | None, decimals: int = 1) -> Number | None:
