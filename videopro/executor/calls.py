@@ -224,13 +224,12 @@ class HostCalls:
             packed = self.handles.pack(value, self._limits.result_bytes)
             how = f"gave {harmless(brief(value, handle_repr))}"
         except BaseException as error:
-            is_budget = isinstance(error, BudgetExceeded)
-            kind = error.kind if is_budget else type(error).__name__
+            kind = error.kind if isinstance(error, BudgetExceeded) else type(error).__name__
             # A program can ask for less, so this one is its own to catch; a budget is not.
             text = f"the result of {name}() cannot be passed: {error}" if type(error) is wire.TooLarge else ""
             how = f"raised {harmless(shorten(f'{kind}: {text or error}', 300))}"
             # What is not for the program is recorded all the same.
-            if is_budget or isinstance(error, self._fatal) or not isinstance(error, Exception):
+            if isinstance(error, (BudgetExceeded, *self._fatal)) or not isinstance(error, Exception):
                 raise
             raise self._raised(error, text) from error
         finally:

@@ -87,8 +87,8 @@ def modules(runs: Sequence[ReportRun]) -> Section:
                         BENCHMARK: data.title,
                         "modules": f"without {left_out}{who}" if left_out else f"all modules{who}",
                         "accuracy, %": accuracy_cell(accuracy(records)),
-                        "difference": gap and difference_cell(gap),
-                        "questions of both": gap and gap.n,
+                        "difference": None if gap is None else difference_cell(gap),
+                        "questions of both": None if gap is None else gap.n,
                     }
                 )
     notes = (
@@ -160,12 +160,16 @@ def _steps(run: ReportRun, runs: Sequence[ReportRun]) -> list[Cell]:
     natives = natives_for(run, runs)
     rescored = {name: rescore_all(run.traces, reading, natives) for name, reading in RESCORINGS.items()}
     # None where a fallback needs a direct answer that nobody recorded; then its gain is unknown, too.
-    right = {name: traces and records_of(traces) for name, traces in rescored.items()}
-    cells = [None if records is None else accuracy_cell(accuracy(records)) for records in right.values()]
+    right = {name: None if traces is None else records_of(traces) for name, traces in rescored.items()}
+    cells: list[Cell] = [
+        None if records is None else accuracy_cell(accuracy(records)) for records in right.values()
+    ]
     for fallback in ("", f" {NATIVE}"):
         before, after = right[f"first{fallback}"], right[f"last{fallback}"]
-        is_known = before is not None and after is not None
-        cells.append(difference_cell(paired_difference(after, before)) if is_known else None)
+        if before is None or after is None:
+            cells.append(None)
+        else:
+            cells.append(difference_cell(paired_difference(after, before)))
     return cells
 
 
@@ -311,8 +315,12 @@ def modes(runs: Sequence[ReportRun]) -> Section:
             if shares["native"] is None:
                 continue
             rows.append(
-                {BENCHMARK: data.title, "run": run.name, "questions": len(run.traces)}
-                | {f"{head}, %": share(shares[mode]) for mode, head in _MODES.items()}
+                {
+                    BENCHMARK: data.title,
+                    "run": run.name,
+                    "questions": len(run.traces),
+                    **{f"{head}, %": share(shares[mode]) for mode, head in _MODES.items()},
+                }
             )
             drawn.append((f"{run.name}\n{data.title}" if several else run.name, shares))
     if not rows:

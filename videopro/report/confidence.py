@@ -176,15 +176,18 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
             natives = natives_for(run, runs)
             by_rule = {head: _by_rule(run, taus, rule, natives) for head, rule in RULES.items()}
             for index, tau in enumerate(taus):
-                points = {head: curve and curve[index] for head, curve in by_rule.items()}
+                points = {head: None if curve is None else curve[index] for head, curve in by_rule.items()}
                 # None of these depends on the rule for the final answer.
-                _, _, refined, seconds, tokens = next(filter(None, points.values()))
+                _, _, refined, seconds, tokens = next(point for point in points.values() if point)
                 rows.append(
                     {
                         BENCHMARK: data.title,
                         "run": run.name,
                         "tau": f"{tau:.2f}",
-                        **{head: point and accuracy_cell(point[1]) for head, point in points.items()},
+                        **{
+                            head: None if point is None else accuracy_cell(point[1])
+                            for head, point in points.items()
+                        },
                         "refined, %": share(refined),
                         PLANNER_TOKENS_OUT: None if tokens is None else Number(tokens, 0),
                         "runtime, s": Number(seconds, 2),

@@ -99,12 +99,12 @@ def _percent(axes: Axes) -> None:
 
 
 def _panels(
-    count: int, across: int, width: float, above: float, **shared: bool
+    count: int, across: int, width: float, above: float, *, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, Sequence[Axes]]:
     """A figure of panels in rows; `above`: inches for the legend."""
     down = math.ceil(count / across)
     figure = Figure(figsize=(width, above + 2.9 * down), layout="constrained")
-    grid = figure.subplots(down, across, squeeze=False, **shared)
+    grid = figure.subplots(down, across, squeeze=False, sharex=sharex, sharey=sharey)
     for axes in grid.flat[count:]:
         axes.set_visible(False)
     return figure, list(grid.flat[:count])

@@ -234,8 +234,9 @@ def open_answers(runs: Sequence[ReportRun]) -> Section:
                     ),
                     "token F1": estimate(metrics.f1, shown_interval(metrics.f1_ci95, metrics.videos)),
                     "unanswered, %": share(metrics.unanswered),
-                    "gain, F1": gap
-                    and estimate(gap.f1, shown_interval(gap.f1_ci95, gap.videos), signed=True),
+                    "gain, F1": None
+                    if gap is None
+                    else estimate(gap.f1, shown_interval(gap.f1_ci95, gap.videos), signed=True),
                 }
             )
     if not rows:
