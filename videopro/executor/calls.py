@@ -219,35 +219,21 @@ class HostCalls:
         self.line = line if line > 0 else None
         self.called = True
 
-        def ended(how: str) -> None:
-            self.lines.append(shown_call(name, argument_text, how, self.line))
-
-        def failed(error: BaseException, kind: str) -> None:
-            ended(f"raised {harmless(shorten(f'{kind}: {error}', 300))}")
-
         try:
             value = self._timed(function, args, kwargs)
             packed = self.handles.pack(value, self._limits.result_bytes)
-        except BudgetExceeded as error:
-            failed(error, error.kind)
-            raise
-        except self._fatal as error:
-            failed(error, type(error).__name__)
-            raise
-        # A program can ask for less, so this one is its own to catch; a budget is not.
-        except wire.TooLarge as error:
-            too_large = ProgramException(
-                "TooLarge", "ValueError", f"the result of {name}() cannot be passed: {error}"
-            )
-            failed(too_large, "TooLarge")
-            raise too_large from error
-        except Exception as error:
-            failed(error, type(error).__name__)
-            raise self._raised(error) from error
-        except BaseException as error:  # Not for the program, but recorded all the same.
-            failed(error, type(error).__name__)
-            raise
-        ended(f"gave {harmless(brief(value, handle_repr))}")
+            how = f"gave {harmless(brief(value, handle_repr))}"
+        except BaseException as error:
+            kind = error.kind if isinstance(error, BudgetExceeded) else type(error).__name__
+            # A program can ask for less, so this one is its own to catch; a budget is not.
+            text = f"the result of {name}() cannot be passed: {error}" if type(error) is wire.TooLarge else ""
+            how = f"raised {harmless(shorten(f'{kind}: {text or error}', 300))}"
+            # What is not for the program is recorded all the same.
+            if isinstance(error, (BudgetExceeded, *self._fatal)) or not isinstance(error, Exception):
+                raise
+            raise self._raised(error, text) from error
+        finally:
+            self.lines.append(shown_call(name, argument_text, how, self.line))
         return packed
 
     def _timed(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -276,11 +262,12 @@ class HostCalls:
                 "or look at fewer frames",
             )
 
-    def _raised(self, error: Exception) -> ProgramException:
+    def _raised(self, error: Exception, message: str) -> ProgramException:
+        """The error as the program sees it; `message`: instead of its own, if not empty."""
         # So that `except ValueError` in the program catches a module's error that derives from it.
         base = next(cls.__name__ for cls in type(error).__mro__ if _BASES.get(cls.__name__) is cls)
         # str() of a KeyError is the repr of its key.
-        message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+        message = message or str(error.args[0] if isinstance(error, KeyError) and error.args else error)
         return ProgramException(type(error).__name__, base, shorten(message, self._limits.error_bytes))
 
 

@@ -219,58 +219,64 @@ def brief(value: Any, describe: Callable[[Any], str], most: int = 200) -> str:
     Takes time proportional to the text, not to the value.
     """
     parts: list[str] = []
-    _show(value, describe, parts, most)
+    room = most
+
+    def add(text: str) -> None:
+        nonlocal room
+        parts.append(text)
+        room -= len(text)
+
+    def show(value: Any) -> None:
+        kind = type(value)
+        if kind is str:
+            # Cut first: the repr of a text of megabytes would be made for a line of 200 characters.
+            add(repr(value if len(value) <= room else value[:room]))
+        elif kind is float:
+            add(f"{value:.6g}")
+        elif value is None or kind is bool or kind is int:
+            add(repr(value))
+        elif kind not in _BRACKETS:
+            add(describe(value))
+        else:
+            show_parts(value, *_BRACKETS[kind])
+
+    def show_parts(values: Any, start: str, end: str) -> None:
+        nonlocal room
+        parts.append(start)
+        room -= 2  # With the end, which is there however little room is left.
+        for number, item in enumerate(values):
+            if number:
+                add(", ")
+            if room <= 0:
+                parts.append("…")
+                break
+            show(item)
+            if type(values) is dict:
+                add(": ")
+                show(values[item])
+        # As Python writes it: without the comma it would be a value in brackets.
+        if type(values) is tuple and len(values) == 1:
+            parts.append(",")
+        parts.append(end)
+
+    show(value)
     return shorten("".join(parts), most)
 
 
-def _show(value: Any, describe: Callable[[Any], str], parts: list[str], room: int) -> int:
-    kind = type(value)
-    if kind is str:
-        # Cut first: the repr of a text of megabytes would be made for a line of 200 characters.
-        text = repr(value if len(value) <= room else value[:room])
-    elif value is None or kind is bool or kind is int:
-        text = repr(value)
-    elif kind is float:
-        text = f"{value:.6g}"
-    elif kind is list or kind is tuple or kind is set or kind is frozenset:
-        start, end = ("[", "]") if kind is list else ("(", ")") if kind is tuple else ("{", "}")
-        return _show_all(value, start, end, describe, parts, room)
-    elif kind is dict:
-        return _show_all(value.items(), "{", "}", describe, parts, room)
-    else:
-        text = describe(value)
-    parts.append(text)
-    return room - len(text)
-
-
-def _show_all(
-    values: Any, start: str, end: str, describe: Callable[[Any], str], parts: list[str], room: int
-) -> int:
-    parts.append(start)
-    room -= 2
-    for number, item in enumerate(values):
-        if number:
-            parts.append(", ")
-            room -= 2
-        if room <= 0:
-            parts.append("…")
-            break
-        if end == "}" and start == "{" and type(values) is not set and type(values) is not frozenset:
-            room = _show(item[0], describe, parts, room)
-            parts.append(": ")
-            room = _show(item[1], describe, parts, room - 2)
-        else:
-            room = _show(item, describe, parts, room)
-    if end == ")" and len(values) == 1:
-        parts.append(",")
-    parts.append(end)
-    return room
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    dict: ("{", "}"),
+    set: ("{", "}"),
+    frozenset: ("{", "}"),
+}
 
 
 ErrorReport = tuple[str, str, Sequence[tuple[int, str]]]
 """An exception: its type, its message, and the program's (line, function)s, outermost first."""
 
-_MOST_CALLS = 20
+# Calls that a log shows of the beginning, and of the end.
+_CALLS_EACH = 10
 
 
 def compose_log(
@@ -284,25 +290,18 @@ def compose_log(
             error.append("which came from:")
         error.append(f"{kind}: {message}" if message else kind)
         error.extend(_position(source, line, function) for line, function in positions)
-    call_lines = []
-    if calls:
-        call_lines.append("calls so far:")
-        left_out = len(calls) - _MOST_CALLS
-        for number, call in enumerate(calls, 1):
-            # The first calls show what the program looked for, the last ones what went wrong.
-            if left_out > 0 and _MOST_CALLS // 2 < number <= _MOST_CALLS // 2 + left_out:
-                if number == _MOST_CALLS // 2 + 1:
-                    call_lines.append(f"  ({left_out} more)")
-                continue
-            call_lines.append(f"  {call}")
-    elif raised:
-        call_lines.append("no module was called")
-    printed = (
-        ["printed:", *(f"  {line}" for line in shorten(output, 500).splitlines())] if output.strip() else []
-    )
+    shown = list(calls)
+    if len(calls) > 2 * _CALLS_EACH:
+        # The first calls show what the program looked for, the last ones what went wrong.
+        shown[_CALLS_EACH:-_CALLS_EACH] = [f"({len(calls) - 2 * _CALLS_EACH} more)"]
+    about = ["calls so far:", *(f"  {call}" for call in shown)] if shown else []
+    if raised and not shown:
+        about = ["no module was called"]
+    if output.strip():
+        about += ["printed:", *(f"  {line}" for line in shorten(output, 500).splitlines())]
     # The error first and in full: calls and output are what is cut.
     first = shorten(harmless("\n".join(error)), most)
-    details = harmless("\n".join([*call_lines, *printed]))
+    details = harmless("\n".join(about))
     return shorten("\n".join(part for part in (first, details) if part), most)
 
 

@@ -68,32 +68,28 @@ def calls(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
     bound = set(dir(builtins))
     called = []
     for node in nodes:
-        bound.update(_bound(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.append(node.func)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.alias):
+            # `import a.b` binds a.
+            bound.add(node.asname or node.name.partition(".")[0])
+        elif field := _BINDING.get(type(node)):
+            # None where nothing is bound, as in `except ValueError:`.
+            bound.add(getattr(node, field))
     # The nodes come level by level.
     called.sort(key=lambda name: (name.lineno, name.col_offset))
     return tuple(dict.fromkeys(name.id for name in called if name.id not in bound))
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a node binds, in whatever scope."""
-    name: str | None = None
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        name = node.id
-    elif isinstance(node, ast.arg):
-        name = node.arg
-    elif isinstance(node, ast.alias):
-        name = node.asname or node.name.partition(".")[0]
-    elif isinstance(node, ast.MatchMapping):
-        name = node.rest
-    elif isinstance(
-        node,
-        (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
-    ):
-        name = node.name
-    if name is not None:
-        yield name
+# The field with the name that a node binds, in whatever scope.
+_BINDING = {
+    ast.arg: "arg",
+    ast.MatchMapping: "rest",
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), "name"),
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+}
 
 
 ENTRY = "execute_command"

@@ -60,7 +60,7 @@ def modules(runs: Sequence[ReportRun]) -> Section:
             "modules: no run was made with --without; make some with `videopro infer --method "
             f"adaptive --without {' | '.join(REMOVABLE)}`"
         )
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     several = len({run.planning for run in cut}) > 1
     for data, group in by_dataset(cut).items():
         for planning in dict.fromkeys(run.planning for run in group):
@@ -78,16 +78,19 @@ def modules(runs: Sequence[ReportRun]) -> Section:
             complete = next((run for run in full if run.method == "adaptive"), full[0])
             who = f", {complete.model} {complete.planner}" if several else ""
             reference = first_answers(complete)
-            rows.append((data.title, f"all modules{who}", accuracy_cell(accuracy(reference)), None, None))
-            for run in sorted((run for run in group if run.planning == planning), key=_rank):
+            for run in [complete, *sorted((run for run in group if run.planning == planning), key=_rank)]:
                 records = first_answers(run)
-                gap = paired_difference(records, reference)
-                name = " and ".join(FAMILIES[group].lower() for group in run.without)
+                gap = None if run is complete else paired_difference(records, reference)
+                left_out = " and ".join(FAMILIES[family].lower() for family in run.without)
                 rows.append(
-                    (data.title, f"without {name}{who}", accuracy_cell(accuracy(records)),
-                     difference_cell(gap), gap.n)
-                )  # fmt: skip
-    heads = (BENCHMARK, "modules", "accuracy, %", "difference", "questions of both")
+                    {
+                        BENCHMARK: data.title,
+                        "modules": f"without {left_out}{who}" if left_out else f"all modules{who}",
+                        "accuracy, %": accuracy_cell(accuracy(records)),
+                        "difference": None if gap is None else difference_cell(gap),
+                        "questions of both": None if gap is None else gap.n,
+                    }
+                )
     notes = (
         "First answers, before any refinement. Difference: percentage points against all modules, paired by "
         "question; intervals clustered by video.",
@@ -96,7 +99,7 @@ def modules(runs: Sequence[ReportRun]) -> Section:
     )
     return Section(
         "modules", "Module ablation", "Table 3",
-        (Table("Accuracy without each group of modules", heads, tuple(rows), notes),),
+        (Table.of("Accuracy without each group of modules", rows, *notes),),
         runs=tuple(adaptive),
     )  # fmt: skip
 
@@ -156,6 +159,7 @@ def _steps(run: ReportRun, runs: Sequence[ReportRun]) -> list[Cell]:
     """A run's cells for the columns of _STEPS."""
     natives = natives_for(run, runs)
     rescored = {name: rescore_all(run.traces, reading, natives) for name, reading in RESCORINGS.items()}
+    # None where a fallback needs a direct answer that nobody recorded; then its gain is unknown, too.
     right = {name: None if traces is None else records_of(traces) for name, traces in rescored.items()}
     cells: list[Cell] = [
         None if records is None else accuracy_cell(accuracy(records)) for records in right.values()
@@ -180,7 +184,7 @@ def changed_sides(first: ReportRun, second: ReportRun) -> tuple[list[str], list[
 
 def pairs(runs: Sequence[ReportRun]) -> Section:
     """The difference of every pair, starting with the baseline, and the questions behind it."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     changed: list[tuple[Cell, ...]] = []
     for data, group in by_dataset(runs).items():
         scored = [run for run in group if run.records]
@@ -192,7 +196,15 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
             gap = paired_difference(second.records, first.records)
             gained, lost = changed_sides(first, second)
             rows.append(
-                (data.title, second.name, first.name, gap.n, difference_cell(gap), len(gained), len(lost))
+                {
+                    BENCHMARK: data.title,
+                    "run": second.name,
+                    "compared with": first.name,
+                    "questions of both": gap.n,
+                    "difference": difference_cell(gap),
+                    "gained": len(gained),
+                    "lost": len(lost),
+                }
             )
             changed += [
                 (data.title, second.name, first.name, change, *_question(first, second, question_id))
@@ -201,7 +213,6 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
             ]
     if not rows:
         raise MissingRuns("pairs: no two runs share benchmark, split and protocol; give two that do")
-    heads = (BENCHMARK, "run", "compared with", "questions of both", "difference", "gained", "lost")
     notes = (
         "Difference in percentage points, paired by question, with a 95 % interval clustered by video. "
         "Gained: questions that only the first run got right; lost: only the other.",
@@ -214,7 +225,7 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "pairs", "Pairs of runs", "",
         (
-            Table("Pairs of runs", heads, tuple(rows), notes),
+            Table.of("Pairs of runs", rows, *notes),
             Table("Questions that changed sides", looked_up, tuple(changed), suffix="changed", folded=True),
         ),
     )  # fmt: skip
@@ -228,7 +239,7 @@ def _question(first: ReportRun, second: ReportRun, question_id: str) -> tuple[Ce
 
 def efficiency(runs: Sequence[ReportRun]) -> Section:
     """Accuracy, output length and runtime of each reasoning paradigm."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     chosen = [run for run in runs if not run.without]
     for data, group in by_dataset(chosen).items():
         for name, traces in _paradigms(group, runs):
@@ -238,34 +249,32 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
             tokens = planner_tokens_out(answerable)
             cost = sum((trace.cost for trace in answerable), Cost()).share(len(answerable))
             rows.append(
-                (
-                    data.title,
-                    name,
-                    accuracy_cell(accuracy(records_of(traces))),
-                    None if tokens is None else Number(tokens, 0),
-                    Number(program_metrics(answerable)["output"]["characters"] or 0.0, 0),
-                    Number(cost.seconds, 2),
-                    Number(cost.calls, 1),
-                    Number(cost.frames, 1),
-                )
+                {
+                    BENCHMARK: data.title,
+                    "method": name,
+                    "accuracy, %": accuracy_cell(accuracy(records_of(traces))),
+                    PLANNER_TOKENS_OUT: None if tokens is None else Number(tokens, 0),
+                    "characters written": Number(
+                        program_metrics(answerable)["output"]["characters"] or 0.0, 0
+                    ),
+                    "runtime, s": Number(cost.seconds, 2),
+                    "model calls": Number(cost.calls),
+                    "frames decoded": Number(cost.frames),
+                }
             )
     if not rows:
         raise MissingRuns("efficiency: none of the runs answered a question; finish one first")
-    heads = (
-        *(BENCHMARK, "method", "accuracy, %", PLANNER_TOKENS_OUT, "characters written"),
-        *("runtime, s", "model calls", "frames decoded"),
-    )
     notes = [
         *notes_for(chosen),
         "Means over the questions whose video could be read; intervals clustered by video.",
         PLANNER_TOKENS_NOTE,
         "Refinements stored only for other thresholds are not counted.",
     ]
-    if any("before refinement" in str(row[1]) for row in rows):
+    if any("before refinement" in str(row["method"]) for row in rows):
         notes.append("Before refinement: the first answers of the run with refinement.")
     return Section(
         "efficiency", "Performance and efficiency", "Table 2",
-        (Table("Performance and efficiency by reasoning paradigm", heads, tuple(rows), tuple(notes)),),
+        (Table.of("Performance and efficiency by reasoning paradigm", rows, *notes),),
         runs=tuple(chosen),
     )  # fmt: skip
 
@@ -285,9 +294,18 @@ def _paradigms(
     return paradigms
 
 
+_MODES = {
+    "native": "native",
+    "program": "program",
+    "none": "no program",
+    "refined": "refined",
+    "fallback": "direct answer after all",
+}
+
+
 def modes(runs: Sequence[ReportRun]) -> Section:
     """How often a planner chose native or program mode, and how often its answer was refined."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     drawn: list[tuple[str, dict[str, Any]]] = []
     planned = [run for run in runs if run.writes_programs and not run.without]
     several = len(by_dataset(planned)) > 1
@@ -297,28 +315,23 @@ def modes(runs: Sequence[ReportRun]) -> Section:
             if shares["native"] is None:
                 continue
             rows.append(
-                (
-                    data.title,
-                    run.name,
-                    len(run.traces),
-                    *(share(shares[mode]) for mode in ("native", "program", "none", "refined", "fallback")),
-                )
+                {
+                    BENCHMARK: data.title,
+                    "run": run.name,
+                    "questions": len(run.traces),
+                    **{f"{head}, %": share(shares[mode]) for mode, head in _MODES.items()},
+                }
             )
             drawn.append((f"{run.name}\n{data.title}" if several else run.name, shares))
     if not rows:
         raise MissingRuns("modes: no run wrote programs; give one of method program, adaptive or videopro")
-    heads = (
-        *(BENCHMARK, "run", "questions", "native, %", "program, %", "no program, %", "refined, %"),
-        "direct answer after all, %",
-    )
     notes = (
         "Native, program and no program: what the first reply was; they make up all questions.",
         "Refined: a refinement that the run's own threshold called for.",
     )
-
     return Section(
         "modes", "Execution modes", "Table 5",
-        (Table("Distribution of execution modes and refinements", heads, tuple(rows), notes),),
+        (Table.of("Distribution of execution modes and refinements", rows, *notes),),
         FigureSpec("Execution modes of the first program, and the share of questions that were refined.",
                    partial(draw_modes, drawn)),
         runs=tuple(planned),

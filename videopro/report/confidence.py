@@ -37,8 +37,8 @@ from videopro.traces.scoring import (
 
 def confidence(runs: Sequence[ReportRun]) -> Section:
     """Correct and wrong answers in ten confidence bins, for each run with all modules."""
-    overall: list[tuple[Cell, ...]] = []
-    binned: list[tuple[Cell, ...]] = []
+    overall: list[dict[str, Cell]] = []
+    binned: list[dict[str, Cell]] = []
     drawn: list[tuple[str, tuple[Bin, ...], str]] = []
     chosen = [run for run in runs if not run.without and run.records]
     if not chosen:
@@ -48,45 +48,39 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
         for run in group:
             bins = reliability(run.records)
             error, area = expected_calibration_error(run.records), auroc(run.records)
-            overall.append(
-                (
-                    data.title,
-                    run.name,
-                    len(run.records),
-                    None if error is None else Number(error, 3),
-                    None if area is None else Number(area, 3),
-                )
-            )
+            # Neither is defined for every run: AUROC needs a right and a wrong answer.
+            measures = {
+                name: None if value is None else Number(value, 3)
+                for name, value in (("ECE", error), ("AUROC", area))
+            }
+            who: dict[str, Cell] = {BENCHMARK: data.title, "run": run.name}
+            overall.append(who | {"questions": len(run.records)} | measures)
             for part in bins:
                 right = round((part.accuracy.accuracy or 0.0) * part.accuracy.n)
                 binned.append(
-                    (
-                        data.title,
-                        run.name,
-                        f"{part.low:.1f} to {part.high:.1f}",
-                        right,
-                        part.accuracy.n - right,
-                        accuracy_cell(part.accuracy),
-                        share(part.mean_confidence),
-                    )
+                    who
+                    | {
+                        "confidence": f"{part.low:.1f} to {part.high:.1f}",
+                        "right": right,
+                        "wrong": part.accuracy.n - right,
+                        "accuracy, %": accuracy_cell(part.accuracy),
+                        "mean confidence, %": share(part.mean_confidence),
+                    }
                 )
-            measures = [] if error is None else [f"ECE {error:.3f}"]
-            measures += [] if area is None else [f"AUROC {area:.3f}"]
             title = f"{run.name}\n{data.title}" if several else run.name
-            drawn.append((title, bins, ", ".join(measures)))
+            below = ", ".join(f"{name} {value}" for name, value in measures.items() if value is not None)
+            drawn.append((title, bins, below))
     notes = (
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
         "right answer is more confident than a wrong one. The confidence is that of the answer that counts "
         "(Eq. 2); an answer that could not be read, or is not there, has 0.",
         OWN_RULE,
     )
-
-    heads = (BENCHMARK, "run", "confidence", "right", "wrong", "accuracy, %", "mean confidence, %")
     return Section(
         "confidence", "Confidence and correctness", "Figure 2",
         (
-            Table("Calibration", (BENCHMARK, "run", "questions", "ECE", "AUROC"), tuple(overall), notes),
-            Table("Right and wrong answers by confidence", heads, tuple(binned), suffix="bins", folded=True),
+            Table.of("Calibration", overall, *notes),
+            Table.of("Right and wrong answers by confidence", binned, suffix="bins", folded=True),
         ),
         FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
                 "interval, the dashed one what perfect calibration would be. Faint bars and hollow points: "
@@ -174,49 +168,45 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
         raise MissingRuns(
             "tau: no run refines; give a run of `videopro infer --method videopro --refine-below 0.9`"
         )
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     drawn = []
     several = len(by_dataset(chosen)) > 1
     for data, group in by_dataset(chosen).items():
         for run in group:
             natives = natives_for(run, runs)
-            by_rule = [_by_rule(run, taus, rule, natives) for rule in RULES.values()]
+            by_rule = {head: _by_rule(run, taus, rule, natives) for head, rule in RULES.items()}
             for index, tau in enumerate(taus):
-                points = [None if curve is None else curve[index] for curve in by_rule]
+                points = {head: None if curve is None else curve[index] for head, curve in by_rule.items()}
                 # None of these depends on the rule for the final answer.
-                _, _, refined, seconds, tokens = next(point for point in points if point is not None)
+                _, _, refined, seconds, tokens = next(point for point in points.values() if point)
                 rows.append(
-                    (
-                        data.title,
-                        run.name,
-                        f"{tau:.2f}",
-                        *(None if point is None else accuracy_cell(point[1]) for point in points),
-                        share(refined),
-                        None if tokens is None else Number(tokens, 0),
-                        Number(seconds, 2),
-                    )
+                    {
+                        BENCHMARK: data.title,
+                        "run": run.name,
+                        "tau": f"{tau:.2f}",
+                        **{
+                            head: None if point is None else accuracy_cell(point[1])
+                            for head, point in points.items()
+                        },
+                        "refined, %": share(refined),
+                        PLANNER_TOKENS_OUT: None if tokens is None else Number(tokens, 0),
+                        "runtime, s": Number(seconds, 2),
+                    }
                 )
             title = data.title if several and len(group) == 1 else f"{run.name}, {data.title}"
-            run_curve = _by_rule(run, taus, run.rule, natives)
-            drawn.append(
-                (
-                    f"{title if several else run.name} ({run.rule.title})",
-                    # Without the direct answers of its fallback, a run is drawn by its last programs.
-                    run_curve if run_curve is not None else by_rule[0] or [],
-                    float(run.identity["method"]["tau"]),
-                )
-            )
-    heads = (BENCHMARK, "run", "tau", *RULES, "refined, %", PLANNER_TOKENS_OUT, "runtime, s")
+            # Without the direct answers of its fallback, a run is drawn by its last programs.
+            curve = _by_rule(run, taus, run.rule, natives) or next(iter(by_rule.values())) or []
+            label = f"{title if several else run.name} ({run.rule.title})"
+            drawn.append((label, curve, float(run.identity["method"]["tau"])))
     notes = (
         "Each row is what the run would have recorded with that threshold, computed from the refinements "
         "that it stored; no question was answered again. Runtime excludes the fallback.",
         NOTE,
         PLANNER_TOKENS_NOTE,
     )
-
     return Section(
         "tau", "Confidence threshold", "Figure 4",
-        (Table("Accuracy at varying confidence thresholds", heads, tuple(rows), notes),),
+        (Table.of("Accuracy at varying confidence thresholds", rows, *notes),),
         FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
                 "refined, by the run's own rule of the final answer; the dotted line is its own tau.",
                 partial(draw_thresholds, drawn)),

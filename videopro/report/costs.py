@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from videopro.report.figures import CostPoint, draw_costs
@@ -17,7 +17,7 @@ from videopro.report.table import (
     Table,
     accuracy_cell,
 )
-from videopro.traces import Cost, Trace
+from videopro.traces import Trace
 from videopro.traces.scoring import (
     TOKENS_NOTE,
     QuestionCosts,
@@ -39,14 +39,17 @@ NOTES = (
     "own paper.",
     TOKENS_NOTE,
 )
+_PREPARED_NOTE = (
+    "Made once for several questions, whichever run made it; no question's own cost holds any of it."
+)
 AT_LEAST_NOTE = "At least: the cost of something prepared was not recorded when it was made."
 
 
 def costs(runs: Sequence[ReportRun]) -> Section:
     """Accuracy, frames seen, tokens and seconds of each run, and what was prepared for it."""
-    rows: list[tuple[Cell, ...]] = []
-    parts: list[tuple[Cell, ...]] = []
-    prepared: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
+    parts: list[dict[str, Cell]] = []
+    prepared: list[dict[str, Cell]] = []
     points: list[CostPoint] = []
     at_least = False
     for data, group in by_dataset(runs).items():
@@ -58,54 +61,76 @@ def costs(runs: Sequence[ReportRun]) -> Section:
             at_least = at_least or mean.is_at_least
             seen = mean_frames_seen(answerable) or 0.0
             right = accuracy(run.records)
-            rows.append((data.title, run.name, run.preset, run.frames, run.lacks or accuracy_cell(right),
-                         len(run.records), len({record.video for record in run.records}),
-                         Number(seen, 1), run.planner_frames, *_spent(mean)))  # fmt: skip
-            prepared += [(data.title, run.name, *row) for row in _prepared(answerable)]
-            parts += [(data.title, run.name, kind, *_all(cost)) for kind, cost in _views(mean)]
+            name: dict[str, Cell] = {BENCHMARK: data.title, "run": run.name}
+            rows.append(
+                name
+                | {
+                    "settings": run.preset,
+                    "frames a call": run.frames,
+                    "accuracy, %": run.lacks or accuracy_cell(right),
+                    "questions": len(run.records),
+                    "videos": len({record.video for record in run.records}),
+                    "frames seen": Number(seen),
+                    "planner frames": run.planner_frames,
+                }
+                | _spent(mean)
+            )
+            prepared += [name | row for row in _prepared(answerable)]
+            # Without anything prepared all three are equal, and two of them would be noise.
+            views = {"own": mean.own}
+            if mean.raw != mean.own:
+                bound = ", at least" if mean.is_at_least else ""
+                views |= {f"amortised{bound}": mean.amortised, f"raw{bound}": mean.raw}
+            parts += [
+                name
+                | {
+                    "cost": kind,
+                    "frames decoded": Number(cost.frames),
+                    "calls": Number(cost.calls),
+                    "tokens in": Number(cost.tokens_in, 0),
+                    "tokens out": Number(cost.tokens_out, 0),
+                    "seconds": Number(cost.seconds, 2),
+                }
+                for kind, cost in views.items()
+            ]
             # A point needs both coordinates, and an accuracy that says something about the method.
             if right.accuracy is not None and not run.lacks:
                 tokens = mean.amortised.tokens_in + mean.amortised.tokens_out
+                frames = seen + run.planner_frames
                 points.append(
-                    CostPoint(_line(run), run.method, data.title, run.frames, right,
-                              seen + run.planner_frames, tokens)
-                )  # fmt: skip
+                    CostPoint(_line(run), run.method, data.title, run.frames, right, frames, tokens)
+                )
     if not rows:
         raise MissingRuns("costs: none of the runs has a question whose video could be read")
-    heads = (
-        *(BENCHMARK, "run", "settings", "frames a call", "accuracy, %", "questions", "videos"),
-        *("frames seen", "planner frames", "tokens in", "tokens out", "seconds"),
-        *("tokens in + out, amortised", "tokens in + out, raw", "seconds, amortised", "seconds, raw"),
-    )
-    all_heads = (BENCHMARK, "run", "cost", "frames decoded", "calls", "tokens in", "tokens out", "seconds")
-    notes = (*NOTES, *((AT_LEAST_NOTE,) if at_least else ()))
-
+    tables = [
+        Table.of("Accuracy against cost", rows, *NOTES, *([AT_LEAST_NOTE] if at_least else [])),
+        Table.of("Every cost per question", parts, NOTES[2], TOKENS_NOTE, suffix="all"),
+    ]
+    if prepared:
+        tables.append(Table.of("What was prepared", prepared, _PREPARED_NOTE, suffix="prepared"))
     picture = FigureSpec(
         "Accuracy against the frames that a model was shown (the planner's among them) and against "
         "tokens in and out, amortised; a line joins a method's runs at several budgets. Intervals clustered "
         "by video.",
         partial(draw_costs, points),
     )
-    return Section(
-        "costs", "Accuracy against cost", "as VCA's Figure 1",
-        (
-            Table("Accuracy against cost", heads, tuple(rows), notes),
-            Table("Every cost per question", all_heads, tuple(parts), (NOTES[2], TOKENS_NOTE), suffix="all"),
-            *([_prepared_table(prepared)] if prepared else []),
-        ),
-        picture if points else None,
-    )  # fmt: skip
+    drawn = picture if points else None
+    return Section("costs", "Accuracy against cost", "as VCA's Figure 1", tuple(tables), drawn)
 
 
-def _spent(mean: QuestionCosts) -> tuple[Cell, ...]:
-    direct, shared, raw = mean.own, mean.amortised, mean.raw
-    return (
-        Number(direct.tokens_in, 0), Number(direct.tokens_out, 0), Number(direct.seconds, 2),
-        _bounded(shared.tokens_in + shared.tokens_out, 0, mean.is_at_least),
-        _bounded(raw.tokens_in + raw.tokens_out, 0, mean.is_at_least),
-        _bounded(shared.seconds, 2, mean.is_at_least),
-        _bounded(raw.seconds, 2, mean.is_at_least),
-    )  # fmt: skip
+def _spent(mean: QuestionCosts) -> dict[str, Cell]:
+    own, bound = mean.own, mean.is_at_least
+    views = {"amortised": mean.amortised, "raw": mean.raw}
+    return {
+        "tokens in": Number(own.tokens_in, 0),
+        "tokens out": Number(own.tokens_out, 0),
+        "seconds": Number(own.seconds, 2),
+        **{
+            f"tokens in + out, {view}": _bounded(cost.tokens_in + cost.tokens_out, 0, bound)
+            for view, cost in views.items()
+        },
+        **{f"seconds, {view}": _bounded(cost.seconds, 2, bound) for view, cost in views.items()},
+    }
 
 
 def _bounded(value: float, decimals: int, is_at_least: bool) -> Cell:
@@ -113,41 +138,21 @@ def _bounded(value: float, decimals: int, is_at_least: bool) -> Cell:
     return f"at least {number}" if is_at_least else number
 
 
-def _views(mean: QuestionCosts) -> list[tuple[str, Cost]]:
-    if mean.raw == mean.own:
-        return [("own", mean.own)]
-    bound = ", at least" if mean.is_at_least else ""
-    return [("own", mean.own), (f"amortised{bound}", mean.amortised), (f"raw{bound}", mean.raw)]
-
-
-def _all(cost: Cost) -> tuple[Cell, ...]:
-    return (
-        Number(cost.frames, 1), Number(cost.calls, 1), Number(cost.tokens_in, 0),
-        Number(cost.tokens_out, 0), Number(cost.seconds, 2),
-    )  # fmt: skip
-
-
-def _prepared(traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+def _prepared(traces: Sequence[Trace]) -> Iterator[dict[str, Cell]]:
     """What was made once for the questions of a run, by kind."""
-    rows: list[tuple[Cell, ...]] = []
     for kind, totals in cost_metrics(traces)["preparations"].items():
-        cost, minutes = totals["cost"], totals["audio_seconds"] / 60
-        seconds = _bounded(cost["seconds"], 1, bool(totals["unknown"]))
-        rows.append(
-            (kind, totals["n"], totals["questions"], Number(cost["frames"], 0), Number(cost["calls"], 0),
-             Number(cost["tokens_in"], 0), Number(cost["tokens_out"], 0), seconds,
-             Number(minutes, 1) if kind == "transcript" else None)
-        )  # fmt: skip
-    return rows
-
-
-def _prepared_table(rows: Sequence[tuple[Cell, ...]]) -> Table:
-    heads = (
-        *(BENCHMARK, "run", "prepared", "how many", "questions that use one", "frames", "calls"),
-        *("tokens in", "tokens out", "seconds", "minutes of sound"),
-    )
-    note = "Made once for several questions, whichever run made it; no question's own cost holds any of it."
-    return Table("What was prepared", heads, tuple(rows), (note,), suffix="prepared")
+        cost = totals["cost"]
+        yield {
+            "prepared": kind,
+            "how many": totals["n"],
+            "questions that use one": totals["questions"],
+            "frames": Number(cost["frames"], 0),
+            "calls": Number(cost["calls"], 0),
+            "tokens in": Number(cost["tokens_in"], 0),
+            "tokens out": Number(cost["tokens_out"], 0),
+            "seconds": _bounded(cost["seconds"], 1, bool(totals["unknown"])),
+            "minutes of sound": Number(totals["audio_seconds"] / 60) if kind == "transcript" else None,
+        }
 
 
 def _line(run: ReportRun) -> str:

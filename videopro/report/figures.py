@@ -98,6 +98,18 @@ def _percent(axes: Axes) -> None:
     axes.tick_params(length=0)
 
 
+def _panels(
+    count: int, across: int, width: float, above: float, *, sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, Sequence[Axes]]:
+    """A figure of panels in rows; `above`: inches for the legend."""
+    down = math.ceil(count / across)
+    figure = Figure(figsize=(width, above + 2.9 * down), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False, sharex=sharex, sharey=sharey)
+    for axes in grid.flat[count:]:
+        axes.set_visible(False)
+    return figure, list(grid.flat[:count])
+
+
 def _errors(result: Accuracy) -> tuple[float, float]:
     """The lengths of the interval below and above the accuracy; not a number where none is shown."""
     if result.accuracy is None or result.shown_ci95 is None:
@@ -152,12 +164,8 @@ def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
 def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
     """One panel per run: bars of correct and wrong answers, and the accuracy of each confidence bin."""
     across = min(GRID_WIDTH, len(drawn))
-    down = math.ceil(len(drawn) / across)
-    figure = Figure(figsize=(max(4.6, 3.4 * across), 0.5 + 2.9 * down), layout="constrained")
-    grid = figure.subplots(down, across, squeeze=False, sharex=True)
-    for axes in grid.flat[len(drawn) :]:
-        axes.set_visible(False)
-    for number, (axes, (title, bins, measures)) in enumerate(zip(grid.flat, drawn, strict=False)):
+    figure, panels = _panels(len(drawn), across, max(4.6, 3.4 * across), 0.5, sharex=True)
+    for number, (axes, (title, bins, measures)) in enumerate(zip(panels, drawn, strict=True)):
         middles = [(part.low + part.high) / 2 for part in bins]
         right = [round((part.accuracy.accuracy or 0) * part.accuracy.n) for part in bins]
         wrong = [part.accuracy.n - count for part, count in zip(bins, right, strict=True)]
@@ -237,16 +245,11 @@ def draw_durations(
     """One panel per benchmark: a group of bars per duration bin, one bar per run."""
     most = max(len(bars) for _, bars in panels)
     across = min(2, len(panels))
-    down = math.ceil(len(panels) / across)
-    figure = Figure(
-        figsize=(max(5.2, min(5.6, 2.6 + 0.55 * most) * across), 0.6 + 2.9 * down), layout="constrained"
-    )
-    grid = figure.subplots(down, across, squeeze=False, sharey=True)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
+    width = max(5.2, min(5.6, 2.6 + 0.55 * most) * across)
+    figure, grid = _panels(len(panels), across, width, 0.6, sharey=True)
     palette = colours([(name, method) for _, bars in panels for name, method, _ in bars])
     labelled: dict[str, Any] = {}
-    for axes, (title, bars) in zip(grid.flat, panels, strict=False):
+    for axes, (title, bars) in zip(grid, panels, strict=True):
         width = 0.82 / len(bars)
         for index, (name, _, parts) in enumerate(bars):
             at = [i + (index - (len(bars) - 1) / 2) * width for i in range(len(parts))]

@@ -49,35 +49,31 @@ from videopro.traces.scoring import (
 
 def about_runs(runs: Sequence[ReportRun]) -> Section:
     """Overview of the runs: each with its protocol, settings and accuracy."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for data, group in by_dataset(runs).items():
         for run in group:
-            summary = run.summary
+            summary, method = run.summary, run.identity["method"]
             rows.append(
-                (
-                    run.name,
-                    data.title,
-                    f"{run.protocol.name} {data.protocol_hash}".strip(),
-                    run.model,
-                    run.planner,
-                    sampling_of(run.identity["method"]),
-                    run.rule.title if run.writes_programs else "",
-                    run.identity["method"].get("frames") or run.identity.get("model", {}).get("frames"),
-                    summary["n"],
-                    summary["videos"],
-                    run.lacks or accuracy_cell(accuracy(run.records)),
-                    None if run.lacks else share(summary["official_accuracy"]),
-                    share(summary["unparsed"]),
-                    share(summary["coverage"]),
-                    sum(summary["errors"].values()),
-                    str(run.path),
-                )
+                {
+                    "run": run.name,
+                    "benchmark": data.title,
+                    "protocol": f"{run.protocol.name} {data.protocol_hash}".strip(),
+                    "model": run.model,
+                    "planner": run.planner,
+                    "sampling": sampling_of(method),
+                    "final answer": run.rule.title if run.writes_programs else "",
+                    # An agent has a budget of its own; the others take the model's.
+                    "frames": method.get("frames") or run.identity.get("model", {}).get("frames"),
+                    "questions": summary["n"],
+                    "videos": summary["videos"],
+                    "accuracy, %": run.lacks or accuracy_cell(accuracy(run.records)),
+                    "official, %": None if run.lacks else share(summary["official_accuracy"]),
+                    "unparsed, %": share(summary["unparsed"]),
+                    "coverage, %": share(summary["coverage"]),
+                    "errors": sum(summary["errors"].values()),
+                    "folder": str(run.path),
+                }
             )
-    heads = (
-        *("run", "benchmark", "protocol", "model", "planner", "sampling", "final answer", "frames"),
-        *("questions", "videos"),
-        *("accuracy, %", "official, %", "unparsed, %", "coverage, %", "errors", "folder"),
-    )
     notes = (
         "Accuracy by the robust reader, official by the benchmark's own; both over the run's own questions.",
         "Coverage: videos that could be read. Questions about others are left out.",
@@ -86,14 +82,14 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
         "runs",
         "The runs",
         "",
-        (Table("The runs of this report", heads, tuple(rows), notes),),
+        (Table.of("The runs of this report", rows, *notes),),
         notes=tuple(filter(None, [versions_note(runs)])),
     )
 
 
 def own_metrics(runs: Sequence[ReportRun]) -> Section:
     """Each benchmark's own metrics (MLVU's M-Avg, CG-Bench's mIoU, grades)."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for data, group in by_dataset(runs).items():
         for run in group:
             for name, value in run.summary["metrics"].items():
@@ -101,17 +97,16 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
                     continue
                 # Grades are no shares.
                 cell = share if value["valid"] is None else partial(Number, decimals=2)
-                cells = map(cell, (value["robust"], value["official"]))
-                rows.append((data.title, run.name, name, value["n"], *cells))
+                who = {BENCHMARK: data.title, "run": run.name, "metric": name, "questions": value["n"]}
+                rows.append(who | {reader: cell(value[reader]) for reader in ("robust", "official")})
     if not rows:
         raise MissingRuns(
             "metrics: none of the runs' protocols has metrics of its own; accuracy is in the table 'main'"
         )
-    heads = (BENCHMARK, "run", "metric", "questions", "robust", "official")
     notes = ("Shares in percent, grades (0 to 3) as means; a grade that failed counts 0.",)
     return Section(
         "metrics", "The benchmarks' own metrics", "",
-        (Table("The benchmarks' own metrics", heads, tuple(rows), notes),),
+        (Table.of("The benchmarks' own metrics", rows, *notes),),
     )  # fmt: skip
 
 
@@ -135,29 +130,24 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
     ordered = sorted(chosen, key=lambda run: (run.model, run.method != "native"))
     names = list(dict.fromkeys(run.name for run in ordered))
     of = {(run.name, run.dataset): run for run in chosen}
+    several = len(data) > 1
     rows: list[tuple[Cell, ...]] = []
     for name in names:
         named_runs = {dataset: of[name, dataset] for dataset in data if (name, dataset) in of}
-        cells = [
-            accuracy_cell(weighted_accuracy(headline(named_runs[dataset]))) if dataset in named_runs else None
-            for dataset in data
-        ]
-        mean = None
-        # A mean over fewer benchmarks than those of the other rows would be one over other questions.
-        if len(data) > 1 and len(named_runs) == len(data):
-            mean = accuracy_cell(weighted_accuracy(_mean([named_runs[dataset] for dataset in data])))
-        rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(named_runs, chosen)))
-    heads = (
-        "",
-        *(_head(of, dataset) for dataset in data),
-        *(["mean"] if len(data) > 1 else []),
-        "gain over native",
-    )
+        parts = [headline(named_runs[dataset]) if dataset in named_runs else None for dataset in data]
+        if several:
+            # A mean over fewer benchmarks than those of the other rows would be one over other questions.
+            parts.append(_mean(list(named_runs.values())) if len(named_runs) == len(data) else None)
+        cells = (None if part is None else accuracy_cell(weighted_accuracy(part)) for part in parts)
+        rows.append((name, *cells, _gain(named_runs, chosen)))
+    # Two protocols of one benchmark may have the same title: these rows cannot be by heading.
+    titles = (_head(group[0]) for group in data.values())
+    heads = ("", *titles, *(["mean"] if several else []), "gain over native")
     notes = [
         *notes_for(full_runs),
         "Accuracy in percent by the robust reader, with 95 % intervals clustered by video.",
         "Gain: in percentage points over the direct answers of the same model, paired by question"
-        + (", mean over the benchmarks that both have." if len(data) > 1 else "."),
+        + (", mean over the benchmarks that both have." if several else "."),
     ]
     return Section(
         "main",
@@ -173,9 +163,9 @@ def _macro(run: ReportRun) -> Metric | None:
     return next((metric for metric in run.protocol.metrics if metric.kind == "macro"), None)
 
 
-def _head(of: dict[tuple[str, DatasetKey], ReportRun], data: DatasetKey) -> str:
-    macro = _macro(next(run for (_, dataset), run in of.items() if dataset == data))
-    return data.title if macro is None else f"{data.title}, {macro.name}"
+def _head(run: ReportRun) -> str:
+    macro = _macro(run)
+    return run.dataset.title if macro is None else f"{run.dataset.title}, {macro.name}"
 
 
 def _mean(runs: Sequence[ReportRun]) -> list[WeightedPart]:
@@ -224,7 +214,7 @@ _NOTES = (
 
 def open_answers(runs: Sequence[ReportRun]) -> Section:
     """A row for each run with open questions. A judge's grades are in the table "metrics"."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for data, group in by_dataset(runs).items():
         scored = {run.name: open_scores(run.own_traces) for run in group}
         start = baseline(group)
@@ -234,27 +224,28 @@ def open_answers(runs: Sequence[ReportRun]) -> Section:
                 continue
             gap = None if run is start else open_difference(scored[run.name], scored[start.name])
             rows.append(
-                (
-                    data.title,
-                    run.name,
-                    metrics.n,
-                    metrics.videos,
-                    estimate(metrics.exact_match, shown_interval(metrics.exact_match_ci95, metrics.videos)),
-                    estimate(metrics.f1, shown_interval(metrics.f1_ci95, metrics.videos)),
-                    share(metrics.unanswered),
-                    None
+                {
+                    BENCHMARK: data.title,
+                    "run": run.name,
+                    "questions": metrics.n,
+                    "videos": metrics.videos,
+                    "exact match": estimate(
+                        metrics.exact_match, shown_interval(metrics.exact_match_ci95, metrics.videos)
+                    ),
+                    "token F1": estimate(metrics.f1, shown_interval(metrics.f1_ci95, metrics.videos)),
+                    "unanswered, %": share(metrics.unanswered),
+                    "gain, F1": None
                     if gap is None
                     else estimate(gap.f1, shown_interval(gap.f1_ci95, gap.videos), signed=True),
-                )
+                }
             )
     if not rows:
         raise MissingRuns(
             "open: no run has an open question with a reference; accuracy is in the table 'main'"
         )
-    heads = (BENCHMARK, "run", "questions", "videos", "exact match", "token F1", "unanswered, %", "gain, F1")
     return Section(
         "open", "Open questions", "",
-        (Table("Open questions", heads, tuple(rows), _NOTES),),
+        (Table.of("Open questions", rows, *_NOTES),),
     )  # fmt: skip
 
 
@@ -279,7 +270,7 @@ def binned(run: ReportRun) -> dict[str, list[QuestionScore]]:
 def durations(runs: Sequence[ReportRun]) -> Section:
     """Accuracy in each bin for each run with all modules; one panel per benchmark."""
     chosen = [run for run in runs if not run.without and run.records]
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     panels: list[tuple[str, list[tuple[str, str, list[Accuracy]]]]] = []
     left_out = 0
     for data, group in by_dataset(chosen).items():
@@ -290,9 +281,10 @@ def durations(runs: Sequence[ReportRun]) -> Section:
                 continue
             # Questions about videos of unknown length are in no bin.
             left_out += len(run.records) - sum(part.n for part in parts)
-            rows.append(
-                (data.title, run.name, *(cell for part in parts for cell in (part.n, accuracy_cell(part))))
-            )
+            row: dict[str, Cell] = {BENCHMARK: data.title, "run": run.name}
+            for name, part in zip(BINS, parts, strict=True):
+                row |= {f"n, {name}": part.n, f"{name}, %": accuracy_cell(part)}
+            rows.append(row)
             bars.append((run.name, run.method, parts))
         if bars:
             panels.append((data.title, bars))
@@ -300,17 +292,15 @@ def durations(runs: Sequence[ReportRun]) -> Section:
         raise MissingRuns(
             "durations: no run has a scored question about a video of known length; finish one first"
         )
-    heads = (BENCHMARK, "run", *(head for name in BINS for head in (f"n, {name}", f"{name}, %")))
     notes = [
         "Lengths of the files; a video of just 2 or 15 minutes is in the middle bin.",
         OWN_RULE,
     ]
     if left_out:
         notes.append(f"{left_out} answers to questions about videos of unknown length are left out.")
-
     return Section(
         "durations", "Accuracy by video duration", "Figure 5",
-        (Table("Accuracy across video durations", heads, tuple(rows), tuple(notes)),),
+        (Table.of("Accuracy across video durations", rows, *notes),),
         FigureSpec("Accuracy by the length of the video with 95 % intervals.",
                    partial(draw_durations, panels, BINS)),
         runs=tuple(chosen),

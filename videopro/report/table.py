@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from videopro.cli import TextTable
 from videopro.errors import RunError
@@ -72,6 +72,12 @@ class Table:
     folded: bool = False
     """A long table for reference: collapsed on the page, otherwise CSV only."""
 
+    @classmethod
+    def of(cls, title: str, rows: Sequence[Mapping[str, Cell]], *notes: str, **form: Any) -> Self:
+        """A table of rows whose keys are the headings, the same in each of them; there is at least one."""
+        # A cell beside its heading cannot slip into another column.
+        return cls(title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows), notes, **form)
+
 
 def share(value: float | None, decimals: int = 1) -> Number | None:
     """A share in 0..1 as a percentage."""
@@ -109,9 +115,9 @@ def compact(table: Table) -> Table:
 
 def sides(table: Table) -> list[str]:
     """The alignment of each column: numbers right, text left."""
-    # A table without rows has columns nevertheless.
-    columns = zip(*table.rows, strict=True) if table.rows else [() for _ in table.heads]
-    return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in columns]
+    return [
+        "left" if any(isinstance(cell, str) for cell in column) else "right" for column in _columns(table)
+    ]
 
 
 def as_text(table: Table, dash: str = " to ") -> TextTable:
@@ -128,28 +134,28 @@ def as_text(table: Table, dash: str = " to ") -> TextTable:
 
 def comma_separated(table: Table) -> str:
     """CSV with unrounded numbers; an estimate takes three columns."""
-    are_estimates = [any(isinstance(row[i], Estimate) for row in table.rows) for i in range(len(table.heads))]
+    columns: list[list[str | int | float | None]] = []
+    for head, cells in zip(table.heads, _columns(table), strict=True):
+        columns.append([head, *map(_plain, cells)])
+        if any(isinstance(cell, Estimate) for cell in cells):
+            for end in ("low", "high"):
+                # Rounded for equal files on every machine; a cell that is no estimate has neither end.
+                ends = (getattr(cell, end, None) for cell in cells)
+                columns.append([f"{head}, {end}", *(each and round(each, 4) for each in ends)])
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    heads = [[head, f"{head}, low", f"{head}, high"] if wide else [head] for head, wide in
-             zip(table.heads, are_estimates, strict=True)]  # fmt: skip
-    writer.writerow([head for part in heads for head in part])
-    for row in table.rows:
-        writer.writerow(
-            [value for cell, wide in zip(row, are_estimates, strict=True) for value in _plain(cell, wide)]
-        )
+    csv.writer(text, lineterminator="\n").writerows(zip(*columns, strict=True))
     return text.getvalue()
 
 
-def _plain(cell: Cell, wide: bool) -> Sequence[str | int | float]:
+def _columns(table: Table) -> list[tuple[Cell, ...]]:
+    # A table without rows has columns nevertheless.
+    return list(zip(*table.rows, strict=True)) if table.rows else [() for _ in table.heads]
+
+
+def _plain(cell: Cell) -> str | int | float | None:
     if isinstance(cell, Estimate):
-        return [
-            round(cell.value, 4),
-            *("" if end is None else round(end, 4) for end in (cell.low, cell.high)),
-        ]
-    value: str | int | float
-    value = "" if cell is None else round(cell.value, 6) if isinstance(cell, Number) else cell
-    return [value, "", ""] if wide else [value]
+        return round(cell.value, 4)
+    return round(cell.value, 6) if isinstance(cell, Number) else cell
 
 
 class MissingRuns(RunError):

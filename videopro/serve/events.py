@@ -84,6 +84,12 @@ class EventLog:
             with self._lock:
                 self._wakers.pop(waker, None)
 
+    async def lines(self, first: int = 0) -> AsyncIterator[bytes]:
+        """The same as server-sent events. Their ids are the numbers, after which a client that comes back
+        goes on."""
+        async for number, event in self.follow(first):
+            yield event_line(event, id=number)
+
     def _wake(self) -> None:
         with self._lock:
             wakers = list(self._wakers.items())
@@ -138,32 +144,27 @@ class RoundsSoFar(EventObserver):
 
     def on_call(self, call: Call) -> None:
         """A call of the last round; one of no program is the model's direct answer."""
-        with self._keeping:
-            execution = self._begun(_DIRECT)
-            self._put(replace(execution, calls=(*execution.calls, call)))
+        self._put(_DIRECT, lambda execution: replace(execution, calls=(*execution.calls, call)))
         super().on_call(call)
 
     def on_execution(self, execution: Execution) -> None:
         """The last round ended."""
-        with self._keeping:
-            self._begun(_DIRECT)
-            self._put(execution)
-            self._is_open = False
+        self._put(_DIRECT, lambda _: execution, is_last=True)
         super().on_execution(execution)
 
     def on_step(self, step: Step) -> None:
         """A step of an agent, all of whose steps are one round."""
-        with self._keeping:
-            execution = self._begun(AGENT)
-            self._put(replace(execution, steps=(*execution.steps, step)))
+        self._put(AGENT, lambda execution: replace(execution, steps=(*execution.steps, step)))
         super().on_step(step)
 
-    def _begun(self, kind: str) -> Execution:
-        if not self._is_open:
-            self._rounds.append(Round(kind, ""))
-            self._is_open = True
-        execution = self._rounds[-1].execution
-        return execution if execution is not None else Execution("empty")
-
-    def _put(self, execution: Execution) -> None:
-        self._rounds[-1] = replace(self._rounds[-1], execution=execution)
+    def _put(self, kind: str, change: Callable[[Execution], Execution], *, is_last: bool = False) -> None:
+        """Change what is known of the open round; without one, a round of this kind is opened."""
+        with self._keeping:
+            if not self._is_open:
+                self._rounds.append(Round(kind, ""))
+            self._is_open = not is_last
+            open_round = self._rounds[-1]
+            # Rounds are never changed in place: a page that asks in between has the old one.
+            self._rounds[-1] = replace(
+                open_round, execution=change(open_round.execution or Execution("empty"))
+            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import FileResponse, Response
 
 from videopro.errors import VideoError
-from videopro.serve.events import EventStream, event_line
+from videopro.serve.events import EventStream
 from videopro.serve.films import FOLDER_PREFIX, Film, video_of
 from videopro.serve.guards import HANG_UP, SUBTITLE_BYTES
 from videopro.serve.problems import Problem, called_by_name, too_large
@@ -183,12 +182,7 @@ async def index(request: Request, id: str) -> Response:
     """Index the clips of a film; the progress comes as events. A client that hangs up stops it."""
     state = state_of(request)
     log = state.indexing.begin(state.films.get(id), request.scope[HANG_UP])
-
-    async def lines() -> AsyncIterator[bytes]:
-        async for number, event in log.follow():
-            yield event_line(event, id=number)
-
-    return EventStream(lines())
+    return EventStream(log.lines())
 
 
 class FolderFilm(BaseModel):

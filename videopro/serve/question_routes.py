@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from starlette.responses import Response
 from videopro.methods import evidence, last_event
 from videopro.question import prompts
 from videopro.report.pages import StoredPrompts, page, row
-from videopro.serve.events import EventLog, EventStream, event_line
+from videopro.serve.events import EventLog, EventStream
 from videopro.serve.films import Film
 from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem
@@ -109,12 +108,7 @@ async def events(request: Request, id: str, last_event_id: Annotated[str, Header
         log = await to_thread.run_sync(_events_of, state, question)
         # Numbers of an earlier process are of another log: who comes back is told the end at least.
         first = min(first, len(log.all()) - 1)
-
-    async def lines() -> AsyncIterator[bytes]:
-        async for number, event in log.follow(first):
-            yield event_line(event, id=number)
-
-    return EventStream(lines())
+    return EventStream(log.lines(first))
 
 
 @router.delete("/v1/videopro/questions/{id}")

@@ -7,7 +7,7 @@ are kept, and only missing ones are decoded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -162,15 +162,16 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
             sheets.error = f"{pictures.path}: is not the file that the run used; its pictures would mislead"
         else:
             sheets.width, sheets.height = video.width, video.height
-            sheet = _Sheet(_fit(video.width, video.height, side))
+            made: dict[str, Image.Image] = {}
             try:
                 for picture, image in _decoded(video, missing, side):
-                    if sheet.is_full:
-                        _save(sheet, pictures.name, folder, sheets)
-                        sheet = _Sheet(sheet.slot)
-                    sheet.add(picture.key, image)
+                    made[picture.key] = image
+                    if len(made) == _COLUMNS * _ROWS:
+                        _save(made, pictures.name, folder, sheets)
+                        made = {}
             finally:
-                _save(sheet, pictures.name, folder, sheets)
+                # What comes before a damaged part of the film is shown nevertheless.
+                _save(made, pictures.name, folder, sheets)
     except VideoError as error:
         sheets.error = str(error)
     if not sheets.cells:
@@ -192,7 +193,10 @@ def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[t
         for time, frame in zip(times, frames, strict=True):
             for picture in by_time[time] if not frame.wanted else ():
                 region = frame if picture.box is None else frame.crop(picture.box)
-                yield picture, Image.fromarray(np.ascontiguousarray(region.image))
+                image = Image.fromarray(np.ascontiguousarray(region.image))
+                # Here, so that what waits for its sheet is small.
+                image.thumbnail(_fit(video.width, video.height, side), Image.Resampling.LANCZOS)
+                yield picture, image
 
 
 def _fit(width: int, height: int, side: int) -> tuple[int, int]:
@@ -201,40 +205,21 @@ def _fit(width: int, height: int, side: int) -> tuple[int, int]:
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-class _Sheet:
-    """A sheet being filled. `slot`: (width, height) of a cell."""
-
-    def __init__(self, slot: tuple[int, int]) -> None:
-        self.slot = slot
-        self.cells: dict[str, list[int]] = {}
-        self._image = Image.new("RGB", (slot[0] * _COLUMNS, slot[1] * _ROWS))
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.cells) == _COLUMNS * _ROWS
-
-    def add(self, key: str, image: Image.Image) -> None:
-        """Add a picture, scaled down if it does not fit."""
-        image.thumbnail(self.slot, Image.Resampling.LANCZOS)
-        row, column = divmod(len(self.cells), _COLUMNS)
-        left, top = column * self.slot[0], row * self.slot[1]
-        self._image.paste(image, (left, top))
-        self.cells[key] = [left, top, *image.size]
-
-    def cut(self) -> Image.Image:
-        """The sheet without its empty rows and columns."""
-        rows = -(-len(self.cells) // _COLUMNS)
-        columns = min(len(self.cells), _COLUMNS)
-        return self._image.crop((0, 0, columns * self.slot[0], rows * self.slot[1]))
-
-
-def _save(sheet: _Sheet, name: str, folder: Path, sheets: ThumbnailSheets) -> None:
-    if not sheet.cells:
+def _save(images: Mapping[str, Image.Image], name: str, folder: Path, sheets: ThumbnailSheets) -> None:
+    """Write the pictures as one more sheet, which is no larger than they need."""
+    if not images:
         return
+    width, height = _fit(sheets.width, sheets.height, sheets.side)
+    rows, columns = -(-len(images) // _COLUMNS), min(len(images), _COLUMNS)
+    sheet = Image.new("RGB", (width * columns, height * rows))
     number = len(sheets.sheets)
-    image, path = sheet.cut(), folder / f"{name}-{number}.jpg"
+    for index, (key, image) in enumerate(images.items()):
+        left, top = index % _COLUMNS * width, index // _COLUMNS * height
+        sheet.paste(image, (left, top))
+        sheets.cells[key] = [number, left, top, *image.size]
+    path = folder / f"{name}-{number}.jpg"
+    # Under another name until it is whole: a sheet that is there counts as made.
     new = path.with_name(f".{path.name}.new")
-    image.save(new, "JPEG", quality=_QUALITY, optimize=True)
+    sheet.save(new, "JPEG", quality=_QUALITY, optimize=True)
     new.replace(path)
-    sheets.sheets.append(list(image.size))
-    sheets.cells.update((key, [number, *corner]) for key, corner in sheet.cells.items())
+    sheets.sheets.append(list(sheet.size))

@@ -61,20 +61,24 @@ def _section(name: str, title: str, source: str, table: Table, runs: Sequence[Re
 
 def behaviours(runs: Sequence[ReportRun]) -> Section:
     """The five classes of tool use, with their share, steps and accuracy (DVD, Fig. 3)."""
-    rows: list[tuple[Cell, ...]] = []
-    for title, run in _own("dvd", runs):
-        for part in behaviour_rows(run.own_traces):
-            right = run.lacks or share(part.accuracy)
-            kind = _BEHAVIOURS[part.behaviour]
-            rows.append(
-                (title, run.name, kind, part.questions, share(part.ratio), Number(part.steps, 1), right)
-            )
+    rows: list[dict[str, Cell]] = [
+        {
+            BENCHMARK: data,
+            "run": run.name,
+            "behaviour": _BEHAVIOURS[part.behaviour],
+            "questions": part.questions,
+            "share, %": share(part.ratio),
+            "steps": Number(part.steps),
+            "accuracy, %": run.lacks or share(part.accuracy),
+        }
+        for data, run in _own("dvd", runs)
+        for part in behaviour_rows(run.own_traces)
+    ]
     if not rows:
         raise MissingRuns(
             "dvd-fig3: no run of method dvd with all tools answered a question; make one with `python -m "
             "videopro infer --method dvd ...`"
         )
-    heads = (BENCHMARK, "run", "behaviour", "questions", "share, %", "steps", "accuracy, %")
     notes = (
         "Classes by the order of tool calls; a trap is more than three calls of one tool in a row. Steps: "
         "requests for the next action.",
@@ -82,14 +86,14 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
         "takes a simple action in 91.4 % of the questions, and 4.6 steps on average.",
     )
     title = "Behaviour in the use of tools"
-    table = Table(title, heads, tuple(rows), notes)
+    table = Table.of(title, rows, *notes)
     return _section("dvd-fig3", title, "Figure 3 of Deep Video Discovery", table, runs)
 
 
 def segment_distances(runs: Sequence[ReportRun]) -> Section:
     """How far the chosen segment is from the annotated evidence: the agent's choice, and the greedy one (VCA,
     Fig. 5)."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for title, run in _own("vca", runs):
         choices = [choice for trace in run.traces for choice in segment_choices(trace)]
         scored = [choice for choice in choices if choice.greedy_distance is not None]
@@ -100,19 +104,22 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
         greedy = [choice.greedy_distance for choice in scored if choice.greedy_distance is not None]
         for label, distances in (("the agent's choice", mine), ("the highest score", greedy)):
             rows.append(
-                (title, run.name, label, questions, len(distances),
-                 Number(fmean(map(abs, distances)), 2), Number(fmean(distances), 2),
-                 share(sum(gap == 0 for gap in distances) / len(distances)))
-            )  # fmt: skip
+                {
+                    BENCHMARK: title,
+                    "run": run.name,
+                    "segment": label,
+                    "questions": questions,
+                    "choices": len(distances),
+                    "mean distance": Number(fmean(map(abs, distances)), 2),
+                    "mean signed distance": Number(fmean(distances), 2),
+                    "in the evidence, %": share(fmean(gap == 0 for gap in distances)),
+                }
+            )
     if not rows:
         raise MissingRuns(
             "vca-fig5: no run of method vca chose a segment in a question with annotated evidence; make one "
             "on a benchmark that has it (such as lvbench)"
         )
-    heads = (
-        *(BENCHMARK, "run", "segment", "questions", "choices", "mean distance", "mean signed distance"),
-        "in the evidence, %",
-    )
     notes = (
         "Distance in segments, among those open at that moment, to the nearest that overlaps the annotated "
         "evidence; the figure does not say at which choices it measures: these are all.",
@@ -120,28 +127,35 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
         "choices a sharper distribution, with an average distance gap of -0.60.",
     )
     title = "Distance of the chosen segment from the evidence"
-    return _section("vca-fig5", title, "Figure 5 of VCA", Table(title, heads, tuple(rows), notes), runs)
+    return _section("vca-fig5", title, "Figure 5 of VCA", Table.of(title, rows, *notes), runs)
 
 
 def frame_efficiency(runs: Sequence[ReportRun]) -> Section:
     """Accuracy against frames by the number of rounds, and the frames that each type of question needs
     (VideoAgent, Fig. 3)."""
     section = build_table(PAPERS["videoagent"][1][-1], runs)
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for title, run in _own("videoagent", runs):
         for name, frames in _frames_by_type(run).items():
             mean = _NEXTQA_FRAMES.get(name) if run.dataset.benchmark == "nextqa" else None
             rows.append(
-                (title, run.name, name, len(frames), min(frames), Number(fmean(frames), 1),
-                 max(frames), None if mean is None else Number(mean))
-            )  # fmt: skip
-    heads = (BENCHMARK, "run", "type", "questions", "least", "mean frames", "most", "mean, published")
+                {
+                    BENCHMARK: title,
+                    "run": run.name,
+                    "type": name,
+                    "questions": len(frames),
+                    "least": min(frames),
+                    "mean frames": Number(fmean(frames)),
+                    "most": max(frames),
+                    "mean, published": None if mean is None else Number(mean),
+                }
+            )
+    if not rows:
+        return section
     published = ", ".join(f"{name} {mean}" for name, mean in _NEXTQA_FRAMES.items())
-    by_type = Table(
-        "Frames by type of question", heads, tuple(rows),
-        (f"Published means on NExT-QA: {published}.",), suffix="types",
-    )  # fmt: skip
-    return replace(section, tables=(*section.tables, by_type)) if rows else section
+    note = f"Published means on NExT-QA: {published}."
+    by_type = Table.of("Frames by type of question", rows, note, suffix="types")
+    return replace(section, tables=(*section.tables, by_type))
 
 
 def _frames_by_type(run: ReportRun) -> dict[str, list[int]]:
@@ -202,7 +216,7 @@ def timings(runs: Sequence[ReportRun]) -> Section:
 def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
     """Accuracy, disagreement and time by the number of agents."""
     method_runs = _method_runs(runs, "lvagent-agents")
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for data, group in by_dataset(method_runs).items():
         for run in sorted(group, key=_agents):
             answered = [trace for trace in run.own_traces if trace.error is None]
@@ -210,22 +224,25 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
             disagreed = [letters for letters in firsts if len(set(letters)) > 1]
             rounds = sum(1 + max((step.round for step in trace.steps), default=0) for trace in answered)
             rows.append(
-                (data.title, run.name, _agents(run), len(run.records), right(run), frames_seen(run),
-                 share(len(disagreed) / len(firsts) if firsts else None),
-                 Number(rounds / len(answered), 2) if answered else None,
-                 Number(_seconds(run) / len(run.traces), 2))
-            )  # fmt: skip
-    heads = (
-        *(BENCHMARK, "run", "agents", "questions", "accuracy, %", "frames seen"),
-        *("first answers differ, %", "rounds", "seconds per question"),
-    )
+                {
+                    BENCHMARK: data.title,
+                    "run": run.name,
+                    "agents": _agents(run),
+                    "questions": len(run.records),
+                    "accuracy, %": right(run),
+                    "frames seen": frames_seen(run),
+                    "first answers differ, %": share(len(disagreed) / len(firsts) if firsts else None),
+                    "rounds": Number(rounds / len(answered), 2) if answered else None,
+                    "seconds per question": Number(_seconds(run) / len(run.traces), 2),
+                }
+            )
     notes = (
         "First answers differ: questions in which the agents do not all give one letter in the first round, "
         "an unparsed answer counting as a letter of its own. " + NOTE,
     )
     return Section(
         "lvagent-agents", "LVAgent by its number of agents", "Section B.3 of LVAgent's supplement",
-        (Table("LVAgent by its number of agents", heads, tuple(rows), notes), LVAGENT["agents"]),
+        (Table.of("LVAgent by its number of agents", rows, *notes), LVAGENT["agents"]),
         runs=tuple(method_runs),
     )  # fmt: skip
 

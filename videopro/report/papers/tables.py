@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from pydantic import ConfigDict, TypeAdapter, with_config
+
 from videopro.cli import read_yaml
 from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.table import (
@@ -65,6 +67,7 @@ class Paper:
     one of them are not the paper's own system."""
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class PaperTable:
     """One table of a paper."""
@@ -100,6 +103,9 @@ class PaperTable:
     def own_rows(self) -> tuple[PaperRow, ...]:
         """The rows that runs of ours can fill."""
         return tuple(row for row in self.rows if row.settings is not None)
+
+
+_PAPER_TABLE = TypeAdapter(PaperTable)
 
 
 # ---- measures --------------------------------------------------------------------------------------------
@@ -307,7 +313,7 @@ def read_paper(name: str) -> tuple[Paper, tuple[PaperTable, ...]]:
     """A paper and those of its tables that our runs fill."""
     content = _read(name)
     paper = Paper(content["method"], content["title"], _settings(content["ablated"]))
-    return paper, tuple(_table(paper, **table) for table in content["tables"])
+    return paper, tuple(_table(paper, table) for table in content["tables"])
 
 
 def read_published(name: str) -> dict[str, Table]:
@@ -328,25 +334,14 @@ def _read(name: str) -> dict[str, Any]:
     return read_yaml(Path(__file__).with_name(f"{name}.yaml"))
 
 
-def _table(
-    paper: Paper,
-    *,
-    columns: Sequence[str],
-    rows: Sequence[Any],
-    measures: Sequence[Any],
-    varied: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    **options: Any,
-) -> PaperTable:
-    return PaperTable(
-        paper,
-        columns=tuple(columns),
-        rows=tuple(_row(**row) if isinstance(row, dict) else _row(row) for row in rows),
-        measures=tuple(_measures(measures)),
-        varied=tuple(varied),
-        notes=tuple(notes),
-        **options,
+def _table(paper: Paper, table: Mapping[str, Any]) -> PaperTable:
+    rows = [_row(**row) if isinstance(row, dict) else _row(row) for row in table["rows"]]
+    measures = list(_measures(table["measures"]))
+    # Pydantic, so that an unknown or missing key of the file is an error, and lists become tuples.
+    read: PaperTable = _PAPER_TABLE.validate_python(
+        {**table, "paper": paper, "rows": rows, "measures": measures}
     )
+    return read
 
 
 def _row(row: Sequence[Any], settings: Mapping[str, Any] | None = None) -> PaperRow:

@@ -79,16 +79,17 @@ def _apart(stated: float, played: float) -> bool:
 def _check_tables(path: Path, file: BinaryIO, size: int) -> tuple[str, ...]:
     fix = "download it again, or rewrite its timestamps (ffmpeg -r RATE -i IN.mp4 OUT.mp4)"
     notes = []
-    if movies(file, size) > 1:
+    if len(list(_find(file, 0, size, (b"moov",)))) > 1:
         notes.append("it holds several videos one after another, of which only the first is used")
-    for track in video_clocks(file, size):
-        if track.scale == 0:
+    for scale, duration, pairs in _video_clocks(file, size):
+        if scale == 0:
             raise VideoError(f"{path}: the time scale of its video is 0, so no picture has a time; {fix}")
-        if not track.deltas.size:  # in fragments
+        if not pairs.size:  # in fragments
             continue
-        lengths = np.abs(track.deltas.astype(float)) / track.scale
-        total, longest = float(lengths @ track.counts), float(lengths.max())
-        stated = track.duration / track.scale
+        # Unsigned in the file, but FFmpeg reads them as signed.
+        lengths = np.abs(pairs[:, 1].astype(np.int32).astype(float)) / scale
+        total, longest = float(lengths @ pairs[:, 0].astype(np.int64)), float(lengths.max())
+        stated = duration / scale
         if stated and total > stated and _apart(total, stated):
             raise VideoError(
                 f"{path}: its pictures last for {total:,.0f} s (one of them for {longest:,.0f} s), and its "
@@ -175,19 +176,14 @@ def _program_clocks(block: bytes) -> Iterator[tuple[int, list[float]]]:
 # Bytes; enough for 8 million pictures that all differ in duration.
 _LARGEST_TABLE = 64 << 20
 _WITH_DATA = (b"mdat", b"moov", b"moof")
-_TO_SAMPLES = (b"moov", b"trak", b"mdia", b"minf", b"stbl")
+_TO_SAMPLES = (b"minf", b"stbl")
 
 
 def promised_end(file: BinaryIO, size: int) -> int:
     """Byte offset at which the data claimed by the header end: the end of the data-bearing boxes, or of a
     video track whose samples all have the same size."""
-    end = 0
-    for kind, _, stop in _boxes(file, 0, size):
-        if kind in _WITH_DATA:
-            end = max(end, stop)
-    for each, count in _video_sizes(file, size):
-        end = max(end, each * count)
-    return end
+    boxes = (stop for kind, _, stop in _boxes(file, 0, size) if kind in _WITH_DATA)
+    return max([*boxes, *(each * count for each, count in _video_sizes(file, size))], default=0)
 
 
 def video_samples(file: BinaryIO, size: int) -> int:
@@ -195,43 +191,20 @@ def video_samples(file: BinaryIO, size: int) -> int:
     return max((count for _, count in _video_sizes(file, size)), default=0)
 
 
-@dataclass(frozen=True)
-class TrackClock:
-    """The timing tables of a video track."""
-
-    scale: int
-    """Ticks per second."""
-    duration: int
-    """Ticks; 0 if the header does not give it."""
-    counts: np.ndarray
-    """How many consecutive samples last for each of `deltas` ticks, which may be negative; empty for a
-    fragmented track."""
-    deltas: np.ndarray
-
-
-def video_clocks(file: BinaryIO, size: int) -> Iterator[TrackClock]:
-    """The clock of every video track with a header."""
+def _video_clocks(file: BinaryIO, size: int) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Of every video track with a header: ticks per second, its duration in ticks (0 if it is not given), and
+    rows of (how many consecutive samples, ticks that each of them lasts); none for a fragmented track."""
     for media in _video_media(file, size):
-        header: tuple[int, int] | None = None
-        counts, deltas = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        for kind, begin, _ in _boxes(file, *media):
-            if kind == b"mdhd":
-                header = _scale_and_duration(_read(file, begin, 32))
-        for table in _find(file, *media, _TO_SAMPLES[3:]):
-            for kind, begin, end in _boxes(file, *table):
-                if kind == b"stts":
-                    entries = int.from_bytes(_read(file, begin + 4, 4), "big")
-                    data = _read(file, begin + 8, min(entries * 8, end - begin - 8, _LARGEST_TABLE))
-                    pairs = np.frombuffer(data[: len(data) // 8 * 8], ">u4").reshape(-1, 2)
-                    # Unsigned in the file, but FFmpeg reads them as signed.
-                    counts, deltas = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int32)
-        if header is not None:
-            yield TrackClock(*header, counts, deltas)
-
-
-def movies(file: BinaryIO, size: int) -> int:
-    """How many videos the file holds, one after another."""
-    return sum(kind == b"moov" for kind, _, _ in _boxes(file, 0, size))
+        headers = list(_find(file, *media, (b"mdhd",)))
+        if not headers:
+            continue
+        pairs = np.zeros((0, 2), ">u4")
+        for begin, end in _find(file, *media, (*_TO_SAMPLES, b"stts")):
+            entries = int.from_bytes(_read(file, begin + 4, 4), "big")
+            data = _read(file, begin + 8, min(entries * 8, end - begin - 8, _LARGEST_TABLE))
+            pairs = np.frombuffer(data[: len(data) // 8 * 8], ">u4").reshape(-1, 2)
+        # Of several boxes of a kind the last one counts, as in FFmpeg.
+        yield *_scale_and_duration(_read(file, headers[-1][0], 32)), pairs
 
 
 def stated_seconds(file: BinaryIO, size: int) -> float | None:
@@ -258,18 +231,15 @@ def _video_sizes(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
     Audio is left out: QuickTime does not count its samples in bytes.
     """
     for media in _video_media(file, size):
-        for table in _find(file, *media, _TO_SAMPLES[3:]):
-            for kind, begin, _ in _boxes(file, *table):
-                if kind == b"stsz":
-                    body = _read(file, begin + 4, 8)
-                    yield int.from_bytes(body[:4], "big"), int.from_bytes(body[4:], "big")
+        for begin, _ in _find(file, *media, (*_TO_SAMPLES, b"stsz")):
+            body = _read(file, begin + 4, 8)
+            yield int.from_bytes(body[:4], "big"), int.from_bytes(body[4:], "big")
 
 
 def _video_media(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
     """The bodies of the media boxes of video tracks."""
-    for media in _find(file, 0, size, _TO_SAMPLES[:3]):
-        handlers = [_read(file, begin + 8, 4) for kind, begin, _ in _boxes(file, *media) if kind == b"hdlr"]
-        if b"vide" in handlers:
+    for media in _find(file, 0, size, (b"moov", b"trak", b"mdia")):
+        if any(_read(file, begin + 8, 4) == b"vide" for begin, _ in _find(file, *media, (b"hdlr",))):
             yield media
 
 
