@@ -22,8 +22,8 @@ def model_dir() -> Path:
     # A clone without Git LFS, or a package from an index, has the code and not the weights.
     if not (folder / "model.safetensors").exists():
         raise BackboneError(
-            f"the pocket model is not in {folder}: take a full clone, or train it with "
-            "train/pocket/language.py"
+            f"the pocket model is not in {folder}: take a full clone, or make it with "
+            "python -m videopro.train.pocket"
         )
     return folder
 

@@ -16,20 +16,21 @@ _HERE = Path(__file__).parent
 
 
 def _load_encoder(source: str, *, name: str, device: str | None, dtype: str) -> VideoTextEncoder:
-    _check(source, "model.safetensors", "encoder.py")
+    _check(source, "model.safetensors")
     return load_languagebind(source, name=name, device=device, dtype=dtype)
 
 
 def _load_asp_clip(source: str, *, name: str, device: str | None, dtype: str) -> VideoTextEncoder:
-    _check(source, "asp_clip.safetensors", "asp_pocket.py")
+    _check(source, "asp_clip.safetensors")
     return load_asp_clip(source, name=name, device=device, dtype=dtype)
 
 
-def _check(folder: str, weights: str, trainer: str) -> None:
+def _check(folder: str, weights: str) -> None:
     """Raise ModelError for an encoder that does not come with this package, as one without Git LFS."""
     if not (Path(folder) / weights).is_file():
         raise ModelError(
-            f"{folder} has no {weights}: clone the whole repository, or train it with train/pocket/{trainer}"
+            f"{folder} has no {weights}: clone the whole repository, or make it with "
+            "python -m videopro.train.pocket"
         )
 
 

@@ -258,7 +258,7 @@ def test_errors_name_the_cause(folder: Path, tmp_path: Path) -> None:
 def test_a_missing_pocket_encoder_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = replace(ENCODER, checkpoint=str(tmp_path))
     monkeypatch.setattr(encoders, "read_encoder", lambda spec: (moved, moved.checkpoint))
-    with pytest.raises(ModelError, match=r"train it with train/pocket/encoder\.py"):
+    with pytest.raises(ModelError, match=r"make it with python -m videopro\.train\.pocket"):
         load_encoder("pocket", "cpu")
     languagebind_folder(tmp_path)
     save_file(weights_of("vl"), tmp_path / "model.safetensors")
