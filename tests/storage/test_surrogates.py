@@ -27,7 +27,7 @@ from videopro.backbones.server import ServerBackbone
 from videopro.commands import infer
 from videopro.commands.report import main as report
 from videopro.data_synthesis.run import main
-from videopro.modules.models.ocr import _text_region
+from videopro.modules.models.ocr import _regions
 from videopro.question import Question
 from videopro.storage import encodable
 
@@ -122,7 +122,8 @@ def test_a_program_that_asks_with_lone_surrogates() -> None:
 
 def test_ocr_text_with_lone_surrogates() -> None:
     corners = np.array([[0, 0], [4, 0], [4, 2], [0, 2]])
-    assert _text_region(f"a{HALF}", corners, 0.5, 8, 8).text == "a\ufffd"
+    (region,) = _regions([(corners, f"a{HALF}", 0.5)], np.zeros((8, 8, 3)))
+    assert region.text == "a\ufffd"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
