@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.support.fakes import load_fake
-from videopro.backbones import Backbone, expected_model, load_backbone, own_model, read_spec
-from videopro.benchmarks import Protocol
+from videopro.backbones import Backbone, expected_model, load_backbone, own_model, owner_of, read_spec
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks import Item, Protocol
 from videopro.errors import ConfigError
-from videopro.methods import PreparedRun, Questions, RunRequest, prepare
+from videopro.methods import MethodContext, PreparedRun, Questions, RunRequest, answer_each, create, prepare
+from videopro.methods.base import Method
 from videopro.methods.planners import PlanRequest, load_planner
 from videopro.modules import ModuleModels, ModuleSettings
+from videopro.modules.calls import Frames, module
 from videopro.modules.models import read_speech
 from videopro.modules.models.encoders import load_encoder
 from videopro.question import Question
+from videopro.traces import Result, Round
 
 MODEL = """
 from tests.support.fakes import load_fake
@@ -137,3 +144,73 @@ def test_an_encoder_and_a_transcriber(tmp_path: Path) -> None:
         ConfigError, match=r"unknown encoder 'flat'; known: |unknown encoder 'flat'; did you mean"
     ):
         load_encoder("flat")
+
+
+METHOD = """
+from dataclasses import dataclass
+from videopro.methods.base import Method
+
+
+class Own(Method):
+    name = "own"
+
+    def run_video(self, items, context):
+        yield from ()
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (('name = "own"', 'name = "native"'), "method 'native' has the name of one of ours; give it another"),
+        (
+            ('name = "own"', 'name = "own"\n    Settings = int'),
+            "Own.Settings is no data class; put @dataclass",
+        ),
+    ],
+)
+def test_a_method_that_cannot_be_used_is_one_line(
+    changed: tuple[str, str], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(METHOD.replace(*changed))
+    with pytest.raises(ConfigError, match=message):
+        create(str(file), {})
+
+
+def test_a_method_may_have_no_settings(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(METHOD)
+    assert create(str(file), {}).name == "own"
+    with pytest.raises(ConfigError, match="frames"):
+        create(str(file), {"frames": 3})
+
+
+def test_a_result_that_no_record_could_have_is_that_questions_error(tmp_path: Path) -> None:
+    class Wrong(Method):
+        name = "wrong"
+
+        def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
+            for item in items:
+                yield item, Result((Round("native", ""),), selected=3)
+
+    item = Item("q", tmp_path / "a.mp4", "a", Question("Which?", ("a", "b")))
+    context: Any = SimpleNamespace(meter=Meter())
+    ((_, result),) = answer_each(Wrong(None), [item], lambda: context)
+    assert result.error is not None
+    assert "Result.selected is 3, and it has 1 rounds" in result.error.message
+
+
+def test_a_text_that_is_too_long_for_a_file_belongs_to_no_model() -> None:
+    assert owner_of("def execute_command(video, question):" + " " * 5000) is None
+
+
+def test_a_module_without_its_context_is_refused() -> None:
+    def motion(frames: Frames) -> float:
+        """How much moves. Returns a number."""
+        return float(len(frames))
+
+    with pytest.raises(
+        TypeError, match="first parameter must be the call's context; put one before 'frames'"
+    ):
+        module(family="extraction")(motion)

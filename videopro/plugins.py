@@ -188,6 +188,8 @@ class Registry(Mapping[str, T]):
                 problem = f"{problem}, but {names}" if named else f"several ({names}); add @NAME to the file"
             raise self.error(f"{path}: defines {problem}; a {self.kind} is {self._what}")
         attribute, value = next(iter(chosen.items()))
+        if (taken := _name_of(value, attribute)) in (*self.ours(), *self._more_names):
+            raise self.error(f"{path}: {self.kind} {taken!r} has the name of one of ours; give it another")
         address = f"{path}@{named}" if named else str(path)
         plugin = Plugin(self.kind, _name_of(value, attribute), value, address, _hash([content]), path)
         self._of_files |= {address: plugin, spelling: plugin}

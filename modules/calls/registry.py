@@ -72,7 +72,12 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     hints = typing.get_type_hints(function, include_extras=True)
     checked = []
     # The first is the context of the call, which no program passes.
-    _, *remaining = inspect.signature(function).parameters.values()
+    context, *remaining = inspect.signature(function).parameters.values()
+    if _argument_type(hints.get(context.name)) is not None:
+        raise TypeError(
+            f"module {function.__name__}: its first parameter must be the call's context; put one before "
+            f"{context.name!r}"
+        )
     for parameter in remaining:
         kind = _argument_type(hints.get(parameter.name))
         if kind is None:

@@ -126,7 +126,13 @@ def expected_model(config: BackboneConfig) -> tuple[OwnModel | None, bool]:
 
 def owner_of(name: str) -> OwnModel | None:
     """Which plug-in's model made what a name stands for."""
-    return MODELS.of_file(name) or next((own for own in MODELS.working() if own.owns(name)), None)
+    if (of_file := MODELS.of_file(name)) is not None:
+        return of_file
+    try:
+        return next((own for own in MODELS.working() if own.owns(name)), None)
+    except OSError:
+        # A program or a prompt, which are settings too, is longer than any file's name.
+        return None
 
 
 def check_scope(

@@ -8,7 +8,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -187,18 +187,28 @@ class MethodContext:
         return spoken
 
 
+@dataclass(frozen=True)
+class NoSettings:
+    """Those of a method that has none."""
+
+
 class Method(ABC):
     """A way to answer questions. `Settings` is a frozen dataclass whose fields carry help texts (`setting`).
     A method keeps no state between questions, so any worker may answer any of them."""
 
     name: ClassVar[str]
-    Settings: ClassVar[type]
+    Settings: ClassVar[type] = NoSettings
     makes_requests: ClassVar[bool] = True
     """Whether it decides what the video and the models are asked, as a planner's programs and agents do: an
     exception may then be its own doing."""
     flag_without_model: str = OPTIONS_FLAG
     """How the command at hand leaves out a module's model, for messages."""
     answers_open_questions: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not is_dataclass(cls.Settings):
+            raise TypeError(f"{cls.__name__}.Settings is no data class; put @dataclass(frozen=True) above it")
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -322,6 +332,11 @@ def answer_each(
     left, context = list(items), new_context()
     try:
         for item, result in method.run_video(items, context):
+            # Of a method of one's own: its record could not be read again.
+            if result.selected is not None and not 0 <= result.selected < len(result.rounds):
+                raise ValueError(
+                    f"Result.selected is {result.selected}, and it has {len(result.rounds)} rounds"
+                )
             left.remove(item)
             yield item, result
         return

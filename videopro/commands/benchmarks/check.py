@@ -157,7 +157,18 @@ def _checked(config: CheckConfig) -> CheckReport:
     for kind in protocol.groups:
         names = (item.groups.get(kind, "(none)").split(GROUP_SEPARATOR) for item in benchmark.items)
         counts = sorted(Counter(chain.from_iterable(names)).items())
-        report.lines.append(f"{kind}: " + ", ".join(f"{name} {count}" for name, count in counts))
+        shown = ", ".join(f"{name} {count}" for name, count in counts)
+        has_any = any(kind in item.groups for item in benchmark.items)
+        report.lines.append(f"{kind}: {shown if has_any else 'no question has this group'}")
+    # A name that is misspelt in the protocol would only be missed in the report of a finished run.
+    for metric in protocol.metrics:
+        found = {
+            name
+            for item in benchmark.items
+            for name in item.groups.get(metric.over, "").split(GROUP_SEPARATOR)
+        }
+        if metric.over and (unknown := set(metric.of) - found or ({metric.over} if found == {""} else ())):
+            report.lines.append(f"metric {metric.name!r}: no question is of {_names(sorted(unknown))}")
     if report.is_complete:
         report.lines.append("complete")
     elif benchmark.broken:
