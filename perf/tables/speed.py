@@ -97,16 +97,16 @@ def _grpo_step(record: Record) -> Table:
     return heads, rows
 
 
-def _help(record: Record) -> Table:
-    (before, earlier), (now, later) = record["commits"].items()
+def _side_by_side(record: Record) -> Table:
     rows = [
-        [f"`{name}`", f"{earlier[name]['cpu_s']:.2f}", f"{row['cpu_s']:.2f}"] for name, row in later.items()
+        [row["work"], f"{row['before']:.3g}", f"{row['now']:.3g}", f"{row['ratio']:.2f}"]
+        for row in record["rows"]
     ]
-    return ["CPU s", f"before ({before})", f"now ({now})"], rows
+    return ["CPU s", *(f"{when} ({commit})" for when, commit in record["commits"].items()), "ratio"], rows
 
 
 TABLES: Tables = {
-    ("perf/help_times.json", "help"): _help,
+    ("perf/side_by_side.json", "side by side"): _side_by_side,
     ("perf/decode.json", "decoding"): _decoding,
     ("perf/index.json", "indexing"): _indexing,
     ("perf/executor.json", "sandbox"): _sandbox,
