@@ -87,8 +87,10 @@ def index(config: IndexConfig) -> int:
     if not config.videos:
         raise ConfigError("give a video file or a folder of videos")
     paths = config.part_of(named_videos(config.videos))
-    if config.query is not None and (len(paths) != 1 or config.engine == "ray"):
-        raise ConfigError(f"--query searches one video, on this machine; these are {len(paths)}")
+    if config.query is not None and config.engine == "ray":
+        raise ConfigError("--query: searches on this machine; leave out --engine ray")
+    if config.query is not None and len(paths) != 1:
+        raise ConfigError(f"--query searches one video, but these are {len(paths)}")
     shares = read_ray_settings(config.engine, config.ray)
     encoder = _encoder(config)
     check_scope({"encoder": encoder}, paths)
