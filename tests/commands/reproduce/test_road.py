@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import ROOT
 from tests.support.roads import by_name, names, road
 from videopro.cli import COMMANDS, CONFIGS
 from videopro.commands.reproduce.command import COMMAND, selected
@@ -19,7 +22,7 @@ from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.parts import parts_of
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.settings import ReproduceConfig
-from videopro.commands.reproduce.stages import Stage
+from videopro.commands.reproduce.stages import Command, Stage
 from videopro.errors import ConfigError
 
 TRAINED = ["sft", "grpo"]
@@ -297,3 +300,12 @@ def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path:
             for part in walked.benchmarks()
         }
         assert expected_of_synthesis(walked, stages_of(walked), sizes) is None
+
+
+@pytest.mark.parametrize("name", ["infer", "sft", "grpo"])
+def test_what_accelerate_launches_does_its_work(name: str) -> None:
+    """A module without a door of its own would end at once, with status 0."""
+    launched = Command(name, ("--help",), launch=("--num_processes", "2")).argv
+    words = [sys.executable, *launched[launched.index("-m", 2) :]]
+    shown = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"videopro {name}" in shown

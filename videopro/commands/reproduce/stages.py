@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from videopro.cli import COMMANDS
-
 DOWNLOAD = "hf"
 """The program of the hub's library, which is no command of videopro."""
 
@@ -42,7 +40,7 @@ class Command:
         if self.name == DOWNLOAD:
             return [sys.executable, "-m", "huggingface_hub.cli.hf", *self._flags]
         if self.launch is None:
-            return [sys.executable, "-m", "videopro", *self.name.split(), *self._flags]
+            return [sys.executable, *self._module]
         return [sys.executable, "-m", "accelerate.commands.launch", *self._launched]
 
     @property
@@ -67,7 +65,12 @@ class Command:
 
     @property
     def _launched(self) -> list[str]:
-        return [*(self.launch or ()), "-m", COMMANDS[self.name].module, *self._flags]
+        return [*(self.launch or ()), *self._module]
+
+    @property
+    def _module(self) -> list[str]:
+        # Not the command's own module: only some of them can be run.
+        return ["-m", "videopro", *self.name.split(), *self._flags]
 
 
 @dataclass(frozen=True)
