@@ -112,11 +112,11 @@ def test_each_gpu_has_its_share(tmp_path: Path) -> None:
         for gpu in (0, 1)
     ]
     assert [command.gpus for command in stages["synthesize"].commands] == ["0", "1"]
-    for name, program in (("sft", "videopro.train.sft"), ("infer-native", "videopro.commands.infer")):
+    for name, program in (("sft", "sft"), ("infer-native", "infer")):
         (launched,) = {str(command).partition(" --config ")[0] for command in stages[name].commands}
         assert launched == (
             f"accelerate launch --config_file {CONFIGS / 'accelerate' / 'multi_gpu.yaml'} --num_processes 2 "
-            f"--main_process_port 0 -m {program}"
+            f"--main_process_port 0 -m videopro {program}"
         )
 
 
