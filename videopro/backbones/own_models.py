@@ -6,6 +6,7 @@ tiny = "my_package:TINY"                         # an OwnModel; then --model tin
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -130,9 +131,11 @@ def owner_of(name: str) -> OwnModel | None:
         return of_file
     try:
         return next((own for own in MODELS.working() if own.owns(name)), None)
-    except OSError:
+    except OSError as error:
         # A program or a prompt, which are settings too, is longer than any file's name.
-        return None
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
 
 
 def check_scope(
