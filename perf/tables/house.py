@@ -58,4 +58,21 @@ def _house(record: Record) -> Table:
     return ["", *heads], [[name, *map(cell, counts)] for name, cell in _ROWS.items()]
 
 
-TABLES: Tables = {("perf/house.json", "rooms, ways, names and lines"): _house}
+def _capabilities(record: Record) -> Table:
+    """Lines and, in brackets, lines of code (`launch/code_budget.py PATH ...`)."""
+    rows = [
+        [
+            row["capability"],
+            *(f"{row[when][0]:,} [{row[when][1]:,}]" for when in ("before", "now")),
+            row["elsewhere"],
+        ]
+        for row in record["rows"]
+    ]
+    heads = [f"{when} ({commit})" for when, commit in record["commits"].items()]
+    return ["capability", *heads, "elsewhere"], rows
+
+
+TABLES: Tables = {
+    ("perf/house.json", "rooms, ways, names and lines"): _house,
+    ("perf/capabilities.json", "by capability"): _capabilities,
+}
