@@ -109,6 +109,7 @@ def served(
         stack.callback(films.close)
         sock = stack.enter_context(socket.socket())
         sock.bind(("127.0.0.1", 0))
+        sock.listen()  # So that a client which is faster than the thread waits, and is not refused.
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
         thread.start()

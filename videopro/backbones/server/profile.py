@@ -301,8 +301,10 @@ class ServerProfile:
         ]
         fields = {"max_tokens": 1, "temperature": 0.0}
         try:
-            near, far = self._probe(
-                [(functools.partial(user_message, video, "Reply with A.", True), fields) for video in videos]
+            # One after the other: a server that refuses the first one is not sent the second.
+            (near,), (far,) = (
+                self._probe([(functools.partial(user_message, video, "Reply with A.", True), fields)])
+                for video in videos
             )
         except RequestRefused as refused:
             if refused.status in _UNKNOWN_VIDEO:
