@@ -8,7 +8,7 @@ nothing. The lower bounds are measured in the same run. "Two processes" bounds a
 child echoes the bytes of a call over a socket. "Fork and pipe" bounds a program in its own process: fork a
 bare process that writes one byte into a pipe and exits, and wait for it. Compare ratios, and mind the load,
 which is recorded with them. CPU time covers every process that takes part, including the host. "Equal" counts
-the ordinary programs of `perf/programs/ordinary.py` that give CPython's result. The recorded figures are
+the ordinary programs of `tests/stress/ordinary.py` that give CPython's result. The recorded figures are
 those of `--output perf/executor.json`.
 """
 
@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from perf.command import run_command
-from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from perf.recording import write_record
 from perf.timing import cpu_seconds
+from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError
 from videopro.executor import Executor, Limits

@@ -4,12 +4,11 @@ A page names such a text by `<!-- said from FILE: TITLE -->` and `launch/recorde
 compares. A function makes a text of a file's content, by topic.
 """
 
-from perf.statements import durations, hostile, pocket, sampling, speed, where
+from perf.statements import durations, pocket, sampling, speed, where
 from perf.statements.shared import Statements
 
 STATEMENTS: Statements = {
     **durations.STATEMENTS,
-    **hostile.STATEMENTS,
     **pocket.STATEMENTS,
     **sampling.STATEMENTS,
     **speed.STATEMENTS,

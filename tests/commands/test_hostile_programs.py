@@ -1,18 +1,26 @@
 """Hostile programs through `videopro infer` with real module models: the run ends well, every question is
-recorded, and whatever reads a run reads this one. `perf/hostile.py` does the same with a thousand."""
+recorded, and whatever reads a run reads this one.
+
+The long test runs 60 of them, `VIDEOPRO_HOSTILE=1000 pytest tests/commands/test_hostile_programs.py` a
+thousand.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from perf.programs.inference import PlannerServer, infer_command, read_everywhere, write_questions
-from perf.programs.module_calls import CASES, program, program_texts
+from tests.stress.module_programs import CASES, program, program_texts
 from tests.support import tiny_models
-from videopro.commands import infer
+from tests.support.stub_server import StubServer, completion, text_of
+from videopro.commands import compare, infer, report, view
+from videopro.pocket import world
 from videopro.traces import Trace, read_traces
 
 GENERATED = 12
@@ -26,32 +34,51 @@ FLOOD = program(
 
 
 @pytest.fixture(scope="module")
-def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def film(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with a short video of pocket's val split, and its name there."""
     root = tmp_path_factory.mktemp("videos")
-    write_questions(root, 1, 1)
-    return root
+    name, seed = next((name, seed) for name, length, seed in world.video_names("val") if length == "short")
+    world.make_video("short", seed, root / name)
+    return root, name
 
 
-def answered(root: Path, run: Path, programs: Sequence[str], *options: str) -> dict[str, Trace]:
-    """Ask a question about one of the videos for each program, and check what the run left."""
-    ids = write_questions(root, len(programs), 1)
-    questions = root / "questions.jsonl"
-    asked = [json.loads(line) for line in questions.read_text().splitlines()]
-    for number, record in enumerate(asked):
+def answered(film: tuple[Path, str], run: Path, programs: Sequence[str], *options: str) -> dict[str, Trace]:
+    """Ask a question about one of the videos for each program, whose planner is a server that replies to
+    question number N with program N and to the request for a refinement with another one. Checks what the
+    run left."""
+    root, name = film
+    records = [record for record in world.records("val") if record["video"] == f"videos/{name}.mp4"]
+    lines = []
+    for number in range(len(programs)):
+        record = records[number % len(records)]
         # Each is a video of its own for a run.
         copy = root / f"copy{number % VIDEOS}.mp4"
         if not copy.exists():
-            copy.symlink_to(root / record["video"])
-        record["video"] = copy.name
-    questions.write_text("".join(json.dumps(record) + "\n" for record in asked))
-    with PlannerServer(programs) as planner:
-        assert infer.main(infer_command(root, run, planner.url, *options)) == 0
-        assert planner.replies.keys() == set(range(len(programs)))
+            copy.symlink_to(root / f"{name}.mp4")
+        question = f"{record['question']} (question number {number})"
+        about = {"id": f"q{number}", "video": copy.name, "subtitles": f"{name}.srt", "question": question}
+        lines.append(about | {"choices": record["choices"], "answer": record["answer"]})
+    (root / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked: Counter[int] = Counter()
+
+    def reply(body: dict[str, object]) -> dict[str, object]:
+        (number,) = {int(match) for match in re.findall(r"question number (\d+)", text_of(body))}
+        with planner.lock:
+            turn = asked[number]
+            asked[number] += 1
+        code = programs[(number + turn * (len(programs) // 2 + 1)) % len(programs)]
+        return completion(f"<planning>\nLook for it.\n</planning>\n<code>\n{code}\n</code>", None)
+
+    with StubServer(reply) as planner:
+        arguments = ["--benchmark", "jsonl", "--root", str(root), "--model", "pocket", "--output", str(run)]
+        arguments += ["--method", "videopro", "--planner", f"api:served@{planner.url}", "--workers", "1"]
+        assert infer.main([*arguments, "--options", "planner_prompt=short", *options]) == 0
+    assert asked.keys() == set(range(len(programs)))
     traces = {trace.question_id: trace for trace in read_traces(run / "traces.jsonl")}
-    assert traces.keys() == set(ids)
-    lines = (run / "traces.jsonl").read_bytes().splitlines()
-    assert len(lines) == len(ids)
-    assert max(map(len, lines)) < 4 << 20
+    assert traces.keys() == {f"q{number}" for number in range(len(programs))}
+    written = (run / "traces.jsonl").read_bytes().splitlines()
+    assert len(written) == len(programs)
+    assert max(map(len, written)) < 4 << 20
     for trace in traces.values():
         # Each program's fault is its own: it is shown to the planner, and the answer counts.
         assert trace.error is None
@@ -63,10 +90,22 @@ def answered(root: Path, run: Path, programs: Sequence[str], *options: str) -> d
     return traces
 
 
-def test_hostile_programs_end_no_run(videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def read_everywhere(film: tuple[Path, str], run: Path, tmp_path: Path) -> None:
+    """Read a run with every command that reads one."""
+    direct = ["--benchmark", "jsonl", "--root", str(film[0]), "--model", "pocket", "--method", "native"]
+    assert infer.main([*direct, "--output", str(tmp_path / "direct")]) == 0
+    runs = [str(run), str(tmp_path / "direct")]
+    assert view.main([str(run), "--output", str(tmp_path / "view")]) == 0
+    assert report.main([*runs, "--output", str(tmp_path / "report")]) == 0
+    assert compare.main(runs) == 0
+
+
+def test_hostile_programs_end_no_run(
+    film: tuple[Path, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     named = [*CASES.items(), *program_texts(len(CASES) + GENERATED, 5)][len(CASES) :]
     programs = [*(text for name, text in named if name != "floods"), FLOOD]
-    traces = answered(videos, tmp_path / "hostile", programs)
+    traces = answered(film, tmp_path / "hostile", programs)
     # What these do is known: of `CASES`, in their order.
     first = {name: traces[f"q{number}"].rounds[0].execution for number, name in enumerate(CASES)}
     ended = {
@@ -91,16 +130,20 @@ def test_hostile_programs_end_no_run(videos: Path, tmp_path: Path, capfd: pytest
     summary = json.loads((tmp_path / "hostile" / "summary.json").read_text())
     assert summary["n"] == len(programs)
     assert summary["coverage"] == 1.0
-    direct = ["--benchmark", "jsonl", "--root", str(videos), "--model", "pocket", "--method", "native"]
-    assert infer.main([*direct, "--output", str(tmp_path / "direct")]) == 0
-    read = read_everywhere(tmp_path / "hostile", tmp_path / "read", tmp_path / "direct")
-    assert read == {"view": 0, "report": 0, "compare": 0}
+    read_everywhere(film, tmp_path / "hostile", tmp_path)
     assert "cannot be read" not in capfd.readouterr().err
 
 
-def test_odd_pictures_meet_the_models_of_a_users_own_choice(videos: Path, tmp_path: Path) -> None:
+def test_odd_pictures_meet_the_models_of_a_users_own_choice(film: tuple[Path, str], tmp_path: Path) -> None:
     """Grounding DINO and SAM 3 made from their configs, in place of pocket's own grounding."""
     kinds = [(name, text) for name, text in program_texts(200, 3) if name == "odd pictures"]
     finds = [text for _, text in kinds if "detect_object" in text or "track_object" in text]
     models = (f"detector=grounding-dino:{tiny_models.grounding_dino()}", f"tracker=sam3:{tiny_models.sam3()}")
-    answered(videos, tmp_path / "run", finds[:5], *models)
+    answered(film, tmp_path / "run", finds[:5], *models)
+
+
+@pytest.mark.long
+def test_many_hostile_programs_end_no_run(film: tuple[Path, str], tmp_path: Path) -> None:
+    programs = [text for _, text in program_texts(int(os.environ.get("VIDEOPRO_HOSTILE", "60")), 0)]
+    answered(film, tmp_path / "hostile", programs)
+    read_everywhere(film, tmp_path / "hostile", tmp_path)

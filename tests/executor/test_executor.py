@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, Clip, EmptyRetrieval, World, natively
+from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, Clip, EmptyRetrieval, World, natively
 from videopro import executor
 from videopro.executor import Executor, Limits, Outcome, calling_line
 

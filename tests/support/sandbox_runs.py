@@ -1,26 +1,53 @@
-"""Running a program in the sandbox and looking at how it failed."""
+"""Running a program in the sandbox and looking at how it failed; its processes, seen from outside."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from videopro.executor import Executor, Limits, Outcome
+import pytest
 
-RAW = """\
-import json, random
-os = random._os
+from videopro.executor import Executor, Limits, Outcome
+from videopro.executor.process import ZygoteProcess
+
+ONE = "def execute_command():\n    return 1"
+
+REACH = """\
+import enum
+m = enum.sys.modules
+os, c = m["os"], m["ctypes"]
+"""
+"""A program's way to every module of its process."""
+RAW = f"""\
+{REACH}import json
+
+def frame(kind, body):
+    return kind.encode() + len(body).to_bytes(4, "big") + body
 
 def send(kind, body):
-    data = kind.encode() + len(body).to_bytes(4, "big") + body
+    data = frame(kind, body)
     while data:
         data = data[os.write(3, data):]
 
-EMPTY = {"t": [{"t": []}, {"d": []}]}
+EMPTY = {{"t": [{{"t": []}}, {{"d": []}}]}}
 
 def call(*parts):
     send("c", json.dumps(parts).encode())
 """
+"""And to its socket."""
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with Executor() as made:
+        yield made
+
+
+def body(*lines: str) -> str:
+    """A program of these lines."""
+    return "def execute_command(video, question):\n" + "\n".join("    " + line for line in lines)
 
 
 def run(pool: Executor, *lines: str, functions: Any = None, head: str = "", **limits: Any) -> Outcome:
@@ -29,7 +56,7 @@ def run(pool: Executor, *lines: str, functions: Any = None, head: str = "", **li
         program, functions or {}, {"video": object()}, Limits(**{"wall_seconds": 60.0, **limits})
     )
     json.dumps([outcome.log, outcome.output, outcome.calls], allow_nan=False)
-    assert pool.run("def execute_command():\n    return 1", {}, {}).value == 1
+    assert pool.run(ONE, {}, {}).value == 1
     return outcome
 
 
@@ -40,3 +67,19 @@ def failed(outcome: Outcome, kind: str, message: str = "", line: int | None = No
     assert outcome.error.type == kind, outcome.log
     assert message in outcome.error.message
     assert line is None or outcome.error.line == line
+
+
+def zygote_of(executor: Executor) -> ZygoteProcess:
+    assert executor._zygote is not None
+    return executor._zygote
+
+
+def children_of(pid: int) -> list[int]:
+    """Oldest first: of an executor's zygote the last one waits for a program."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def status_of(pid: int) -> dict[str, str]:
+    """What the kernel says of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perf.programs.module_calls import HEAD, KEYWORDS, VALUES
+from tests.stress.module_programs import HEAD, KEYWORDS, VALUES
 from tests.support.fuzzing import FUZZ
 from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
 from tests.support.traces import make

@@ -1,6 +1,6 @@
 """Hostile programs for the modules: whatever a planner might pass to them, and ask for, and return.
 
-`perf.programs.corpus` attacks the sandbox; these attack what a program may call. `program_texts` makes any
+`hostile_programs.py` attacks the sandbox; these attack what a program may call. `program_texts` makes any
 number of them from a seed, `CASES` are some that once ended a run. Each is Python for `videopro infer`.
 """
 
@@ -10,7 +10,7 @@ import random
 import textwrap
 from collections.abc import Callable, Iterator
 
-from perf.programs import corpus
+from tests.stress.hostile_programs import FAMILIES, mutilated
 
 # Python source of values that a program may pass.
 VALUES = (
@@ -192,14 +192,14 @@ return query_mc(parts, question, choices, context=f"{count} squares; {said}")"""
 
 
 def _mutilated(chance: random.Random) -> str:
-    return corpus.mutilated(program(chance.choice(_ORDINARY)), chance)
+    return mutilated(program(chance.choice(_ORDINARY)), chance)
 
 
 def _of_the_sandbox(chance: random.Random) -> str:
     """One of the sandbox's corpus that does not run into a limit of time."""
-    name = chance.choice([name for name in corpus.FAMILIES if name not in corpus.SLOW])
+    family = chance.choice([family for family in FAMILIES.values() if not family.slow])
     # What they would harm is an input there; here it is a default.
-    return corpus.FAMILIES[name](chance).replace(
+    return family.text(chance.choice(family.acts), chance).replace(
         "(video, question, secret, port, pid, other)",
         "(video, question, secret='/etc/shadow', port=9, pid=1, other=1)",
     )
