@@ -5,24 +5,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, Clip, EmptyRetrieval, World, natively
+from tests.support.sandbox_runs import body, failed
+from tests.support.sandbox_runs import pool as pool
 from videopro import executor
 from videopro.executor import Executor, Limits, Outcome, calling_line
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Executor]:
-    with Executor() as made:
-        yield made
-
-
-def body(*lines: str) -> str:
-    return "def execute_command(video, question):\n" + "\n".join("    " + line for line in lines)
 
 
 def same(left: Any, right: Any) -> bool:
@@ -45,9 +37,9 @@ def good(outcome: Outcome) -> Any:
     return outcome.value
 
 
-def function_of(call: str) -> str:
-    """The function's name in a call as the log shows it."""
-    return call.partition("(")[0].rpartition(" ")[2]
+def given(pool: Executor, program: str, value: Any = 1, **functions: Any) -> Outcome:
+    """The outcome of a program whose video is this value."""
+    return pool.run(program, functions, {"video": value, "question": ""})
 
 
 @pytest.mark.parametrize("name", ORDINARY)
@@ -57,7 +49,9 @@ def test_ordinary_programs_give_cpythons_result(pool: Executor, name: str) -> No
     wanted = natively(ORDINARY[name], outside)
     value = good(outcome)
     assert same(value, wanted)
-    assert inside.calls == outside.calls == [function_of(call) for call in outcome.calls]
+    # The functions' names in the calls as the log shows them.
+    shown = [call.partition("(")[0].rpartition(" ")[2] for call in outcome.calls]
+    assert inside.calls == outside.calls == shown
     empty = wanted is None or (isinstance(wanted, str) and not wanted.strip())
     assert outcome.status == ("empty" if empty else "ok")
 
@@ -99,10 +93,7 @@ def test_plain_data_crosses_both_ways(pool: Executor, value: Any) -> None:
     back = good(pool.run(program, {"swap": swap}, {"video": value, "question": ""}))
     assert same(got, [(value, [value])])
     assert same(back, [value, value, True])
-
-
-def test_nan_crosses(pool: Executor) -> None:
-    assert math.isnan(good(pool.run(body("return video"), {}, {"video": math.nan, "question": ""})))
+    assert math.isnan(good(given(pool, body("return video"), math.nan)))
 
 
 def test_subclasses_of_plain_types_cross_as_plain_data(pool: Executor) -> None:
@@ -116,7 +107,7 @@ def test_subclasses_of_plain_types_cross_as_plain_data(pool: Executor) -> None:
         "return [Counter('aab'), namedtuple('P', 'x y')(1, 2), OrderedDict(a=E.A), S('s')]",
     )
     wanted = [{"a": 2, "b": 1}, (1, 2), {"a": 4}, "s"]
-    assert same(good(pool.run(program, {}, {"video": 0, "question": ""})), wanted)
+    assert same(good(given(pool, program)), wanted)
 
 
 def test_the_same_object_comes_back(pool: Executor) -> None:
@@ -131,21 +122,16 @@ def test_a_handle_shows_its_declared_fields_and_no_more(pool: Executor) -> None:
     clip = Clip(1.0, 2.5)
     program = body(
         "out = [repr(video), type(video).__name__, video.start, [n for n in dir(video) if n[0] != '_']]",
-        "for name in ('secret', '__dict__', 'colour'):",
-        "    try:",
-        "        out.append(getattr(video, name))",
-        "    except AttributeError as e:",
-        "        out.append(str(e))",
-        "for act in ('video.start = 3', 'del video.start'):",
-        "    try:",
-        "        if act[0] == 'd': del video.start",
-        "        else: video.start = 3",
-        "    except AttributeError as e:",
-        "        out.append(str(e))",
+        "def delete(name): del video.start",
+        "def set(name): video.start = 3",
+        "def get(name): out.append(getattr(video, name))",
+        "for act, name in ((get, 'secret'), (get, '__dict__'), (get, 'colour'), (set, ''), (delete, '')):",
+        "    try: act(name)",
+        "    except AttributeError as e: out.append(str(e))",
         "import copy",
         "return out + [copy.deepcopy([video])[0] is video, video == 1, video != video]",
     )
-    value = good(pool.run(program, {}, {"video": clip, "question": ""}))
+    value = good(given(pool, program, clip))
     assert value[:4] == ["Clip(start=1.0, end=2.5)", "Clip", 1.0, ["end", "start"]]
     assert value[4] == "'Clip' object has no attribute 'secret'; its attributes: start, end"
     assert "'__dict__'" in value[5]
@@ -162,11 +148,11 @@ def test_fields_may_be_handles_that_lead_back(pool: Executor) -> None:
     a, b = Node("a"), Node("b")
     a.next, b.next = b, a
     program = body("return video.next.name, video.next.next is video, video.next")
-    assert good(pool.run(program, {}, {"video": a, "question": ""})) == ("b", True, b)
+    assert good(given(pool, program, a)) == ("b", True, b)
 
 
 def test_an_undeclared_object_is_opaque(pool: Executor) -> None:
-    value = good(pool.run(body("return repr(video), video"), {}, {"video": threading, "question": ""}))
+    value = good(given(pool, body("return repr(video), video"), threading))
     assert value == ("module()", threading)
 
 
@@ -189,39 +175,27 @@ def test_the_signature_selects_the_inputs(pool: Executor, signature: str, shown:
     assert good(pool.run(program, {}, {"video": 1, "question": "q", "choices": ["x"]})) == wanted
 
 
-def test_a_parameter_that_is_not_given_is_named(pool: Executor) -> None:
-    outcome = pool.run("def execute_command(movie):\n    return 1", {}, {"video": 1, "question": "q"})
-    assert outcome.error is not None
-    assert outcome.error.type == "TypeError"
-    assert outcome.error.message == "execute_command() asks for 'movie'; what it can have is video, question"
-
-
 @pytest.mark.parametrize(
-    ("program", "kind", "message"),
+    ("program", "kind", "name"),
     [
-        ("x = 1", "NameError", "the program defines no function execute_command"),
-        ("", "NameError", "the program defines no function execute_command"),
-        ("execute_command = 3", "NameError", "the program defines no function execute_command"),
+        (
+            "def execute_command(movie):\n    return 1",
+            "TypeError",
+            "asks for 'movie'; what it can have is video",
+        ),
+        ("", "NameError", "execute_command"),
+        ("execute_command = 3", "NameError", "execute_command"),
         ("def execute_command(video:\n  pass", "SyntaxError", "'(' was never closed"),
-        ("def execute_command(v):\n\treturn 1\n  x", "IndentationError", None),
+        ("def execute_command(v):\n\treturn 1\n  x", "IndentationError", ""),
         (body("return (n for n in [])"), "TypeError", "make it a list"),
         (body("return object()"), "TypeError", "cannot leave the program"),
-        (body("yield 1"), "TypeError", "execute_command returned a generator"),
-        (
-            body("import numpy"),
-            "ImportError",
-            "'numpy' is not available to programs: lists, math and statistics do what programs need; these "
-            "modules are: __future__, abc,",
-        ),
+        (body("yield 1"), "TypeError", "returned a generator"),
+        (body("import numpy"), "ImportError", "'numpy' is not available to programs"),
         (body("open('x')"), "NameError", "open() is not available to programs"),
     ],
 )
-def test_failures_are_explained(pool: Executor, program: str, kind: str, message: str | None) -> None:
-    outcome = pool.run(program, {}, {"video": 1, "question": "q", "v": 1})
-    assert outcome.status == "failed"
-    assert outcome.error is not None
-    assert outcome.error.type == kind
-    assert message is None or message in outcome.error.message
+def test_failures_are_explained(pool: Executor, program: str, kind: str, name: str) -> None:
+    failed(pool.run(program, {}, {"video": 1, "question": "q", "v": 1}), kind, name)
 
 
 # ---- errors and the record --------------------------------------------------------------------------------
@@ -238,9 +212,8 @@ def execute_command(video, question):
     return helper(clips)
 """
     outcome = pool.run(program, world.functions(), world.inputs())
+    failed(outcome, "IndexError", "list index out of range", line=2)
     assert outcome.error is not None
-    assert (outcome.error.type, outcome.error.message) == ("IndexError", "list index out of range")
-    assert outcome.error.line == 2
     assert outcome.calls == (
         "line 5: get_informative_clips(Video(duration=100), 'a kite', top_k=1)"
         " gave ([(20, 30)], [Clip(start=20, end=30)])",
@@ -277,20 +250,16 @@ def test_the_hosts_exceptions_can_be_caught_by_name(pool: Executor, raised: Exce
     program = body(
         "try:", "    fail()", f"except {caught} as e:", "    return type(e).__name__, str(e)", "return 0"
     )
-    name, text = good(pool.run(program, {"fail": fail}, {"video": 1, "question": ""}))
+    name, text = good(given(pool, program, fail=fail))
     assert name == type(raised).__name__
     assert raised.args[0] in text or str(raised) in text
 
 
 def test_an_uncaught_exception_of_the_hosts_keeps_its_name(pool: Executor) -> None:
     world = World()
-    outcome = pool.run(
-        body("return get_informative_clips(video, 'a dog')"), world.functions(), world.inputs()
-    )
-    assert outcome.error is not None
-    assert outcome.error.type == "EmptyRetrieval"
-    assert outcome.error.message == "no clip shows 'a dog'"
-    assert outcome.error.line == 2
+    program = body("return get_informative_clips(video, 'a dog')")
+    outcome = pool.run(program, world.functions(), world.inputs())
+    failed(outcome, "EmptyRetrieval", "no clip shows 'a dog'", line=2)
     assert outcome.calls[0].endswith(") raised EmptyRetrieval: no clip shows 'a dog'")
     assert "raised EmptyRetrieval: no clip shows 'a dog'" in outcome.log
 
@@ -311,7 +280,7 @@ def test_an_error_that_is_not_the_programs_ends_it(pool: Executor) -> None:
 
 def test_an_error_names_what_it_came_from(pool: Executor) -> None:
     program = body("try:", "    {}['frames']", "except KeyError:", "    raise ValueError('no frames')")
-    log = pool.run(program, {}, {"video": 1, "question": ""}).log
+    log = given(pool, program).log
     assert log.startswith(
         "ValueError: no frames\n  line 5, in execute_command: raise ValueError('no frames')"
     )
@@ -321,21 +290,21 @@ def test_an_error_names_what_it_came_from(pool: Executor) -> None:
 def test_a_function_learns_which_line_calls_it(pool: Executor) -> None:
     lines: list[int | None] = []
     program = body("look()", "for n in range(2):", "    n += 1", "    look()")
-    good(pool.run(program, {"look": lambda: lines.append(calling_line())}, {"video": 1, "question": ""}))
+    good(given(pool, program, look=lambda: lines.append(calling_line())))
     assert lines == [2, 5, 5]
     assert calling_line() is None
 
 
 def test_what_is_printed_is_kept(pool: Executor) -> None:
     program = body("print('one', 2)", "f()", "print('three')", "raise ValueError('x')")
-    outcome = pool.run(program, {"f": lambda: None}, {"video": 1, "question": ""})
+    outcome = given(pool, program, f=lambda: None)
     assert outcome.output == "one 2\nthree\n"
     assert "printed:\n  one 2\n  three" in outcome.log
 
 
 def test_costs_are_reported(pool: Executor) -> None:
     program = body("x = bytearray(60 << 20)", "t = 0", "for n in range(300000): t += n", "wait()", "return t")
-    outcome = pool.run(program, {"wait": lambda: time.sleep(0.2)}, {"video": 1, "question": ""})
+    outcome = given(pool, program, wait=lambda: time.sleep(0.2))
     assert good(outcome) == 300000 * 299999 // 2
     assert outcome.cpu_seconds > 0.003
     assert outcome.seconds >= 0.2
@@ -356,28 +325,11 @@ def test_programs_run_in_parallel(pool: Executor) -> None:
             return value + 1
 
         program = body("total = 0", "for n in range(20):", "    total += add(n)", "return total, meet(video)")
-        functions = {"meet": meet, "add": lambda n: n + number}
-        results[number] = good(pool.run(program, functions, {"video": number, "question": ""}))
+        results[number] = good(given(pool, program, number, meet=meet, add=lambda n: n + number))
 
-    threads = [threading.Thread(target=run_one, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(run_one, range(8)))
     assert results == {n: (190 + 20 * n, n + 1) for n in range(8)}
-
-
-def test_programs_leave_nothing_to_each_other(pool: Executor) -> None:
-    spoil = body(
-        "import math, random, collections", "math.pi = 3", "random.seed(9)", "collections.x = 1", "return 1"
-    )
-    look = body(
-        "import math, random, collections", "return math.pi, random.random(), hasattr(collections, 'x')"
-    )
-    before = good(pool.run(look, {}, {"video": 1, "question": ""}))
-    good(pool.run(spoil, {}, {"video": 1, "question": ""}))
-    assert good(pool.run(look, {}, {"video": 1, "question": ""})) == before
-    assert before[0] == math.pi
 
 
 def test_the_order_of_a_set_is_the_same_in_every_run() -> None:
@@ -385,14 +337,13 @@ def test_the_order_of_a_set_is_the_same_in_every_run() -> None:
     orders = []
     for _ in range(2):
         with Executor() as fresh:
-            orders.append(good(fresh.run(program, {}, {"video": 1, "question": ""})))
+            orders.append(good(given(fresh, program)))
     assert orders[0] == orders[1]
 
 
 def test_the_one_entry() -> None:
-    assert (
-        good(executor.run(body("return f(video)"), {"f": lambda x: x * 2}, {"video": 4, "question": ""})) == 8
-    )
+    program = body("return f(video)")
+    assert good(executor.run(program, {"f": lambda x: x * 2}, {"video": 4, "question": ""})) == 8
 
 
 def test_limits_must_be_positive() -> None:
