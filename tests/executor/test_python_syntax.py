@@ -6,8 +6,8 @@ import ast
 import gc
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -43,14 +43,11 @@ def test_threads_parse_at_the_same_time() -> None:
             except BaseException as error:
                 failed.append(error)
 
-    threads = [threading.Thread(target=parse, args=(n,)) for n in range(4)]
     before = gc.get_threshold()
     gc.set_threshold(50)
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(parse, range(4)))
     finally:
         gc.set_threshold(*before)
     assert failed == []

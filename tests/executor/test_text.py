@@ -12,39 +12,19 @@ import pytest
 from videopro.executor.outcome import brief, compose_log, harmless, shorten, shown_call
 
 MARKS = [
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|video_pad|>",
-    "<|endoftext|>",
+    *("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|video_pad|>", "<|endoftext|>", "</s>", "<s>"),
+    *("<video>", "<image>", "<think>", "</think>", "<code>", "</code>", "<planning>", "<tool_call>"),
+    *("<start_of_turn>", "<<SYS>>", "[INST]", "[/INST]", "<|reserved_special_token_12|>"),
     "<｜end▁of▁sentence｜>",
-    "</s>",
-    "<s>",
-    "<video>",
-    "<image>",
-    "<think>",
-    "</think>",
-    "<code>",
-    "</code>",
-    "<planning>",
-    "<tool_call>",
-    "<start_of_turn>",
-    "<<SYS>>",
-    "[INST]",
-    "[/INST]",
-    "<|reserved_special_token_12|>",
 ]
 
 
-@pytest.mark.parametrize("mark", MARKS)
-def test_control_tokens_of_chat_templates_are_broken_up(mark: str) -> None:
-    for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", mark[:3] + mark + mark[3:]):
-        assert mark not in harmless(text)
-
-
-def test_breaking_up_a_control_token_makes_no_new_one() -> None:
+def test_control_tokens_of_chat_templates_are_broken_up_and_make_no_new_one() -> None:
+    for mark in MARKS:
+        for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", mark[:3] + mark + mark[3:]):
+            assert mark not in harmless(text)
     chance = random.Random(1)
-    for _ in range(3000):
+    for _ in range(1000):
         text = list("".join(chance.choice(MARKS) for _ in range(3)))
         for _ in range(chance.randint(0, 4)):
             piece = chance.choice(["<", "|", ">", "\x00", "\u200b", " ", "\ud800"])
