@@ -64,7 +64,6 @@ _MESSAGES = {
     "many": (1, 10, 1000, 8000),
     "value": ('{"h": -9}', '{"h": 99}', '{"t": [[]]}', "[" * 50_000, '"\\ud800"', "1e999", "NaN"),
     "line": (-5, 0, 99),
-    "name": ("run_ocr", "eval", "__init__"),
     "stay": ("os._exit(0)", "pass"),
 }
 
@@ -327,24 +326,6 @@ FAMILIES: dict[str, Family] = {
             "caught": ("Exception", "BaseException"),
         },
     ),
-    "breaches that are swallowed": Family(
-        "CpuLimit OutputLimit CallLimit FrameLimit",
-        (
-            "try: $act\nexcept: pass",
-            "import contextlib\nwith contextlib.suppress(BaseException): $act",
-            "def f():\n    try: $act\n    finally: return 1\nf()",
-            "try: $act\nexcept BaseException: raise ValueError('mine')",
-        ),
-        {
-            "act": (
-                "sum(iter(int, 1))",
-                "print('x' * 10 ** 6)",
-                "[query_native(video, question, []) for n in range(999)]",
-                "extract_frames(video, 10 ** 6)",
-            )
-        },
-        slow=True,
-    ),
     "huge arguments": Family(
         "TooLarge TypeError AttributeError ok",
         [
@@ -373,20 +354,65 @@ FAMILIES: dict[str, Family] = {
         },
     ),
     # ---- forging, smuggling and deceiving
+    # Each is refused before anything is called, which `hostile.py` sees to.
     "forged messages": Family(
+        "ProtocolError",
+        [
+            act + "\nwhile True: os.read(3, 1000)"
+            for act in (
+                "send('d', b'[' * 900_000)",
+                "send('d', b'[' * 900_000 + b']' * 900_000)",
+                'send("d", b\'{"t":[\' * 20_000 + b"]}" * 20_000)',
+                "send('d', b'{\"h\": 77}')",
+                "send('d', b'{\"h\": -1}')",
+                "send('d', b'{\"h\": true}')",
+                "send('d', b'{\"h\": [0]}')",
+                "send('d', b'{\"q\": []}')",
+                "send('d', b'{\"d\": [[[], 1]]}')",
+                "send('d', b'{\"s\": 5}')",
+                "send('d', b'{}')",
+                "send('d', b'\\xff\\xfe')",
+                "send('d', b'not json')",
+                "send('d', json.dumps([[0]] * 100_000).encode())",
+                "send('q', b'1')",
+                "send('v', b'1')",
+                "send('w', b'\"x\"')",
+                "send('y', b'\"x\"')",
+                "os.write(3, b'd' + b'\\xff' * 4 + b'x' * 100)",
+                "send('e', b'7')",
+                "send('e', b'[]')",
+                "send('e', b'[[1, 2, 3]]')",
+                'send(\'e\', b\'[["A", "b", [["x", 1]]]]\')',
+                "send('e', b'[[\"A\", \"b\", 5]]')",
+                "send('o', b'[1]')",
+                "call('system', {'t': [{'t': ['ls']}, {'d': []}]}, 1)",
+                "call('__class__', EMPTY, 1)",
+                "call(['run_ocr'], EMPTY, 1)",
+                "call('run_ocr', [[], {}], 1)",
+                "call('run_ocr', {'t': [{'t': []}]}, 1)",
+                "call('run_ocr', {'t': [{'t': []}, {'t': []}]}, 1)",
+                "call('run_ocr', {'t': [{'t': []}, {'d': [[1, 2]]}]}, 1)",
+                "call('run_ocr', EMPTY, 'x')",
+                "call('run_ocr', EMPTY)",
+                "call('run_ocr', {'t': [{'t': [{'h': 5}]}, {'d': []}]}, 1)",
+                "send('c', b'7')",
+                "os.write(3, b'd' + b'\\xff' * 4); os.write(3, b'x' * 10 ** 6)",
+                "call('eval', {'t': [{'t': ['1']}, {'d': []}]}, -5)",
+            )
+        ],
+        head=RAW,
+    ),
+    "messages of its own": Family(
         "ProtocolError Crashed OutputLimit CallLimit WallLimit E ok empty",
         (
             "send('$kind', $body)\n$stay",
             "os.write(3, $body)\n$stay",
             "send('d', b'$value')\n$stay",
             "send('e', json.dumps([['E', '$value'[:99], [[$line, 'f']]]]).encode())\n$stay",
-            "call('$name', {'t': [{'t': [1]}, {'d': []}]}, $line)\n$stay",
-            "os.write(3, $body)\nwhile True: os.read(3, 99)",
+            "call('run_ocr', {'t': [{'t': [1]}, {'d': []}]}, $line)\n$stay",
             "while True: call('run_ocr', {'t': [{'t': [1]}, {'d': []}]}, 1)",
-            "while True: send('o', b'\"' + b'x' * 60000 + b'\"')",
-            "os.write(3, b'd' + b'\\xff' * 4); os.write(3, b'x' * 10 ** 6)",
-            "send('d', json.dumps({'d': [[n * (2 ** 61 - 1), 0] for n in range(10 ** 4)]}).encode())",
             "os.write(3, b'Stack (most recent call first):\\n' * 10 ** 5)",
+            "while True: send('o', b'\"' + b'x' * 60000 + b'\"')",
         ),
         _MESSAGES,
         head=RAW,
