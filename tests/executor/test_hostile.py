@@ -15,7 +15,7 @@ from videopro.executor import Executor
 
 SLOW = dataclasses.replace(LIMITS, cpu_seconds=0.1, wall_seconds=1.0)
 # Another budget than that of time has to decide, also on a busy machine.
-PATIENT = dataclasses.replace(LIMITS, cpu_seconds=1.0, wall_seconds=30.0)
+PATIENT = dataclasses.replace(LIMITS, cpu_seconds=0.3, wall_seconds=30.0)
 
 
 def test_every_attack_ends_as_it_should_and_leaves_the_host_untouched() -> None:

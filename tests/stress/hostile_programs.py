@@ -247,15 +247,6 @@ FAMILIES: dict[str, Family] = {
         {"number": (40, 50, 60)},
         slow=True,
     ),
-    "ends that are swallowed": Family(
-        "CpuLimit",
-        ("while True:\n    try:\n        $body\n    except $what: pass",),
-        {
-            "body": ("while True: pass", "sum(range(10 ** 9))", "for n in range(10 ** 9): n * n"),
-            "what": ("BaseException", "Exception", "(Exception, BaseException)"),
-        },
-        slow=True,
-    ),
     "sleeps": Family(
         "WallLimit OverflowError",
         (
@@ -291,7 +282,8 @@ FAMILIES: dict[str, Family] = {
         ),
     ),
     "sources": Family(
-        "",
+        "SyntaxError IndentationError MemoryError RecursionError NameError TypeError UnicodeEncodeError "
+        "SourceLimit ValueError CpuLimit Crashed",
         [
             *BOMBS.values(),
             *("x = " + "[" * many + "]" * many for many in _BIG),
@@ -317,14 +309,6 @@ FAMILIES: dict[str, Family] = {
             "$raised\nimport re; re.compile('(' * 5000 + ')' * 5000)",
         ),
         {"raised": ("pass", "enum.sys.setrecursionlimit(10 ** 9)")},
-    ),
-    "floods of calls": Family(
-        "CallLimit",
-        ("while True:\n    try: $call\n    except $caught: pass",),
-        {
-            "call": ("query_yn(video, 'x')", "extract_frames(video)", "query_mc([], '', [])", "run_ocr(1)"),
-            "caught": ("Exception", "BaseException"),
-        },
     ),
     "huge arguments": Family(
         "TooLarge TypeError AttributeError ok",
@@ -593,28 +577,21 @@ FAMILIES: dict[str, Family] = {
         ),
         whole=True,
     ),
-    # ---- looking for each other: each looks for a mark, then leaves it for later or concurrent programs
+    # ---- looking for each other: each looks for a mark, then leaves it for later or concurrent programs.
+    # tests/executor/test_channels.py leaves one in every object, module and dict.
     "channels between programs": Family(
         "ok",
         [
             act.replace("FOUND", _CHANNEL)
             for act in (
-                "import math\nif hasattr(math, 'mark'): FOUND\nmath.mark = 1",
-                "if 'MARK' in os.environ: FOUND\nos.environ['MARK'] = '1'",
                 "if 'mark' in m: FOUND\nm['mark'] = 1",
-                "b = m['builtins']\nif hasattr(b, 'mark'): FOUND\nb.mark = 1",
                 "x = m['inside.child']\nif getattr(x, 'ENTRY', '') == 'mark': FOUND\nx.ENTRY = 'mark'",
-                "import random\nif random.random() != 0.8444218515250481: FOUND\nrandom.seed(7)",
                 "import re\nif re.purge is None: FOUND\nre.purge = None",
                 "import decimal\nif decimal.getcontext().prec == 3: FOUND\ndecimal.getcontext().prec = 3",
                 "import json\nif json.dumps(1) != '1': FOUND\njson.dumps = str.upper",
                 "import logging\nif logging.root.handlers: FOUND\nlogging.basicConfig()",
                 "import warnings as w\nif 'mark' in str(w.filters): FOUND\n"
                 "w.filterwarnings('ignore', 'mark')",
-                "for o in m['gc'].get_objects():\n    for x in m['gc'].get_referents(o):\n"
-                "        try: v = memoryview(x).cast('B')\n        except (TypeError, ValueError): continue\n"
-                "        if v.readonly or len(v) < 4: continue\n"
-                "        if bytes(v[:4]) == b'mark': FOUND; break\n        v[:4] = b'mark'",
                 "x = c.CDLL(None)\nif x.shmget(47, 4096, 0o666) >= 0: FOUND\nx.shmget(47, 4096, 0o1666)",
                 "f = '/tmp/mark'\ntry:\n    os.open(f, 66, 0o666); FOUND\nexcept OSError: pass",
                 "s = m['signal']\ns.pthread_sigmask(0, range(34, 65))\n"
