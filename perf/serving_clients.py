@@ -39,7 +39,7 @@ from openai import OpenAI
 
 from perf import ROOT
 from perf.command import run_command
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import write_record
 from videopro.benchmarks import Item, load
 from videopro.cli import CommandLine, setting
