@@ -134,11 +134,14 @@ def measure(settings: ClientSettings) -> None:
 
 def _questions() -> list[Item]:
     benchmark = load("pocket", split="test")
-    return [
+    items = [
         item
         for item in benchmark.items
         if item.video.stem in _FILMS and item.groups.get("family") != _LEFT_OUT
     ]
+    assert benchmark.fetch is not None
+    benchmark.fetch(items)
+    return items
 
 
 @contextmanager

@@ -6,7 +6,8 @@ browser takes to open, filter, search and sort them.
 The run repeats stored traces: `videopro` with the teacher on pocket's test split, under new ids, about videos
 that are not there (thumbnails cost what decoding costs: perf/decode.py). A second run, of a tenth of the
 questions, repeats those of an agent (VCA). The browser is headless Chromium; each time is the median of
-seven, from the action to the next painted frame. Needs chromium on the PATH and playwright. Writes perf/view.json.
+seven, from the action to the next painted frame. Needs chromium on the PATH and playwright. Writes
+perf/view.json.
 """
 
 from __future__ import annotations
