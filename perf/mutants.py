@@ -54,8 +54,8 @@ OPERATORS = (
 """Of cosmic-ray; the others change an operator into one that the types do not have."""
 PAST = ROOT / "perf" / "past_faults.yaml"
 _OF_FILES = ("TYPE_CHECKING", "__name__ == '__main__'")
-SETTLED = 3
-"""Wall seconds a limit may take, for each of the processor: tests that wait."""
+WALL_TO_CPU = 3
+"""Wall seconds that tests may take for each second of the limit: some wait."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def _pytest(root: Path, arguments: Sequence[str], seconds: int) -> tuple[int | N
         while process.poll() is None:
             time.sleep(0.5)
             used = max(used, _cpu(process.pid))
-            if used > seconds or time.monotonic() - start > SETTLED * seconds:
+            if used > seconds or time.monotonic() - start > WALL_TO_CPU * seconds:
                 break
         status = process.poll()
         with contextlib.suppress(ProcessLookupError):
@@ -316,7 +316,7 @@ def measure(given: MutantsSettings) -> None:
     with checkouts(commit, given.side_by_side) as free:
         if "mutants" not in record:
             root = free.get()
-            record["mutants"] = draw(root, given.count, given.seed)
+            record |= {"drawn_at": commit, "mutants": draw(root, given.count, given.seed)}
             free.put(root)
         past = yaml.safe_load(PAST.read_text(encoding="utf-8"))
         faults = {fault["name"]: fault for fault in [*record["mutants"], *past]}
