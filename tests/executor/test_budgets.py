@@ -122,8 +122,9 @@ def test_disarming_the_timers_leaves_the_kernels(pool: Executor) -> None:
     failed(outcome, "CpuLimit")
     assert 1.0 < outcome.cpu_seconds < 4.0
     # It can then say what it likes; the kernel has counted.
-    outcome = run(pool, *(line.format(0.6) for line in lines), cpu_seconds=0.1)
-    failed(outcome, "CpuLimit", "more than its 0.1 s of processor time")
+    for end in (lines[-1], "raise ValueError('quick')"):
+        quick = [line.format(0.5) for line in (*lines[:-1], end)]
+        failed(run(pool, *quick, cpu_seconds=0.1), "CpuLimit", "more than its 0.1 s of processor time")
 
 
 def test_the_deadline_moves_with_the_functions_time_alone(pool: Executor) -> None:
@@ -180,11 +181,11 @@ def test_error_size(pool: Executor) -> None:
 def test_calls_and_output_may_be_used_up(pool: Executor) -> None:
     looked: list[int] = []
     lines = ("print('0')", "for n in range({}):", "    try: look(n)", "    except Exception: pass")
-    loop = (lines[0], lines[1].format(7), *lines[2:], "print(n)", "return 'fine'")
+    loop = [lines[0], lines[1].format(7), *lines[2:], "print(n)", "return 'fine'"]
     outcome = run(pool, *loop, functions={"look": looked.append}, calls=7)
     assert (outcome.value, outcome.output) == ("fine", "0\n6\n")
     assert looked == [*range(7)]
-    loop = (lines[0], lines[1].format(9), *lines[2:], "return 'fine'")
+    loop = [lines[0], lines[1].format(9), *lines[2:], "return 'fine'"]
     outcome = run(pool, *loop, functions={"look": looked.append}, calls=7)
     failed(outcome, "CallLimit", "the program made more than 7 calls", line=4)
     assert len(outcome.calls) == 7
@@ -267,7 +268,7 @@ BREACHES = {
 @pytest.mark.parametrize("breach", BREACHES)
 def test_a_swallowed_breach_is_the_outcome(pool: Executor, breach: str, way: str) -> None:
     lines = tuple(line.format(BREACHES[breach]) for line in SWALLOWS[way])
-    limits = {"cpu_seconds": 0.1, "output_bytes": 1000, "calls": 8, "frames": 20}
+    limits: dict[str, Any] = {"cpu_seconds": 0.1, "output_bytes": 1000, "calls": 8, "frames": 20}
     outcome = run(pool, *lines, functions={"look": int, "use": lambda: use_frames(3)}, **limits)
     line = next(number for number, text in enumerate(lines, 2) if BREACHES[breach] in text)
     failed(outcome, breach, line=line)

@@ -150,7 +150,7 @@ def everything():
 
 
 @pytest.fixture(scope="module")
-def untouched(pool: Executor) -> float:
+def untouched(pool: Executor) -> Any:
     return run(pool, EVERYTHING + FIND, {"meet": lambda: None}, mark="before anything")[1]
 
 

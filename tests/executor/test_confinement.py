@@ -7,6 +7,7 @@ call numbers read from the kernel's tables; and by what the kernel reports of a 
 from __future__ import annotations
 
 import os
+import platform
 import struct
 import subprocess
 import sys
@@ -27,7 +28,6 @@ from videopro.executor import (
     SandboxUnsafe,
     conversation,
 )
-from videopro.executor import pool as executor_pool
 from videopro.executor.inside import confinement
 
 # ---- the filter -------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_a_hole_in_the_filter_is_detected(altered: Any, hole: str, numbers: str)
 
 
 def test_where_programs_cannot_run_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor_pool.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(SandboxMissing, match=r"x86_64 or aarch64, not on linux on riscv64\. Use a machine"):
         Executor()
 

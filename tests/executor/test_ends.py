@@ -105,7 +105,8 @@ def test_a_worker_that_dies_by_a_real_time_signal_is_replaced(capsys: pytest.Cap
     class Worker:
         process, ready, answering, index = Process(), True, (), 3
 
-    supervisor: Any = Supervisor(Placement(1, 1), lambda: None, ("native", {}))
+    make: Any = Supervisor
+    supervisor = make(Placement(1, 1), lambda: None, ("native", {}))
     supervisor._job = object()
     supervisor._died(Worker())
     assert "worker 3 died (killed by signal 40 (SIGRTMIN+6))" in capsys.readouterr().err
@@ -225,7 +226,12 @@ def test_what_a_function_raises_is_on_the_record_and_not_lost_with_the_zygote(
 ) -> None:
     made: list[Conversation] = []
     begin = Conversation.run_program
-    monkeypatch.setattr(Conversation, "run_program", lambda self, *a: made.append(self) or begin(self, *a))
+
+    def noted(self: Conversation, *given: Any) -> Any:
+        made.append(self)
+        return begin(self, *given)
+
+    monkeypatch.setattr(Conversation, "run_program", noted)
     with Executor() as executor:
 
         def stop() -> None:

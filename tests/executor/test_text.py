@@ -25,11 +25,11 @@ def test_control_tokens_of_chat_templates_are_broken_up_and_make_no_new_one() ->
             assert mark not in harmless(text)
     chance = random.Random(1)
     for _ in range(1000):
-        text = list("".join(chance.choice(MARKS) for _ in range(3)))
+        pieces = list("".join(chance.choice(MARKS) for _ in range(3)))
         for _ in range(chance.randint(0, 4)):
             piece = chance.choice(["<", "|", ">", "\x00", "\u200b", " ", "\ud800"])
-            text.insert(chance.randrange(len(text)), piece)
-        once = harmless("".join(text))
+            pieces.insert(chance.randrange(len(pieces)), piece)
+        once = harmless("".join(pieces))
         assert not [mark for mark in MARKS if mark in once]
         assert harmless(once) == once
 

@@ -315,7 +315,7 @@ def test_no_program_runs_after_a_self_test_that_fails_at_a_restart(monkeypatch: 
 def test_a_death_during_the_self_test_is_not_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says nothing about the confinement: the next zygote is tried."""
     probe = ZygoteProcess._probe
-    killed = []
+    killed: list[int] = []
 
     def killing_once(self: ZygoteProcess, call: str) -> Any:
         if not killed:

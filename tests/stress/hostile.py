@@ -288,10 +288,10 @@ def soak(seconds: float, threads: int, kill_every: float) -> dict[str, Any]:
     until = time.monotonic() + 10
     while (left := _sandbox_processes()) and time.monotonic() < until:
         time.sleep(0.1)
-    second, last = (samples[len(samples) * part // 4 : len(samples) * (part + 1) // 4] for part in (1, 3))
+    quarter = len(samples) // 4
     descriptors, memory = (
-        [statistics.median(values) for values in (column(second), column(last))]
-        for column in (lambda part: [one[0] for one in part], lambda part: [one[1] for one in part])
+        [statistics.median(part) for part in (values[quarter : 2 * quarter], values[-quarter:])]
+        for values in zip(*samples, strict=True)
     )
     wrong = [*run.faults, *harm, *(f"process {pid} is left" for pid in left)]
     if memory[1] > memory[0] + ROOM_MIB:
