@@ -78,6 +78,7 @@ def test_a_zygote_that_dies_is_replaced_and_its_death_is_not_the_programs_failur
             executor.run("def execute_command():\n    look()\n    while True: pass", {"look": look}, {})
         # What has called is never run twice; what has called nothing is.
         assert calls == [1]
+        assert executor.run(ONE, {}, {}).value == 1
         threading.Timer(0.4, kill, [executor]).start()
         program = "import time\ndef execute_command():\n    time.sleep(0.8)\n    return 'whole'"
         assert executor.run(program, {}, {}).value == "whole"

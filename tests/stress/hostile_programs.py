@@ -347,6 +347,8 @@ FAMILIES: dict[str, Family] = {
                 "send('d', b'[' * 900_000)",
                 "send('d', b'[' * 900_000 + b']' * 900_000)",
                 'send("d", b\'{"t":[\' * 20_000 + b"]}" * 20_000)',
+                # The first handle that does not exist.
+                "send('d', b'{\"h\": 1}')",
                 "send('d', b'{\"h\": 77}')",
                 "send('d', b'{\"h\": -1}')",
                 "send('d', b'{\"h\": true}')",
@@ -357,6 +359,7 @@ FAMILIES: dict[str, Family] = {
                 "send('d', b'{}')",
                 "send('d', b'\\xff\\xfe')",
                 "send('d', b'not json')",
+                "send('d', b'5 5')",
                 "send('d', json.dumps([[0]] * 100_000).encode())",
                 "send('q', b'1')",
                 "send('v', b'1')",
