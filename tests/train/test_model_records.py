@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import grpo_runs
+from tests.support import grpo_world
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint
 from tests.support.training_runs import LORA, NO_MODELS, flags
@@ -53,6 +53,15 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of a model that was trained as a whole."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    saves = {"save_strategy": "steps", "save_steps": 1}
+    assert sft.main(arguments(run, use_peft="false", **saves)) == 0
+    return run
+
+
 def asked(model: object, **settings: object) -> tuple[int, int]:
     backbone = load_backbone(str(model), **settings)
     identity = backbone.identity()
@@ -61,41 +70,39 @@ def asked(model: object, **settings: object) -> tuple[int, int]:
 
 
 def test_every_artefact_of_a_training_is_asked_as_it_was_trained(
-    tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tuned: Path,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An adapter, a checkpoint of its run, what GRPO makes of it, a merged model and one that was trained as
     a whole: with no setting, all are shown 6 frames of 4,096 pixels, and nothing is warned of."""
     base = str(checkpoint("qwen3_vl"))
-    monkeypatch.setattr(grpo, "ProgramRewards", grpo_runs.SomeRewards)
+    monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     saves = {"save_strategy": "steps", "save_steps": 1}
-    words = grpo_runs.arguments(tmp_path / "grpo", **saves, adapter=tuned, max_steps=1)
+    words = grpo_world.arguments(tmp_path / "grpo", **saves, adapter=tuned, max_steps=1)
     assert grpo.main(without_budgets(words)) == 0
     assert merge.main(["--base", base, "--adapter", str(tuned), "--output", str(tmp_path / "merged")]) == 0
-    assert sft.main(arguments(tmp_path / "whole", use_peft="false", **saves)) == 0
     for adapter in (tuned, tuned / "checkpoint-1", tmp_path / "grpo", tmp_path / "grpo" / "checkpoint-1"):
         assert asked(base, adapter=str(adapter)) == (FRAMES, PIXELS)
-    for model in (tmp_path / "merged", tmp_path / "whole", tmp_path / "whole" / "checkpoint-1"):
+    for model in (tmp_path / "merged", whole, whole / "checkpoint-1"):
         assert asked(model) == (FRAMES, PIXELS)
     assert [record.message for record in caplog.records if "was trained" in record.message] == []
 
 
-@pytest.mark.parametrize("kind", ["adapter", "whole"])
-def test_the_record_names_base_prompts_and_versions(kind: str, tuned: Path, tmp_path: Path) -> None:
-    base, run = checkpoint("qwen3_vl"), tuned
-    if kind == "whole":
-        run = tmp_path / "run"
-        assert sft.main(arguments(run, use_peft="false")) == 0
-    written = json.loads((run / "videopro.json").read_text())
-    name, weights = str(base.resolve()), folder_fingerprint(base)
+def test_the_record_names_base_prompts_and_versions(tuned: Path, whole: Path, tmp_path: Path) -> None:
+    base = checkpoint("qwen3_vl")
+    own = {"name": str(base.resolve()), "weights": folder_fingerprint(base)}
     # An adapter leaves its base when it is turned off; a whole model names who answers.
-    answers = {} if kind == "adapter" else {"base": name, "weights": weights}
-    assert written.pop("versions")["peft"] == metadata.version("peft")
-    assert written == {
-        "frames": FRAMES,
-        "pixels": PIXELS,
-        "base": {"name": name, "weights": weights},
-        "planner": answers,
-    }
+    answers = {"base": own["name"], "weights": own["weights"]}
+    for run, planner in ((tuned, {}), (whole, answers)):
+        written = json.loads((run / "videopro.json").read_text())
+        assert written.pop("versions")["peft"] == metadata.version("peft")
+        assert written == {"frames": FRAMES, "pixels": PIXELS, "base": own, "planner": planner}
+        record = read_model_record(run)
+        write_model_record(tmp_path, record)
+        assert read_model_record(tmp_path) == record
 
 
 def test_training_continues_with_what_the_adapter_was_trained_with(
@@ -108,40 +115,30 @@ def test_training_continues_with_what_the_adapter_was_trained_with(
     assert "warning" not in capsys.readouterr().err
     other = [*without_budgets(words), *rows, "--frames", "8"]
     assert TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", other)).frames == 8
-    said = capsys.readouterr().err
-    assert "was trained with frames=6, and the setting frames=8 counts" in said
-    assert "pixels" not in said
+    assert "frames=8" in capsys.readouterr().err
 
 
-def test_a_setting_counts_and_the_difference_is_named(tuned: Path, caplog: pytest.LogCaptureFixture) -> None:
-    backbone = load_backbone(str(checkpoint("qwen3_vl")), adapter=str(tuned), frames=4, pixels=PIXELS)
+def test_what_differs_from_the_record_is_noted(
+    tuned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A copy with the same files is the same base, wherever it is."""
+    base, plain = str(checkpoint("qwen3_vl")), shutil.copytree(tuned, tmp_path / "plain")
+    backbone = load_backbone(base, adapter=str(tuned), frames=4, pixels=PIXELS)
     assert backbone.frames == 4
     (note,) = backbone.notes
-    assert "was trained with frames=6, and the setting frames=4 counts" in note
+    assert "trained with frames=6, and the setting frames=4 counts" in note
     assert f"warning: {note}" in caplog.messages
-
-
-def test_an_adapter_on_another_base_is_named(tuned: Path, tmp_path: Path) -> None:
-    """A copy with the same files is the same base, wherever it is."""
-    copy = shutil.copytree(checkpoint("qwen3_vl"), tmp_path / "copy")
+    (plain / "videopro.json").unlink()
+    backbone = load_backbone(base, adapter=str(plain))
+    assert (backbone.frames, backbone.pixels, len(backbone.notes)) == (64, 50_176, 1)
+    assert load_backbone(base, adapter=str(plain), frames=FRAMES, pixels=PIXELS).notes == ()
+    copy = shutil.copytree(base, tmp_path / "copy")
     assert load_backbone(str(copy), adapter=str(tuned)).notes == ()
     settings = json.loads((copy / "generation_config.json").read_text())
     (copy / "generation_config.json").write_text(json.dumps({**settings, "max_length": 77}))
     (note,) = load_backbone(str(copy), adapter=str(tuned)).notes
-    assert f"was trained on {checkpoint('qwen3_vl').resolve()}" in note
-    assert f"is put on {copy.resolve()}" in note
-
-
-def test_an_adapter_without_a_record_is_shown_what_its_base_is_with_a_note(
-    tuned: Path, tmp_path: Path
-) -> None:
-    base, plain = str(checkpoint("qwen3_vl")), shutil.copytree(tuned, tmp_path / "plain")
-    (plain / "videopro.json").unlink()
-    backbone = load_backbone(base, adapter=str(plain))
-    assert (backbone.frames, backbone.pixels) == (64, 50_176)
-    (note,) = backbone.notes
-    assert "has no videopro.json that says with how many frames" in note
-    assert load_backbone(base, adapter=str(plain), frames=FRAMES, pixels=PIXELS).notes == ()
+    assert f"{checkpoint('qwen3_vl').resolve()}" in note
+    assert f"{copy.resolve()}" in note
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
@@ -152,12 +149,6 @@ def test_shipped_adapters_have_the_record(name: str) -> None:
     assert (record.base.name, record.base.weights) == ("pocket", folder_fingerprint(model_dir()))
     assert record.planner == (PlannerRecord() if name in PLANNERS else None)
     assert load_backbone("pocket", adapter=name).notes == ()
-
-
-def test_a_record_is_read_as_it_was_written(tuned: Path, tmp_path: Path) -> None:
-    record = read_model_record(tuned)
-    write_model_record(tmp_path, record)
-    assert read_model_record(tmp_path) == record
 
 
 def test_a_build_is_known_by_its_code_wherever_it_lies(

@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.support import sft_world as world
-from tests.support.sft_reference import EVERYTHING, PLAIN, assert_same, expected_step
+from tests.support.training_reference import EVERYTHING, PLAIN, assert_same, expected_step
 from tests.support.training_runs import LORA, adapter, flags, spread_over_two
 from videopro.train import sft
 

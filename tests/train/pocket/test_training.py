@@ -1,4 +1,5 @@
-"""What the pocket vision layers are trained on: symbols of frames, and many frames seen at once."""
+"""What the pocket vision layers are trained on: symbols of frames, and many frames seen at once; the order of
+the stages, and what is kept of them."""
 
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from videopro.pocket import drawing
 from videopro.pocket.vocabulary import COLORS
 from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.frames import plan_scene
-from videopro.train.pocket.language import average
+from videopro.train.pocket.language import STAGES, average
 from videopro.train.pocket.vision import (
     CODES,
     GRID,
@@ -139,8 +140,8 @@ def test_whitened_filters_give_faint_outlines_their_share() -> None:
     visual = checkpoint.build_model(checkpoint.build_tokenizer(), 0).model.visual
     rng = torch.Generator().manual_seed(0)
     strong, faint = torch.nn.functional.normalize(torch.randn(2, 1536, generator=rng), dim=1)
-    shares = torch.randn(4000, 2, generator=rng) * torch.tensor([10.0, 0.3])
-    samples = 0.2 + shares @ torch.stack([strong, faint]) + 0.01 * torch.randn(4000, 1536, generator=rng)
+    shares = torch.randn(500, 2, generator=rng) * torch.tensor([10.0, 0.3])
+    samples = 0.2 + shares @ torch.stack([strong, faint]) + 0.01 * torch.randn(500, 1536, generator=rng)
     whiten(visual, samples)
     patch = visual.patch_embed.proj
     with torch.no_grad():
@@ -148,6 +149,12 @@ def test_whitened_filters_give_faint_outlines_their_share() -> None:
     assert out.mean(0).abs().max() < 0.01
     spread = out.std(0)
     assert 0.3 < float(spread[1] / spread[0]) <= 1.0
+
+
+def test_every_stage_starts_from_an_earlier_one() -> None:
+    names = [stage.name for stage in STAGES]
+    for number, stage in enumerate(STAGES):
+        assert {stage.state, stage.model} - {""} <= {*names[:number]}
 
 
 def test_training_resumes_from_its_last_state(tmp_path: Path) -> None:

@@ -20,6 +20,13 @@ from tests.support.reward_world import make, row
 # One step: a group of four about the first row, a group of four about the second.
 GIVEN = [LOCAL, NATIVE, BROKEN, "prose"]
 REWARDS = [(1, 1, 1), (0, 1, 0), (0, 1, 1), (0, 0, 0)]
+PLAIN: Any = {
+    "save_strategy": "no",
+    "report_to": "none",
+    "use_cpu": True,
+    "bf16": False,
+    "disable_tqdm": True,
+}
 
 
 def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,11 +68,7 @@ def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytes
             loss_type="grpo",
             scale_rewards="none",
             logging_steps=1,
-            save_strategy="no",
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-            disable_tqdm=True,
+            **PLAIN,
         )
         trainer = GRPOTrainer(
             model=model,
@@ -86,14 +89,8 @@ def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytes
         assert logged[f"rewards/{name}/std"] == pytest.approx(spread)
     # Eq. 3: 1.0, 0.2, 0.5 and 0.0.
     assert logged["reward"] == pytest.approx((1.0 + 0.2 + 0.5 + 0.0) / 4)
-    advantages = list(trainer._logs["advantages"])
-    by_row = dict(
-        zip(
-            zip(trainer._logs["extra"]["id"], trainer._logs["completion"], strict=True),
-            advantages,
-            strict=True,
-        )
-    )
+    of = zip(trainer._logs["extra"]["id"], trainer._logs["completion"], strict=True)
+    by_row = dict(zip(of, trainer._logs["advantages"], strict=True))
     assert by_row["q1/plan", LOCAL] == pytest.approx(1.0 - 0.425)
     assert by_row["q1/plan", "prose"] == pytest.approx(-0.425)
     # Nothing is learned from rows that were left out.

@@ -1,17 +1,19 @@
-"""Rows of grpo.jsonl: what is accepted, and the messages for invalid ones."""
+"""Rows of grpo.jsonl: what is accepted, and what is left out; and which prompts are sampled in one batch."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
+from videopro.backbones.qwen import EncodedPrompt
 from videopro.errors import DatasetError
 from videopro.train.rl import as_dataset, read_grpo_rows
+from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
 from videopro.train.runtime import row_of
 from videopro.train.settings import KINDS
 
@@ -77,15 +79,38 @@ def test_a_row_that_cannot_be_used_is_left_out_and_named(
     assert found.summary() == f"{path}: 1 rows, 1 left out: line 2: {found.left_out[2]}"
 
 
-def test_files_that_are_not_grpo_jsonl_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"nowhere.jsonl: cannot be read .* give a grpo.jsonl"):
-        read_grpo_rows(tmp_path / "nowhere.jsonl")
-    with pytest.raises(DatasetError, match=r"none of its 4 rows .* line 1: is a row for fine-tuning"):
-        read_grpo_rows(world.folder() / "sft.jsonl")
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("\n")
-    with pytest.raises(DatasetError, match="has no rows"):
-        read_grpo_rows(empty)
-    empty.write_text(json.dumps([1]) + "\n")
-    with pytest.raises(DatasetError, match="line 1: must be an object, not list"):
-        read_grpo_rows(empty)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"query": "q", "response": "r"}', r"none of its 1 rows .* line 1: is a row for fine-tuning"),
+        ("\n", "has no rows"),
+        ("[1]", "line 1: must be an object, not list"),
+    ],
+)
+def test_files_that_are_not_grpo_jsonl_are_named(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "grpo.jsonl").write_text(text)
+    with pytest.raises(DatasetError, match=said):
+        read_grpo_rows(tmp_path / "grpo.jsonl")
+
+
+# ---- prompts -----------------------------------------------------------------------------------------------
+
+
+def prompt(length: int) -> PolicyPrompt:
+    return PolicyPrompt(EncodedPrompt((0,) * length, (0,) * length), torch.zeros(3, length), length)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "batches"),
+    [
+        # By hand: a batch's longest is at most twice its shortest.
+        ([100, 2000, 200, 201, 100], 8, [[0, 4, 2], [3], [1]]),
+        ([100, 100, 100, 100, 100], 2, [[0, 1], [2, 3], [4]]),
+        ([7], 1, [[0]]),
+        ([], 4, []),
+    ],
+)
+def test_prompts_of_similar_length_are_sampled_together(
+    lengths: list[int], most: int, batches: list[list[int]]
+) -> None:
+    assert list(batches_by_length([prompt(length) for length in lengths], most)) == batches

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from tests.support import grpo_world as grpo
-from tests.support.grpo_reference import assert_gradients, expected
 from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, ScriptedPlanner, reply, video
@@ -28,6 +27,7 @@ from tests.support.reward_world import (
     rows,
     score,
 )
+from tests.support.training_reference import assert_gradients, expected_logprobs
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile
@@ -224,7 +224,7 @@ def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bo
     )
     model, processor = reference(family)
     parts = [
-        torch.cat([expected(family, model, processor, row, reply) for row, reply in turns])
+        torch.cat([expected_logprobs(family, model, processor, row, reply) for row, reply in turns])
         for turns in episodes
     ]
     for number, part in enumerate(parts):

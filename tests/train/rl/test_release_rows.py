@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support import sft_world as world
-from tests.support.grpo_runs import arguments
+from tests.support.grpo_world import arguments
 from videopro.errors import DatasetError
 from videopro.question import Question
 from videopro.train import grpo as command

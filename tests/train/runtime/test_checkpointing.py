@@ -116,8 +116,7 @@ def test_gradients_are_the_same_whatever_is_computed_again() -> None:
     for _ in range(2):
         assert torch.equal(passed(language, 10)[1], plain[1])
 
-
-def test_passes_without_gradients_decide_nothing() -> None:
+    # Passes without gradients decide nothing.
     memory, language = Memory(tokens=10), Language()
     FittingCheckpoints(language, language.layers, memory)
     with torch.no_grad():

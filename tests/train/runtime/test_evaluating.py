@@ -7,36 +7,22 @@ import json
 import random
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.support import grpo_runs
+from tests.support import grpo_world
 from tests.support import grpo_world as rl
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint, reference
-from tests.support.sft_reference import conversation, own_loss
+from tests.support.training_reference import conversation, own_loss
 from tests.support.training_runs import LORA, adapter, assert_equal, flags
-from videopro.train import sft
+from videopro.train import grpo, sft
+from videopro.train.finetune import as_dataset
 from videopro.train.runtime.trainer import preserved_random_state
 
 ROWS = [0, 1, 3, 2, 1]
-
-
-def arguments(output: Path, **changes: Any) -> list[str]:
-    return flags(output, **{"train_data": world.folder() / "sft.jsonl", **LORA, "max_steps": 1, **changes})
-
-
-def evaluations(run: Path) -> list[dict[str, float]]:
-    history = json.loads((run / "training_record.json").read_text())["history"]
-    return [line for line in history if "eval_loss" in line]
-
-
-def held_out(folder: Path, **changes: Any) -> dict[str, Any]:
-    rows = world.write_chosen(folder / "held-out.jsonl", ROWS)
-    return {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1, **changes}
 
 
 def expected_loss() -> float:
@@ -50,13 +36,13 @@ def expected_loss() -> float:
     return summed / total
 
 
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_the_loss_is_a_mean_over_all_tokens_whatever_the_batch_size(size: int, tmp_path: Path) -> None:
-    """Nothing is learned at rate 0."""
-    given = held_out(tmp_path, per_device_eval_batch_size=size)
-    assert sft.main(arguments(tmp_path / "run", **given, learning_rate=0.0)) == 0
-    (found,) = evaluations(tmp_path / "run")
-    assert found["eval_loss"] == pytest.approx(expected_loss(), abs=1e-4)
+def test_the_loss_is_a_mean_over_all_tokens_whatever_the_batch_size(tmp_path: Path) -> None:
+    trainer = world.trainer("qwen3_vl", world.settings(tmp_path), world.rows())
+    dataset = as_dataset([world.rows()[number] for number in ROWS])
+    expected = expected_loss()
+    for size in (1, 2, 5):
+        trainer.args.per_device_eval_batch_size = size
+        assert trainer.evaluate(dataset)["eval_loss"] == pytest.approx(expected, abs=1e-4)
 
 
 def test_rows_that_are_repeated_for_a_second_process_are_not_counted(
@@ -77,10 +63,13 @@ def test_rows_that_are_repeated_for_a_second_process_are_not_counted(
 
 
 def test_an_evaluation_does_not_change_dropout(tmp_path: Path) -> None:
-    changes = {"max_steps": 4, "lora_dropout": 0.3, "per_device_train_batch_size": 1}
-    assert sft.main(arguments(tmp_path / "measured", **changes, **held_out(tmp_path))) == 0
-    assert sft.main(arguments(tmp_path / "alone", **changes)) == 0
-    assert len(evaluations(tmp_path / "measured")) == 4
+    rows = world.folder() / "sft.jsonl"
+    given = {**LORA, "train_data": rows, "max_steps": 2, "lora_dropout": 0.3}
+    measured = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
+    assert sft.main(flags(tmp_path / "measured", **given, **measured)) == 0
+    assert sft.main(flags(tmp_path / "alone", **given)) == 0
+    history = json.loads((tmp_path / "measured" / "training_record.json").read_text())["history"]
+    assert len([line for line in history if "eval_loss" in line]) == 2
     assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
 
 
@@ -114,17 +103,15 @@ def test_the_random_state_is_kept() -> None:
     assert drawn() == expected
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_all_weights_are_reinforced_with_a_reference(
     shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `beta` above 0 and no adapter to turn off, TRL loads a reference model; the KL term is 0 in the
     first step, and not afterwards."""
-    from videopro.train import grpo
-
-    monkeypatch.setattr(grpo, "ProgramRewards", grpo_runs.SomeRewards)
+    monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     whole = {"use_peft": "false", "answerer": checkpoint("qwen3_vl"), "learning_rate": 1e-3, "beta": 0.1}
-    words = grpo_runs.arguments(tmp_path / "run", **whole, shared_prompt=str(shared).lower())
+    words = grpo_world.arguments(tmp_path / "run", **whole, shared_prompt=str(shared).lower())
     assert grpo.main(words) == 0
     history = json.loads((tmp_path / "run" / "training_record.json").read_text())["history"]
     divergence = [line["kl"] for line in history if "kl" in line]

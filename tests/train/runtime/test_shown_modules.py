@@ -30,17 +30,14 @@ def grpo_row(**changes: Any) -> GRPORow:
     return GRPORow(**vars(checked(**changes)), prompt="Plan.", **shown)  # type: ignore[arg-type]
 
 
-def test_rows_of_other_origin_say_nothing() -> None:
+def test_what_rows_say_of_the_modules() -> None:
     assert read_reference({"messages": []}, "here") == read_reference({"reference": None}, "here")
     assert read_reference({}, "here").reference == "none"
     assert vars(read_reference(SHOWN, "here")) == {**SHOWN, "modules": tuple(SHOWN["modules"])}
-    with pytest.raises(DatasetError, match="here: reference is 'compat'; did you mean 'compact'"):
+    with pytest.raises(DatasetError, match="here: reference is 'compat'"):
         read_reference({**SHOWN, "reference": "compat"}, "here")
-    with pytest.raises(DatasetError, match="here: modules is None; beside reference it must be a list"):
+    with pytest.raises(DatasetError, match="here: modules is None"):
         read_reference({"reference": "compact"}, "here")
-
-
-def test_rows_that_differ_are_refused() -> None:
     rows = [grpo_row(), grpo_row()]
     assert (reference_of(rows), reference_of([])) == ("signatures", "none")
     with pytest.raises(DatasetError, match="2 with reference=signatures, 1 with reference=compact"):
@@ -61,12 +58,9 @@ def test_the_planner_records_what_its_rows_say(tmp_path: Path, capsys: pytest.Ca
     more = {**words, "adapter": tmp_path / "run", "train_data": plain}
     assert sft.main(flags(tmp_path / "next", **more)) == 0
     assert read_model_record(tmp_path / "next").planner == PlannerRecord()
-    assert "trained on prompts with reference=signatures, and the rows have reference=none" in (
-        capsys.readouterr().err
-    )
+    assert "reference=signatures, and the rows have reference=none" in capsys.readouterr().err
     mixed = world.write(tmp_path / "mixed.jsonl", [{**given[0], **SHOWN}, *given[1:]])
     assert sft.main(flags(tmp_path / "mixed", train_data=mixed, **words)) == 2
-    assert "a planner is asked in one way" in capsys.readouterr().err
     assert [row.reference for row in read_rows(mixed).rows][:2] == ["signatures", "none"]
 
 
@@ -91,5 +85,5 @@ def test_a_program_is_rewarded_in_the_world_that_its_row_describes() -> None:
         rows = [reward_row(without=[]), reward_row(without=["retrieval"]), reward_row(without=["extraction"])]
         accuracies = [accuracy for accuracy, _, _ in score(rewards, rows, [text] * 3)]
     assert accuracies == [1, 0, 1]
-    with pytest.raises(DatasetError, match="without is 'retrieval'; it must be a list of retrieval, "):
+    with pytest.raises(DatasetError, match="without is 'retrieval'"):
         checked(without="retrieval")

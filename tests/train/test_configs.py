@@ -1,0 +1,165 @@
+"""The settings of trainings that come with the project: that they can be read, and say what the paper and its
+release say."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from accelerate.commands.config.config_args import load_config_from_file
+from peft import get_peft_model
+from transformers import AutoConfig, AutoModelForImageTextToText
+
+from tests.support import sft_world as world
+from tests.support.training_runs import ROOT, read_config
+from videopro.backbones.qwen import QwenInputs
+from videopro.pocket import model_dir
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.pocket.architecture import build_processor
+from videopro.train.rl import VideoGRPOConfig
+from videopro.train.runtime import read_settings, trained_parts
+from videopro.train.runtime.trainable import choose_trained
+from videopro.train.settings import KINDS
+
+SFT = functools.partial(read_config, VideoSFTConfig, "sft")
+GRPO = functools.partial(read_config, VideoGRPOConfig, "grpo")
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("qwen3vl_8b", "Qwen/Qwen3-VL-8B-Instruct"), ("qwen2_5vl_7b", "Qwen/Qwen2.5-VL-7B-Instruct")],
+)
+def test_the_large_models_train_as_in_the_paper_and_its_release(
+    name: str, model: str, tmp_path: Path
+) -> None:
+    (sft, tuned), (grpo, reinforced) = SFT(name, tmp_path), GRPO(name, tmp_path)
+    for training, model_settings in ((sft, tuned), (grpo, reinforced)):
+        assert model_settings.model_name_or_path == model
+        lora = model_settings.use_peft, model_settings.lora_r, model_settings.lora_alpha
+        assert lora == (True, 64, 16)
+        assert (training.frames, training.pixels) == (64, 50_176)
+    assert (sft.vision, sft.projector, sft.max_length) == ("frozen", "frozen", None)
+    assert (sft.learning_rate, sft.num_train_epochs, sft.warmup_steps) == (1e-4, 1, 0.05)
+    assert sft.per_device_train_batch_size == 2
+    assert (grpo.num_generations, grpo.temperature, grpo.learning_rate) == (8, 1.0, 1e-6)
+    assert tuple(grpo.kinds) == KINDS
+    # A pass takes whole groups.
+    assert grpo.per_device_train_batch_size % grpo.num_generations == 0
+    assert grpo.shared_prompt
+    assert reinforced.attn_implementation == "sdpa"
+
+
+def test_the_pocket_settings_continue_the_sft_adapter(tmp_path: Path) -> None:
+    training, model_settings = GRPO("pocket", tmp_path)
+    assert (training.num_generations, training.temperature) == (8, 0.4)
+    assert (model_settings.model_name_or_path, training.adapter) == ("pocket", None)
+    assert training.per_device_train_batch_size % training.num_generations == 0
+
+
+def test_the_releases_settings_are_those_that_it_publishes(tmp_path: Path) -> None:
+    # scripts/train.sh of zapqqqwe/VideoPro_code at 8cd3879, by hand; LoRA as in its stage 1.
+    file = ROOT / "configs" / "grpo" / "qwen3vl_8b_release.yaml"
+    assert yaml.safe_load(file.read_text()) == {
+        "model_name_or_path": "Qwen/Qwen3-VL-8B-Instruct",
+        "dtype": "bfloat16",
+        "use_peft": True,
+        "lora_r": 64,
+        "lora_alpha": 16,
+        "frames": 64,
+        "pixels": 50_176,
+        "num_generations": 8,
+        "temperature": 1.0,
+        "max_completion_length": 4096,
+        "learning_rate": 1e-6,
+        "warmup_steps": 0.05,
+        "num_train_epochs": 1,
+        "per_device_train_batch_size": 1,
+        "per_device_eval_batch_size": 1,
+        "gradient_accumulation_steps": 2,
+        "dataloader_num_workers": 4,
+        "bf16": True,
+        "log_completions": True,
+        "num_completions_to_print": 0,
+        "logging_steps": 5,
+        "eval_steps": 1000,
+        "save_steps": 500,
+        "save_total_limit": 5,
+    }
+    words = ["--config", str(file), "--output_dir", str(tmp_path), "--use_cpu", "true", "--bf16", "false"]
+    # In one process, as many replies a step as on its four GPUs.
+    training, _ = read_settings(VideoGRPOConfig, "grpo", [*words, "--gradient_accumulation_steps", "8"])
+    assert training.generation_batch_size == 8
+
+
+@pytest.mark.parametrize("name", ["qwen3vl_8b", "qwen2_5vl_7b", "pocket"])
+def test_the_headers_say_what_the_files_say(name: str, tmp_path: Path) -> None:
+    """The column "here" of each header, against the settings below it."""
+    text = (ROOT / "configs" / "grpo" / f"{name}.yaml").read_text()
+    here = {line[4:30].strip(): line[30:54].strip() for line in text.split("\n") if line.startswith("#   ")}
+    training, model = GRPO(name, tmp_path)
+    replies = training.per_device_train_batch_size * training.gradient_accumulation_steps
+    expected = {
+        "LoRA rank, alpha": f"{model.lora_r}, {model.lora_alpha} (the adapter's)",
+        "replies a prompt (G)": str(training.num_generations),
+        "reply, tokens": f"{training.max_completion_length:,}",
+    }
+    if name == "pocket":
+        expected["replies a step"] = str(replies)
+        expected["epochs"] = f"{training.max_steps} steps of {replies // 8} prompts"
+    else:
+        expected["replies a step"] = f"{replies * 8} on 8 GPUs"
+        expected["frames, pixels"] = f"{training.frames}, {training.pixels:,}"
+        assert float(here["KL (beta)"]) == training.beta
+        assert float(here["weight decay"]) == training.weight_decay
+    assert {name: here[name] for name in expected} == expected
+    assert float(here["temperature"]) == training.temperature
+    rate, schedule = here["learning rate"].split(", ")
+    assert (float(rate), schedule) == (training.learning_rate, training.lr_scheduler_type)
+
+
+def test_the_pocket_adapter_stays_below_two_megabytes(tmp_path: Path) -> None:
+    training, model_settings = SFT("pocket", tmp_path)
+    with torch.device("meta"):
+        model = AutoModelForImageTextToText.from_config(AutoConfig.from_pretrained(model_dir()))
+    lora = choose_trained(model, model_settings, trained_parts(training.vision, training.projector))
+    assert lora is not None
+    with torch.device("meta"):
+        adapted = get_peft_model(model, lora)
+    assert lora.modules_to_save is None  # vLLM serves no adapter that has whole modules
+    weights = sum(weight.numel() for name, weight in adapted.named_parameters() if "lora_" in name)
+    assert weights == 860_160
+    assert 1_000_000 < weights * torch.bfloat16.itemsize < 1_950_000
+    assert training.adapter_dtype == "bfloat16"
+
+
+def test_replies_are_words_to_the_pocket_tokenizer() -> None:
+    inputs = QwenInputs(build_processor(), frames=16, pixels=96 * 160, device=torch.device("cpu"))
+    for reply in (world.NATIVE, world.STEPS):
+        ids = inputs.reply(reply).ids
+        assert inputs.tokenizer.decode(ids[:-1]) == reply
+        assert inputs.tokenizer.convert_ids_to_tokens(ids[-1]) == "<|im_end|>"
+        # Tags, names of modules and keywords are one token each.
+        pieces = inputs.tokenizer.convert_ids_to_tokens(ids)
+        assert "<planning>" in pieces
+        assert "Ġdef" in pieces or "def" in pieces
+        assert len(ids) < len(reply) / 2.5
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "configs" / "accelerate").glob("*.yaml")), ids=lambda f: f.stem
+)
+def test_accelerate_reads_its_settings(file: Path) -> None:
+    settings = load_config_from_file(str(file))
+    ways = {"zero2": "DEEPSPEED", "zero3": "DEEPSPEED", "fsdp": "FSDP", "multi_gpu": "MULTI_GPU"}
+    assert getattr(settings.distributed_type, "value", settings.distributed_type) == ways.get(file.stem, "NO")
+    if file.stem.startswith("zero"):
+        assert settings.deepspeed_config["zero_stage"] == int(file.stem[-1])
+
+
+@pytest.mark.parametrize("name", ["train.sh", "sft.sh", "grpo.sh", "sft_multinode.sh"])
+def test_launch_scripts_are_bash(name: str) -> None:
+    subprocess.run(["bash", "-n", str(ROOT / "launch" / name)], check=True)
