@@ -1,6 +1,6 @@
-"""What a training row and a reply's log-probabilities are, by transformers alone: its processor on the whole
-conversation, its model's own loss. None of our code for prompts, batches or losses is used; videos are decoded
-by ours at the size and the times that the paper's protocol says (midpoints of equal parts)."""
+"""What a training row and a reply's log-probabilities are, by transformers alone: its processor on the
+conversation, its model's own loss. None of our code for prompts, batches or losses is used; videos are
+decoded by ours at the size and the times that the paper's protocol says (midpoints of equal parts)."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         torch.testing.assert_close(found[name].detach(), weight, atol=2e-5, rtol=1e-4, msg=name)
 
 
-def expected_logprobs(family: str, model: Any, processor: Any, row: GRPORow, reply: list[int]) -> torch.Tensor:
+def expected_logprobs(
+    family: str, model: Any, processor: Any, row: GRPORow, reply: list[int]
+) -> torch.Tensor:
     """Log-probabilities of a reply by transformers alone: its processor's prompt, its own positions."""
     turns = _asked(row, row.prompt_video)
     text = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)

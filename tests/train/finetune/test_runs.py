@@ -1,4 +1,6 @@
-"""Whole fine-tuning runs: resumed, in two processes, with unreadable videos, with invalid settings."""
+"""Whole fine-tuning runs: resumed, with unreadable videos, with invalid settings; in two processes, also with
+weights, gradients or optimizer states spread over them, started as on GPUs with the settings of
+configs/accelerate: their steps are those of transformers' own forward, or of one process."""
 
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ from tests.support.training_runs import (
     adapter,
     assert_equal,
     flags,
+    spread_over_two,
     two_processes,
     whole_and_resumed,
 )
@@ -211,3 +214,44 @@ def test_what_a_model_cannot_be_trained_with_is_refused(
 ) -> None:
     assert sft.main(arguments(tmp_path, **changes)) == 2
     assert said in capsys.readouterr().err
+
+
+KINDS = ["fsdp", "zero2", "zero3"]
+
+
+def spread(kind: str, output: Path, **changes: Any) -> None:
+    """Fine-tune in two ranks, with the settings of this name."""
+    settings = flags(output, **{"use_cpu": "false", **changes})
+    spread_over_two(kind, ["train/sft.py", *settings], output.parent / "log")
+
+
+@pytest.mark.two_processes
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_of_all_weights_is_that_of_transformers(kind: str, tmp_path: Path) -> None:
+    """A video on one rank, text on the other."""
+    data = world.write_chosen(tmp_path / "rows.jsonl", [0, 3])
+    changes = {**PLAIN, **EVERYTHING, "train_data": data, "per_device_train_batch_size": 1}
+    spread(kind, tmp_path / "run", **changes)
+    _, expected = expected_step("qwen3_vl", [0, 3])
+    assert_same(load_file(tmp_path / "run" / "model.safetensors"), expected)
+
+
+@pytest.mark.two_processes
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_adapter_and_its_head_become_what_they_become_in_one_process(kind: str, tmp_path: Path) -> None:
+    changes = {
+        **LORA,
+        "lora_modules_to_save": "lm_head",
+        "train_data": world.write_chosen(tmp_path / "rows.jsonl", [0, 1, 2, 3]),
+        "max_steps": 2,
+        "optim": "sgd",
+        "lr_scheduler_type": "constant",
+    }
+    batches = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 2}
+    spread(kind, tmp_path / "two", **changes, **batches)
+    batches = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+    assert sft.main(flags(tmp_path / "one", **changes, **batches)) == 0
+    expected = adapter(tmp_path / "one")
+    assert any("lm_head" in name for name in expected)
+    assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
+    assert_same(adapter(tmp_path / "two"), expected)

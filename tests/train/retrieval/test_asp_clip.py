@@ -113,23 +113,9 @@ def test_a_run_learns_resumes_and_is_loaded(
     clip = tiny_clip(tmp_path / "clip")
     words = [
         *("--sources", f"youcook2={colours}", "--clip", str(clip), "--output", str(tmp_path / "run")),
-        *[
-            "--layers",
-            "2",
-            "--heads",
-            "2",
-            "--frames",
-            "4",
-            "--steps",
-            "40",
-            "--batch",
-            "8",
-            "--workers",
-            "0",
-            "--device",
-            "cpu",
-        ],
-        *["--lr", "3e-3", "--clip-lr-share", "1", "--warmup", "5", "--held-out", "8", "--trained", "all"],
+        *("--layers", "2", "--heads", "2", "--frames", "4", "--steps", "40", "--batch", "8"),
+        *("--lr", "3e-3", "--clip-lr-share", "1", "--warmup", "5", "--held-out", "8", "--trained", "all"),
+        *("--workers", "0", "--device", "cpu"),
     ]
 
     def killed(*state: Any) -> None:
@@ -150,6 +136,6 @@ def test_a_run_learns_resumes_and_is_loaded(
     assert held[1]["loss"] < 1.3
     encoder = load_encoder(f"asp-clip:{tmp_path / 'run' / 'model'}", "cpu")
     assert encoder.clip_frames == 4
-    for wrong, said in (("--heads 3", "heads is 3"), ("--batch 64", "fewer than a batch of 64")):
-        assert asp_clip.main([*words, *wrong.split()]) == 2
+    for flag, value, said in (("--heads", "3", "heads is 3"), ("--batch", "64", "fewer than a batch of 64")):
+        assert asp_clip.main([*words, flag, value]) == 2
         assert said in capsys.readouterr().err

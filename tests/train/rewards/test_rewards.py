@@ -258,7 +258,7 @@ def test_the_accuracy_setting_is_applied(rewards: ProgramRewards) -> None:
 
 
 def test_a_row_that_cannot_be_rewarded_is_named(rewards: ProgramRewards) -> None:
-    with pytest.raises(DatasetError, match="'q9/plan'.*'video' is None"):
+    with pytest.raises(DatasetError, match=r"'q9/plan'.*'video' is None"):
         score(rewards, [row(id="q9/plan", video=None)], [LOCAL])
 
 

@@ -281,32 +281,3 @@ def test_both_replies_are_drawn_from_what_is_scored(
         torch.testing.assert_close(found[number, : len(logprobs)], logprobs, atol=1e-4, rtol=1e-4)
     # What was said, for rewards.
     assert [len(turns) for turns in output["turns"]] == [2, 1, 2, 2]
-
-
-@pytest.mark.long
-def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
-    """An even token in the first reply and an odd one in the second earn half each: each learns its own."""
-    chosen = [grpo.rows()[number] for number in (0, 4)]
-
-    def rewards(completion_ids: Any, turns: Any, **_: Any) -> list[float]:
-        # One token per turn.
-        assert {len(ids) for ids in completion_ids} == {2}
-        assert {len(said) for said in turns} == {2}
-        return [((first % 2 == 0) + (second % 2 == 1)) / 2 for first, second in completion_ids]
-
-    config = grpo.settings(
-        tmp_path,
-        optim="adamw_torch",
-        learning_rate=2e-2,
-        max_steps=40,
-        num_generations=96,
-        per_device_train_batch_size=192,
-        max_completion_length=1,
-    )
-    made = grpo.trainer("qwen3_vl", config, chosen, rewards=rewards, next_turn=always)
-    turns = chosen, [grpo.refined(row) for row in chosen]
-    before = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
-    made.train()
-    after = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
-    assert max(shares.max() for shares in before) < 0.75
-    assert min(shares.min() for shares in after) > 0.85

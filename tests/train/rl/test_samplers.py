@@ -155,9 +155,7 @@ def test_an_engine_is_asked_by_version_and_seed_for_prompts_that_are_ours(made: 
     assert text_of(systems[0]) == f"Be brief.Look: {first.prompt}"
 
 
-def written(
-    made: VideoGRPOTrainer, reply: Callable[[dict[str, Any]], Any], *faults: Any
-) -> list[SampledReply]:
+def written(made: VideoGRPOTrainer, reply: Any, *faults: Any) -> list[SampledReply]:
     """To the prompt of text alone, by an engine that replies so after these faults."""
     draws, _ = draws_of(made, grpo.rows()[-1:])
     with StubServer(reply, models=None) as stub:
@@ -317,7 +315,8 @@ def test_the_ratio_is_trls(mode: str, expected: list[list[float]]) -> None:
 
 
 def test_top_p_shrinks_the_ratio_of_whole_replies_to_nothing(tmp_path: Path) -> None:
-    """So it is refused. Each of 300 tokens was drawn where top-p left 0.95: the ratio is 0.95 ** 300, and the loss with it."""
+    """So it is refused. Each of 300 tokens was drawn where top-p left 0.95: the ratio is 0.95 ** 300, and the
+    loss with it."""
     drawn = torch.full((1, 300), -1.0)
     mode = "vllm_importance_sampling_mode"
     made = grpo.settings(tmp_path, sampler="vllm", top_p=0.95, **{mode: "token_truncate"})

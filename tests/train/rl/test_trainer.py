@@ -40,10 +40,8 @@ def test_log_probs_and_gradients_are_those_of_full_rows_on_their_own(
         made.model, ids, mask, width, compute_entropy=True
     )
     model, processor = reference(family)
-    parts = [
-        expected_logprobs(family, model, processor, row, reply)
-        for row, reply in zip(rows, REPLIES, strict=True)
-    ]
+    given = zip(rows, REPLIES, strict=True)
+    parts = [expected_logprobs(family, model, processor, row, reply) for row, reply in given]
     for number, (part, reply) in enumerate(zip(parts, REPLIES, strict=True)):
         torch.testing.assert_close(found[number, : len(reply)], part, atol=1e-4, rtol=1e-4)
         assert not found[number, len(reply) :].any()
@@ -67,8 +65,7 @@ def test_log_probs_and_gradients_are_those_of_full_rows_on_their_own(
 def test_a_gpus_rows_score_as_rows_of_their_own_width(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Padded to a bucket, and attended by FlexAttention, which on a CPU runs uncompiled; and some replies at a
-    time."""
+    """Padded to a bucket, attended by FlexAttention, which on a CPU runs uncompiled; and some at a time."""
     monkeypatch.setattr(packing, "_compiled", lambda: flex_attention)
     packing.attend_by_parts()
     rows = [grpo.rows()[number] for number in CHOSEN]
