@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForImageTextToText
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, checkpoint
+from tests.support.qwen_models import PIXELS, checkpoint, reference
 from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.training_runs import LORA, NO_MODELS, flags
-from videopro.backbones.qwen import SampledReply, find_checkpoint
+from videopro.backbones.qwen import SampledReply
 from videopro.executor import parse_program
 from videopro.question import Answer, prompts
 from videopro.traces import Execution, Failure
@@ -127,7 +126,7 @@ def trainer(
     **more: Any,
 ) -> VideoGRPOTrainer:
     """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
-    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32)
+    model, _ = reference(family)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
     inputs = world.inputs(family)
     cache = FrameCache(
@@ -138,7 +137,7 @@ def trainer(
         args=config,
         reward_funcs=[rewards],
         train_dataset=as_dataset(chosen),
-        processing_class=find_checkpoint(str(checkpoint(family))).processor,
+        processing_class=inputs.processor,
         peft_config=peft,
         make_prompts=lambda run, _: PromptEncoder(inputs, cache, run, frozen=frozen, kept_bytes=kept_bytes),
         banned=inputs.visual_tokens() if banned is None else banned,

@@ -5,6 +5,7 @@ Weights are random but larger than usual, so that differences between prompts ar
 
 from __future__ import annotations
 
+import copy
 import functools
 import tempfile
 from collections.abc import Iterator
@@ -252,10 +253,16 @@ def load(family: str, **settings: Any) -> QwenBackbone:
     return QwenBackbone(BackboneConfig(str(checkpoint(family)), frames=8, pixels=PIXELS, **settings))
 
 
-def reference(family: str, **settings: Any) -> tuple[Any, Any]:
-    """The same weights and processor straight from transformers, without any of our code."""
+@functools.cache
+def _loaded(family: str, **settings: Any) -> tuple[Any, Any]:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32, **settings)
     return model.eval(), AutoProcessor.from_pretrained(checkpoint(family))
+
+
+def reference(family: str, **settings: Any) -> tuple[Any, Any]:
+    """The same weights and processor straight from transformers, without any of our code: the caller's own
+    copies."""
+    return copy.deepcopy(_loaded(family, **settings))
 
 
 LANGUAGE_LAYERS = r".*language_model.*\.(q_proj|v_proj)"

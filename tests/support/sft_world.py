@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForImageTextToText
 from trl import ModelConfig
 
 from tests.support.making_videos import make
-from tests.support.qwen_models import PIXELS, checkpoint
+from tests.support.qwen_models import PIXELS, checkpoint, reference
 from videopro.backbones.qwen import QwenInputs, find_checkpoint
 from videopro.question import Question, prompts
 from videopro.train.finetune import (
@@ -158,7 +157,8 @@ def model_settings(family: str, **changes: Any) -> ModelConfig:
 
 def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes: Any) -> VideoSFTTrainer:
     """A trainer of a tiny checkpoint on some rows, as `videopro.train.sft` makes it."""
-    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family))
+    model, _ = reference(family)
+    batches = collator(family)
     peft = choose_trained(
         model, model_settings(family, **changes), trained_parts(config.vision, config.projector)
     )
@@ -166,7 +166,7 @@ def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes
         model=model,
         args=config,
         train_dataset=as_dataset(chosen),
-        data_collator=collator(family),
-        processing_class=find_checkpoint(str(checkpoint(family))).processor,
+        data_collator=batches,
+        processing_class=batches._inputs.processor,
         peft_config=peft,
     )

@@ -23,6 +23,7 @@ from trl import ModelConfig
 from tests.support import ROOT
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint
+from videopro.train import merge
 from videopro.train.runtime import read_settings
 
 NO_MODELS = json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none"))
@@ -124,6 +125,11 @@ def whole_and_resumed(
     assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == steps
     assert_equal(adapter(resumed), adapter(whole))
     assert any(tensor.any() for name, tensor in adapter(whole).items() if "lora_B" in name)
+
+
+def merge_into(output: Path, base: object, adapter: object) -> int:
+    """The status of `videopro merge`."""
+    return merge.main(["--base", str(base), "--adapter", str(adapter), "--output", str(output)])
 
 
 def adapter(folder: Path) -> dict[str, torch.Tensor]:

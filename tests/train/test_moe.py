@@ -16,12 +16,12 @@ from transformers import AutoModelForImageTextToText
 
 from tests.support import grpo_world
 from tests.support import sft_world as world
-from tests.support.qwen_models import QUESTION, checkpoint, pictures, reference
-from tests.support.training_runs import LORA, adapter, flags
+from tests.support.qwen_models import QUESTION, checkpoint, lora, pictures, reference
+from tests.support.training_runs import LORA, adapter, flags, merge_into
 from videopro.backbones import load_backbone
 from videopro.errors import ConfigError
 from videopro.question import Answer
-from videopro.train import grpo, merge, sft
+from videopro.train import grpo, sft
 from videopro.train.runtime.trainable import choose_trained, coverage_line, weights_by_kind
 
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
@@ -59,8 +59,7 @@ def test_experts_are_adapted_saved_loaded_and_merged(tuned: tuple[str, Path], tm
     family, run = tuned
     trained = [name for name, weight in adapter(run).items() if ".experts." in name and weight.any()]
     assert {name.rpartition(".lora_")[2] for name in trained} == {"A.weight", "B.weight"}
-    words = ["--base", checkpoint(family), "--adapter", run, "--output", tmp_path / "merged"]
-    assert merge.main([str(word) for word in words]) == 0
+    assert merge_into(tmp_path / "merged", checkpoint(family), run) == 0
     (plain, _), (on, off) = answers(checkpoint(family)), answers(checkpoint(family), adapter=str(run))
     merged, _ = answers(tmp_path / "merged")
     assert differ(off, plain) == 0
@@ -172,11 +171,8 @@ def assert_kept(folder: Path, more: dict[str, torch.Tensor]) -> None:
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_merged_model_keeps_what_the_base_has_beyond_the_model(shards: int, tmp_path: Path) -> None:
     more = longer(tmp_path / "base", shards)
-    model = AutoModelForImageTextToText.from_pretrained(tmp_path / "base")
-    lora = choose_trained(model, world.model_settings("qwen3_5"), ["language"])
-    get_peft_model(model, lora).save_pretrained(tmp_path / "lora")
-    words = ["--base", tmp_path / "base", "--adapter", tmp_path / "lora", "--output", tmp_path / "merged"]
-    assert merge.main([str(word) for word in words]) == 0
+    lora("qwen3_5", tmp_path / "lora")
+    assert merge_into(tmp_path / "merged", tmp_path / "base", tmp_path / "lora") == 0
     assert_kept(tmp_path / "merged", more)
 
 

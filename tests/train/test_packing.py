@@ -11,9 +11,8 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 from torch.nn.attention.flex_attention import create_mask, flex_attention
-from transformers import AutoModelForImageTextToText
 
-from tests.support.qwen_models import checkpoint
+from tests.support.qwen_models import reference
 from videopro.train import packing
 from videopro.train.packing import (
     NO_BRANCH,
@@ -190,7 +189,7 @@ def test_an_epoch_has_few_distinct_shapes() -> None:
 
 
 def test_without_a_gpu_rows_have_their_own_width_and_dense_masks() -> None:
-    model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
+    model, _ = reference("qwen3_vl")
     shape = RowShape.of(model, torch.device("cpu"), autocast=True)
     assert shape == RowShape(buckets=False, blocks=False)
     assert shape.width(300, least=256) == 300

@@ -23,13 +23,14 @@ from tests.support.training_runs import (
     adapter,
     assert_equal,
     flags,
+    merge_into,
     spread_over_two,
     two_processes,
     whole_and_resumed,
 )
 from videopro.backbones import load_backbone
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.train import merge, sft
+from videopro.train import sft
 from videopro.train.runtime import RECORD
 
 
@@ -64,8 +65,7 @@ def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) ->
     assert json.loads((tmp_path / "first" / RECORD).read_text())["run"]["prompts"] == texts
     assert sft.main(arguments(tmp_path / "second", **once, adapter=tmp_path / "first")) == 0
     base = str(checkpoint("qwen3_vl"))
-    words = ["--base", base, "--adapter", str(tmp_path / "second"), "--output", str(tmp_path / "merged")]
-    assert merge.main(words) == 0
+    assert merge_into(tmp_path / "merged", base, tmp_path / "second") == 0
     for model, settings in (
         (base, {"adapter": str(tmp_path / "first")}),
         (base, {"adapter": str(tmp_path / "second")}),

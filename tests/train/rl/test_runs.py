@@ -11,22 +11,21 @@ import pandas as pd
 import pytest
 import torch
 from peft import get_peft_model
-from transformers import AutoModelForImageTextToText
 
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from tests.support.grpo_world import SomeRewards, arguments
-from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures
+from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures, reference
 from tests.support.training_runs import (
     adapter,
     assert_equal,
+    merge_into,
     spread_over_two,
     two_processes,
     whole_and_resumed,
 )
 from videopro.backbones import Backbone, BackboneConfig, load_backbone
 from videopro.train import grpo as command
-from videopro.train import merge
 from videopro.train.rl import VideoGRPOConfig
 from videopro.train.runtime import read_settings, row_of, without_adapter
 from videopro.train.runtime.trainable import choose_trained
@@ -148,8 +147,7 @@ def test_a_merged_planner_is_trained_and_its_base_answers(
     lora("qwen3_vl", tmp_path / "sft")
     taught = Video.open(world.folder() / "videos" / "a.mp4").id
     (tmp_path / "sft" / "training_record.json").write_text(json.dumps({"videos": {"sft": [taught]}}))
-    words = ["--base", str(checkpoint("qwen3_vl")), "--adapter", str(tmp_path / "sft")]
-    assert merge.main([*words, "--output", str(tmp_path / "merged")]) == 0
+    assert merge_into(tmp_path / "merged", checkpoint("qwen3_vl"), tmp_path / "sft") == 0
     asked: list[BackboneConfig] = []
 
     def load(config: BackboneConfig) -> Backbone:
@@ -191,7 +189,7 @@ def test_training_continues_an_adapter_and_its_base_answers(tmp_path: Path) -> N
 
 
 def test_the_base_without_adapter_shares_the_models_weights(tmp_path: Path) -> None:
-    model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
+    model, _ = reference("qwen3_vl")
     base = without_adapter(model)
     before = {id(weight) for weight in base.parameters()}
     tuned = get_peft_model(model, choose_trained(model, world.model_settings("qwen3_vl"), ["language"]))

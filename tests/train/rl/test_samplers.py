@@ -18,7 +18,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 
 from tests.support import grpo_world as grpo
-from tests.support.qwen_models import PIXELS
+from tests.support.qwen_models import PIXELS, reference
 from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.stub_server import StubServer, completion, entry, pictures_of, text_of
 from tests.support.training_runs import trained_weights
@@ -275,7 +275,7 @@ def test_adapters_are_written_as_peft_reads_them(made: VideoGRPOTrainer, tmp_pat
     # A new adapter: its second matrices are zero, so that it changes nothing.
     assert not any(own[name].any() for name in own if "lora_B" in name)
     assert all(random[name].any() for name in random if "lora_B" in name)
-    base = grpo.AutoModelForImageTextToText.from_pretrained(grpo.checkpoint(FAMILY))
+    base, _ = reference(FAMILY)
     assert isinstance(PeftModel.from_pretrained(base, tmp_path / "random"), PeftModel)
 
 

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from tests.support import sft_world as world
 from tests.support.grpo_world import SomeRewards, arguments
 from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures
-from tests.support.training_runs import LORA, flags, two_processes
+from tests.support.training_runs import LORA, flags, merge_into, two_processes
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling
 from videopro.errors import BackboneError, RunError
@@ -24,7 +24,7 @@ from videopro.modules.models.encoders import load_encoder
 from videopro.pocket.encoders import ENCODER
 from videopro.storage.finite_weights import non_finite
 from videopro.train import grpo as grpo_command
-from videopro.train import merge, sft
+from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import read_settings
 from videopro.train.runtime.checkpoints import COMPLETE, checkpoints
@@ -138,7 +138,7 @@ def test_a_damaged_adapter_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert name in str(refused.value)
     capsys.readouterr()
     assert sft.main(sft_flags(tmp_path / "more", adapter=folder, use_peft="false")) == 2
-    assert merge.main(["--base", base, "--adapter", folder, "--output", str(tmp_path / "merged")]) == 2
+    assert merge_into(tmp_path / "merged", base, folder) == 2
     assert capsys.readouterr().err.count(name) == 2
     assert not (tmp_path / "merged").exists()
 
