@@ -31,6 +31,7 @@ from videopro.backbones import (
 from videopro.pocket import ADAPTERS, PLANNERS, adapter_dir, model_dir
 from videopro.storage import files, sole_writer
 from videopro.train import grpo, sft
+from videopro.train.finetune import read_rows
 from videopro.train.rl import VideoGRPOConfig
 from videopro.train.runtime import TrainingSetup, read_settings
 from videopro.train.runtime.trainable import linear_pattern
@@ -280,3 +281,26 @@ def test_a_full_disk_leaves_nothing_of_it(
     torn.write_bytes(b"torn")
     assert merge_into(output, base, folder) == 0
     assert not list(output.glob("*00009*"))
+
+
+SHOWN = {"reference": "signatures", "modules": ["query_native", "extract_frames", "query_mc"]}
+
+
+def test_the_planner_records_what_its_rows_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that continues an adapter, with a word about what that was trained with."""
+    given = [json.loads(line) for line in (world.folder() / "sft.jsonl").read_text().splitlines()]
+    for row in given:
+        row["videos"] = [str(world.folder() / path) for path in row.get("videos", [])]
+    shown = world.write(tmp_path / "shown.jsonl", [{**row, **SHOWN} for row in given])
+    words = {"frames": 2, "pixels": 4096, "max_steps": 1, **LORA}
+    assert sft.main(flags(tmp_path / "run", train_data=shown, **words)) == 0
+    assert read_model_record(tmp_path / "run").planner == PlannerRecord(reference="signatures")
+    assert "reference" not in capsys.readouterr().err
+    plain = world.write(tmp_path / "plain.jsonl", given)
+    more = {**words, "adapter": tmp_path / "run", "train_data": plain}
+    assert sft.main(flags(tmp_path / "next", **more)) == 0
+    assert read_model_record(tmp_path / "next").planner == PlannerRecord()
+    assert "reference=signatures, and the rows have reference=none" in capsys.readouterr().err
+    mixed = world.write(tmp_path / "mixed.jsonl", [{**given[0], **SHOWN}, *given[1:]])
+    assert sft.main(flags(tmp_path / "mixed", train_data=mixed, **words)) == 2
+    assert [row.reference for row in read_rows(mixed).rows][:2] == ["signatures", "none"]

@@ -15,25 +15,10 @@ from tests.support.making_videos import make, read_number
 from tests.support.qwen_models import checkpoint, reference
 from tests.support.training_reference import conversation
 from tests.support.training_runs import LORA, flags
-from videopro.errors import ConfigError, DatasetError, VideoError
+from videopro.errors import DatasetError, VideoError
 from videopro.train import sft
-from videopro.train.finetune import SFTRow, VideoSFTConfig, read_rows
-from videopro.train.runtime import FrameCache, read_settings
-from videopro.train.runtime.rows import drop_unreadable
-
-
-def test_rows_in_our_own_format() -> None:
-    first, *_, text = world.rows()
-    assert first == SFTRow(
-        "a-native",
-        first.prompt,
-        world.NATIVE,
-        world.folder() / "videos" / "a.mp4",
-        "native",
-        where=f"{world.folder() / 'sft.jsonl'}, line 1",
-    )
-    assert first.prompt.startswith("There is a multiple choice question")
-    assert text.video is None
+from videopro.train.finetune import VideoSFTConfig, read_rows
+from videopro.train.runtime import FrameCache, read_reference, read_settings
 
 
 def test_rows_that_cannot_be_learned_are_named_before_anything_is_decoded(
@@ -157,16 +142,6 @@ def test_the_first_rows_that_are_left_out_are_named_and_one_must_be_left(tmp_pat
         read_rows(world.write(path, []))
 
 
-def test_rows_of_unreadable_videos_are_left_out_and_no_others() -> None:
-    rows = world.rows()
-    bad = rows[1].video
-    assert bad is not None
-    kept, dropped = drop_unreadable(rows, {bad: "broken"})
-    assert (kept, dropped) == ([rows[0], rows[2], rows[3]], [rows[1]])
-    with pytest.raises(DatasetError, match="none of 1 rows"):
-        drop_unreadable([rows[1]], {bad: "broken"})
-
-
 # ---- frames ------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +219,12 @@ def test_unreadable_videos_are_reported_by_path(tmp_path: Path, video: Path) -> 
         cache(tmp_path / "c").frames(tmp_path / "none.mp4")
 
 
-def test_a_folder_that_cannot_be_written_says_how_to_give_another(tmp_path: Path, video: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="--frame_cache"):
-        cache(tmp_path / "file").frames(video)
+def test_what_rows_say_of_the_modules() -> None:
+    shown: dict[str, Any] = {"reference": "signatures", "modules": ["query_native", "extract_frames"]}
+    assert read_reference({"messages": []}, "here") == read_reference({"reference": None}, "here")
+    assert read_reference({}, "here").reference == "none"
+    assert vars(read_reference(shown, "here")) == {**shown, "modules": tuple(shown["modules"])}
+    with pytest.raises(DatasetError, match="here: reference is 'compat'"):
+        read_reference({**shown, "reference": "compat"}, "here")
+    with pytest.raises(DatasetError, match="here: modules is None"):
+        read_reference({"reference": "compact"}, "here")

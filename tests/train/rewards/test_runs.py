@@ -27,7 +27,7 @@ from tests.support.reward_world import (
     rows,
     score,
 )
-from videopro.errors import BackboneError, ConfigError, WorkerBug
+from videopro.errors import BackboneError, ConfigError, DatasetError, WorkerBug
 from videopro.executor import Limits, Program, SandboxError, parse_program
 from videopro.methods.program import execution
 from videopro.modules.library import VideoContext
@@ -102,14 +102,17 @@ def test_programs_run_in_parallel() -> None:
 # ---- ahead -------------------------------------------------------------------------------------------------
 
 
-def test_a_prefetched_program_is_not_started_again() -> None:
-    with make() as rewards:
+def test_a_prefetched_program_is_not_started_again_and_videos_are_prepared_once() -> None:
+    models = SceneModels()
+    with make(models=models) as rewards:
+        rewards.prepare([checked()] * 8)
         future = rewards.submit(checked(), LOCAL)
         ran = future.result(60)
         assert ran.execution is not None
         assert (ran.execution.answer.letter, rewards.executions) == ("B", 1)
         assert score(rewards, rows(2), [LOCAL, NATIVE]) == [(1, 1, 1), (0, 1, 0)]
         assert rewards.executions == 2
+    assert len(models.made) == 1
 
 
 def test_a_reply_is_parsed_once_and_a_checked_row_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,14 +136,6 @@ def test_a_reply_is_parsed_once_and_a_checked_row_is_not_read_again(monkeypatch:
         refined = [{"role": "assistant", "content": text} for text in (BROKEN, NATIVE)]
         assert score(rewards, rows_given, [refined, LOCAL]) == [(0, 1, 1), (1, 1, 1)]
     assert sorted(parsed) == sorted([BROKEN, LOCAL, NATIVE])
-
-
-def test_videos_are_prepared_ahead_once() -> None:
-    models = SceneModels()
-    with make(models=models) as rewards:
-        rewards.prepare([checked()] * 8)
-        assert score(rewards, [row()], [LOCAL]) == [(1, 1, 1)]
-    assert len(models.made) == 1
 
 
 def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
@@ -311,12 +306,6 @@ def test_a_video_that_cannot_be_read_is_left_out_and_named_once(
     assert lines[1]["error"] == "VideoError"
 
 
-def test_subtitles_that_cannot_be_read_leave_a_row_out(tmp_path: Path) -> None:
-    with make() as rewards:
-        given = [row(subtitles=str(tmp_path / "missing.srt")), row()]
-        assert score(rewards, given, [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
-
-
 def test_programs_have_the_rows_subtitles(tmp_path: Path) -> None:
     (tmp_path / "a.srt").write_text("1\n00:00:12,000 --> 00:00:15,000\nThe old king laughs.\n")
     spoken = reply(
@@ -327,6 +316,9 @@ def test_programs_have_the_rows_subtitles(tmp_path: Path) -> None:
         given = [row(subtitles=str(tmp_path / "a.srt")), row()]
         # 12 to 15 s are red; without subtitles the module cannot be used.
         assert score(rewards, given, [spoken, spoken]) == [(1, 1, 1), (0, 1, 1)]
+        # A row is left out for those that cannot be read.
+        given[0]["subtitles"] = str(tmp_path / "missing.srt")
+        assert score(rewards, given, [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
 
 
 # ---- the log -----------------------------------------------------------------------------------------------
@@ -433,3 +425,17 @@ def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytes
     lines = [json.loads(line) for line in (tmp_path / "rewards.jsonl").read_text().splitlines()]
     assert len(lines) == 8
     assert {line["step"] for line in lines} == {0}
+
+
+def test_a_program_is_rewarded_in_the_world_that_its_row_describes() -> None:
+    """What the row does without cannot be called; another row about the same question still can."""
+    text = reply(
+        'intervals, clips = get_informative_clips(video, "red", top_k=1)\n'
+        "return query_mc(extract_frames(clips[0]), question, choices)"
+    )
+    with make(SceneBackbone()) as rewards:
+        rows = [row(without=[]), row(without=["retrieval"]), row(without=["extraction"])]
+        accuracies = [accuracy for accuracy, _, _ in score(rewards, rows, [text] * 3)]
+    assert accuracies == [1, 0, 1]
+    with pytest.raises(DatasetError, match="without is 'retrieval'"):
+        checked(without="retrieval")

@@ -29,12 +29,14 @@ from tests.support.reward_world import (
 )
 from tests.support.training_reference import assert_gradients, expected_logprobs
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, DatasetError
 from videopro.methods.planners import PromptFile
 from videopro.methods.program import Reasoner, ReasoningSettings
+from videopro.question import prompts
 from videopro.traces import FinalRule
-from videopro.train.rl import GRPORow, RefinementTurns
+from videopro.train.rl import GRPORow, RefinementTurns, as_dataset
 from videopro.train.rl.rollouts import Rollout
+from videopro.train.runtime import reference_of, row_of
 
 UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, choices)")
 """Several steps that end in what the whole video gives: D with 0.4."""
@@ -191,8 +193,15 @@ def test_both_turns_are_logged(tmp_path: Path) -> None:
 # ---- log-probabilities and steps ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "shared"),
+    [
+        ("qwen2_5_vl", True),
+        ("qwen3_vl", True),
+        ("qwen3_vl", False),
+        pytest.param("qwen2_5_vl", False, marks=pytest.mark.long),
+    ],
+)
 def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
     first, second, text = (grpo.rows()[number] for number in (0, 1, 4))
     # In the release's form: the refinement, which begins with the video, shares no pass with the plan.
@@ -248,13 +257,15 @@ def always(
     return [None if place == but else grpo.refined(row) for place, row in enumerate(given)]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "qwen3_5"])
 def test_both_replies_are_drawn_from_what_is_scored(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = [grpo.rows()[number] for number in (0, 0, 1, 4)]
     next_turn = functools.partial(always, but=1)
-    made = grpo.trainer(family, grpo.settings(tmp_path), chosen, next_turn=next_turn)
+    # Layers with recurrence cannot share a prompt.
+    config = grpo.settings(tmp_path, shared_prompt=family != "qwen3_5")
+    made = grpo.trainer(family, config, chosen, next_turn=next_turn)
     drawn = []
     write = made._write
 
@@ -272,6 +283,7 @@ def test_both_replies_are_drawn_from_what_is_scored(
         found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
     first, second = drawn
     assert (len(first), len(second)) == (4, 3)
+    assert first[0].ids != first[1].ids
     after = iter(second)
     for number, sampled in enumerate(first):
         turns = [sampled] if number == 1 else [sampled, next(after)]
@@ -281,3 +293,19 @@ def test_both_replies_are_drawn_from_what_is_scored(
         torch.testing.assert_close(found[number, : len(logprobs)], logprobs, atol=1e-4, rtol=1e-4)
     # What was said, for rewards.
     assert [len(turns) for turns in output["turns"]] == [2, 1, 2, 2]
+
+
+def test_a_second_turn_shows_the_modules_of_its_row() -> None:
+    row = plan_row()
+    row = replace(row, reference="signatures", modules=("query_native", "run_ocr"))
+    assert [row_of(columns) for columns in as_dataset([row])] == [row]
+    with make() as rewards:
+        (found,) = RefinementTurns(rewards, 0.75)([row], [NATIVE])
+    reference = "- `run_ocr(frame)`\n- `query_native(video, question, choices)`\n"
+    assert found is not None
+    assert found.prompt == prompts.native_refinement(QUESTION, prompts.NATIVE_PROGRAM, reference=reference)
+    assert (found.reference, found.modules) == (row.reference, row.modules)
+    # Rows that differ cannot be trained on together.
+    assert (reference_of([row]), reference_of([])) == ("signatures", "none")
+    with pytest.raises(DatasetError, match="2 with reference=signatures, 1 with reference=compact"):
+        reference_of([row, row, replace(row, reference="compact")])

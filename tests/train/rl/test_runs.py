@@ -27,7 +27,7 @@ from tests.support.training_runs import (
 from videopro.backbones import Backbone, BackboneConfig, load_backbone
 from videopro.train import grpo as command
 from videopro.train.rl import VideoGRPOConfig
-from videopro.train.runtime import read_settings, row_of, without_adapter
+from videopro.train.runtime import read_settings, without_adapter
 from videopro.train.runtime.trainable import choose_trained
 from videopro.video import Video
 
@@ -103,12 +103,14 @@ def test_a_run_on_the_releases_form(
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": f"<video>{asked}"}],
     ]
     given = [{"messages": chat, "videos": video, "solution": "A"} for chat in chats]
-    given += [{"messages": chats[0], "videos": video}, {**given[0], "videos": ["broken.mp4"]}]
+    given.append({"messages": chats[0], "videos": video})
+    if prompt_video:
+        given.append({**given[0], "videos": ["broken.mp4"]})
     data = world.write(tmp_path / "train_grpo.jsonl", given)
     changes = {"episodes": "two_turn"} if prompt_video else {"prompt_video": "false"}
     made = run(tmp_path / "run", train_data=data, max_steps=3, **changes)
     said = capsys.readouterr()
-    assert "train_grpo.jsonl: 4 rows, 1 left out: line 4: has no gold answer" in said.err
+    assert f"train_grpo.jsonl: {len(given) - 1} rows, 1 left out: line 4: has no gold answer" in said.err
     assert "3 of them have no oracle mode" in said.out
     assert "2 of them have a system turn or text before the video" in said.out
     lines = programs(tmp_path / "run")
@@ -116,12 +118,9 @@ def test_a_run_on_the_releases_form(
     assert {line["rewards"]["mode_consistency"] for line in lines} == {None}
     assert len([line for line in made.state.log_history if "loss" in line]) == 3
     record = json.loads((tmp_path / "run" / "training_record.json").read_text())
-    assert (record["rows"], list(record["dropped"])) == (3, ["train_grpo.jsonl, line 4", "line 5"])
+    assert record["rows"] == 3
+    assert list(record["dropped"]) == ["train_grpo.jsonl, line 4", *["line 5"] * prompt_video]
     assert made._prompt_encoder.looked == int(prompt_video)
-    rows = [row_of(columns) for columns in made.train_dataset]
-    if not prompt_video:
-        # The text alone.
-        assert not any(row.prompt_video for row in rows)
 
 
 @pytest.mark.usefixtures("some_rewards")

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,30 @@ def test_others_may_change(stage: str, tmp_path: Path) -> None:
         "adapter_dtype": "bfloat16",
     }
     resumed(tmp_path, plain(stage), described(stage, tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "goes_on"),
+    [
+        ({"max_steps": 2}, {"max_steps": 3}, True),
+        ({"max_steps": 3}, {"max_steps": 2}, False),
+        ({"num_train_epochs": 1}, {"num_train_epochs": 2}, True),
+        ({"num_train_epochs": 1}, {"max_steps": 9}, False),
+        # A cosine's rates are of its length.
+        (
+            {"max_steps": 2, "lr_scheduler_type": "cosine"},
+            {"max_steps": 3, "lr_scheduler_type": "cosine"},
+            False,
+        ),
+    ],
+    ids=str,
+)
+def test_only_at_a_constant_rate_a_run_may_be_longer(
+    before: dict[str, Any], now: dict[str, Any], goes_on: bool, tmp_path: Path
+) -> None:
+    both = [described("sft", tmp_path, **{"lr_scheduler_type": "constant", **each}) for each in (before, now)]
+    with nullcontext() if goes_on else pytest.raises(RunError, match="was"):
+        resumed(tmp_path, *both)
 
 
 def test_an_engine_of_other_memory_at_another_place_may_go_on(tmp_path: Path) -> None:
