@@ -178,16 +178,6 @@ def test_at_most_an_eighth_of_a_row_is_padding(least: int) -> None:
         assert 0 <= bucketed(width, least=least) - width < max(least, width / 8 + 1)
 
 
-def test_an_epoch_has_few_distinct_shapes() -> None:
-    """Groups of 8 replies of 100 to 500 tokens after a prompt of 1,892 as packed rows; rows of 1,900 to 4,000
-    tokens in batches of 4."""
-    draw = random.Random(0)
-    groups = {bucketed(1892 + sum(draw.randint(100, 500) for _ in range(8)), least=256) for _ in range(2000)}
-    batches = {bucketed(max(draw.randint(1900, 4000) for _ in range(4)), least=128) for _ in range(2000)}
-    assert len(groups) <= 12
-    assert len(batches) <= 12
-
-
 def test_without_a_gpu_rows_have_their_own_width_and_dense_masks() -> None:
     model, _ = reference("qwen3_vl")
     shape = RowShape.of(model, torch.device("cpu"), autocast=True)

@@ -97,38 +97,37 @@ def test_rows_in_the_releases_format(tmp_path: Path) -> None:
 GOOD = world.record("q", "a", "v.mp4")
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("{", "is not JSON"),
-        ([1], "must be an object"),
-        ({}, "has neither 'messages' nor 'query'"),
-        ({**GOOD, "messages": GOOD["messages"][:1]}, "nothing to learn"),
-        ({"query": "q", "response": "r", "history": [["a", "b"]]}, "has a history"),
-        ({"query": 3, "response": "r"}, "field 'query' is 3"),
-        ({**GOOD, "messages": [*GOOD["messages"], *GOOD["messages"]]}, "not ['user', 'assistant', 'user',"),
-        ({**GOOD, "messages": GOOD["messages"][1:]}, "not ['assistant']"),
-        ({**GOOD, "messages": [{"role": "user"}, GOOD["messages"][1]]}, "no text in 'content'"),
-        (world.record("q", " \n", "v.mp4"), "nothing to learn"),
-        ({**GOOD, "videos": []}, "has 1 <video> and 0 videos"),
-        (world.record("q <video>", "a", "v.mp4"), "has 2 <video> and 1 videos"),
-        (world.record("q", "a <video>", "v.mp4"), "outside the user's turn"),
-        ({"system": "<video>", "query": "q", "response": "r", "videos": ["v"]}, "outside the user's turn"),
-        ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
-        ({**GOOD, "videos": [3]}, "list of paths"),
-        ({**GOOD, "images": ["a.png"]}, "only videos"),
-        ({"query": "<image>q", "response": "r", "images": ["a.png"]}, "only videos"),
-        ({"messages": []}, "must be a list of turns"),
-    ],
-)
-def test_a_row_that_cannot_be_trained_on_is_left_out_and_named(tmp_path: Path, row: Any, said: str) -> None:
-    path = tmp_path / "rows.jsonl"
-    line = row if isinstance(row, str) else json.dumps(row)
-    path.write_text(json.dumps(GOOD) + "\n\n" + line + "\n", encoding="utf-8")
-    found = read_rows(path)
+UNUSABLE: list[tuple[Any, str]] = [
+    ("{", "is not JSON"),
+    ([1], "must be an object"),
+    ({}, "has neither 'messages' nor 'query'"),
+    ({**GOOD, "messages": GOOD["messages"][:1]}, "nothing to learn"),
+    ({"query": "q", "response": "r", "history": [["a", "b"]]}, "has a history"),
+    ({"query": 3, "response": "r"}, "field 'query' is 3"),
+    ({**GOOD, "messages": [*GOOD["messages"], *GOOD["messages"]]}, "not ['user', 'assistant', 'user',"),
+    ({**GOOD, "messages": GOOD["messages"][1:]}, "not ['assistant']"),
+    ({**GOOD, "messages": [{"role": "user"}, GOOD["messages"][1]]}, "no text in 'content'"),
+    (world.record("q", " \n", "v.mp4"), "nothing to learn"),
+    ({**GOOD, "videos": []}, "has 1 <video> and 0 videos"),
+    (world.record("q <video>", "a", "v.mp4"), "has 2 <video> and 1 videos"),
+    (world.record("q", "a <video>", "v.mp4"), "outside the user's turn"),
+    ({"system": "<video>", "query": "q", "response": "r", "videos": ["v"]}, "outside the user's turn"),
+    ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
+    ({**GOOD, "videos": [3]}, "list of paths"),
+    ({**GOOD, "images": ["a.png"]}, "only videos"),
+    ({"query": "<image>q", "response": "r", "images": ["a.png"]}, "only videos"),
+    ({"messages": []}, "must be a list of turns"),
+]
+
+
+def test_rows_that_cannot_be_trained_on_are_left_out_and_named(tmp_path: Path) -> None:
+    lines = [row if isinstance(row, str) else json.dumps(row) for row, _ in UNUSABLE]
+    (tmp_path / "rows.jsonl").write_text("\n".join([json.dumps(GOOD), "", *lines]), encoding="utf-8")
+    found = read_rows(tmp_path / "rows.jsonl")
     assert len(found.rows) == 1
-    assert list(found.left_out) == [3]
-    assert said in found.left_out[3]
+    assert list(found.left_out) == [*range(3, 3 + len(UNUSABLE))]
+    for reason, (row, said) in zip(found.left_out.values(), UNUSABLE, strict=True):
+        assert said in reason, row
 
 
 def test_the_first_rows_that_are_left_out_are_named_and_one_must_be_left(tmp_path: Path) -> None:
@@ -155,54 +154,42 @@ def video(tmp_path: Path) -> Path:
     return tmp_path / "v.mp4"
 
 
-def test_frames_are_the_midpoints_of_equal_parts_with_their_times(tmp_path: Path, video: Path) -> None:
-    frames = cache(tmp_path / "c").frames(video)
-    # 40 pictures in 4 s: midpoints 0.5, 1.5, 2.5, 3.5 s show pictures 5, 15, 25, 35.
-    assert [read_number(frame.image) for frame in frames] == [5, 15, 25, 35]
-    assert [frame.time for frame in frames] == pytest.approx([0.5, 1.5, 2.5, 3.5])
-
-
-def test_a_video_of_fewer_pictures_shows_each_once(tmp_path: Path) -> None:
+def test_frames_are_the_midpoints_of_equal_parts_or_all_there_are(tmp_path: Path, video: Path) -> None:
     make(tmp_path / "slides.mkv", [0, 20, 50], rate=1)
-    for _ in range(2):  # decoded, then from the cache
-        frames = cache(tmp_path / "c", count=64).frames(tmp_path / "slides.mkv")
-        assert [read_number(frame.image) for frame in frames] == [0, 1, 2]
-        assert [frame.time for frame in frames] == pytest.approx([0.0, 20.0, 50.0])
+    for count, path, pictures, times in (
+        # 40 pictures in 4 s: midpoints 0.5, 1.5, 2.5, 3.5 s show pictures 5, 15, 25, 35.
+        (4, video, [5, 15, 25, 35], [0.5, 1.5, 2.5, 3.5]),
+        (64, tmp_path / "slides.mkv", [0, 1, 2], [0.0, 20.0, 50.0]),
+    ):
+        for _ in range(2):  # decoded, then from the cache
+            frames = cache(tmp_path / "c", count).frames(path)
+            assert [read_number(frame.image) for frame in frames] == pictures
+            assert [frame.time for frame in frames] == pytest.approx(times)
 
 
-def test_a_video_is_decoded_once(tmp_path: Path, video: Path) -> None:
+def test_a_video_is_decoded_once_for_each_count_form_and_content(tmp_path: Path, video: Path) -> None:
     first, second = cache(tmp_path / "c"), cache(tmp_path / "c")
     made = first.frames(video)
-    moved = shutil.move(video, tmp_path / "moved.mp4")
-    assert first.prepare([Path(moved)] * 3) == {}
-    again = second.frames(Path(moved))
+    moved = Path(shutil.move(video, tmp_path / "moved.mp4"))
+    assert first.prepare([moved] * 3) == {}
+    again = second.frames(moved)
     assert (first.decoded, second.decoded) == (1, 0)
     assert all(np.array_equal(a.image, b.image) for a, b in zip(made, again, strict=True))
     assert [(a.time, a.video) for a in made] == [(b.time, b.video) for b in again]
     assert not again[0].image.flags.writeable
-
-
-def test_another_frame_count_form_or_content_is_decoded_again(tmp_path: Path, video: Path) -> None:
-    cache(tmp_path / "c").frames(video)
-    for frames in (cache(tmp_path / "c", count=5), cache(tmp_path / "c", form="g")):
-        frames.frames(video)
-        assert frames.decoded == 1
-    make(video, 41, rate=10)
-    changed = cache(tmp_path / "c")
-    changed.frames(video)
-    assert changed.decoded == 1
-
-
-def test_a_truncated_file_is_rewritten(tmp_path: Path, video: Path) -> None:
-    cache(tmp_path / "c").frames(video)
+    # A file that is cut off is written anew.
     (file,) = (tmp_path / "c").rglob("*.safetensors")
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     repaired = cache(tmp_path / "c")
-    assert repaired.prepare([video]) == {}
-    assert repaired.decoded == 1
+    assert repaired.prepare([moved]) == {}
     assert file.read_bytes() == whole
     assert not list((tmp_path / "c").rglob("*.part"))
+    make(tmp_path / "other.mp4", 41, rate=10)
+    others = cache(tmp_path / "c", count=5), cache(tmp_path / "c", form="g"), cache(tmp_path / "c")
+    for frames, of in zip(others, (moved, moved, tmp_path / "other.mp4"), strict=True):
+        frames.frames(of)
+    assert [frames.decoded for frames in (repaired, *others)] == [1, 1, 1, 1]
 
 
 def test_unreadable_videos_are_reported_by_path(tmp_path: Path, video: Path) -> None:

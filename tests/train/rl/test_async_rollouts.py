@@ -40,7 +40,13 @@ def logged(made: VideoGRPOTrainer, name: str) -> list[float]:
     ("changes", "versions", "staleness"),
     [
         # Each round is written by the policy that begins the one before it, also across epochs (of two).
-        pytest.param({"max_steps": 5}, [0, 0, 1, 2, 3], [0, 1, 1, 1, 1], id="a round an update"),
+        pytest.param(
+            {"max_steps": 5},
+            [0, 0, 1, 2, 3],
+            [0, 1, 1, 1, 1],
+            id="a round an update",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             {"gradient_accumulation_steps": 2, "steps_per_generation": 1, "max_steps": 2},
             [0, 0, 0, 1],

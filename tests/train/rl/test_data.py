@@ -57,38 +57,9 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"video": None}, "field 'video' is None; it must be a string"),
-        ({"prompt": ""}, "field 'prompt' is ''; it must be a non-empty string"),
-        ({"subtitle_track": 2}, "field 'subtitle_track' is 2; it must be a string or null"),
-        ({"choices": "red"}, "field 'choices' is 'red'; it must be a list of strings"),
-        ({"answer": "E"}, "answer is 'E'; it must be one of A, B"),
-        ({"kind": "plans"}, "kind is 'plans'; it must be one of plan, bug_fix"),
-        ({"oracle_mode": "both"}, "oracle_mode is 'both'; it must be native, program or null"),
-        ({"subtitles": 3}, "field 'subtitles' is 3; it must be a string or null"),
-        ({"prompt_video": "no"}, "prompt_video is 'no'; it must be true or false"),
-        ({"id": "plan"}, "has the id 'plan' of line 1; ids must differ"),
-    ],
-)
-def test_a_row_that_cannot_be_used_is_left_out_and_named(
-    changes: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    path = world.write(tmp_path / "grpo.jsonl", [line(id="plan"), line(**changes)])
-    found = read_grpo_rows(path)
-    assert [row.id for row in found.rows] == ["plan"]
-    assert list(found.left_out) == [2]
-    assert found.left_out[2].startswith(said)
-    assert found.summary() == f"{path}: 1 rows, 1 left out: line 2: {found.left_out[2]}"
-
-
-@pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            json.dumps(world.record("q", "a", "v.mp4")),
-            "line 1: is a row for fine-tuning",
-        ),
+        (json.dumps(world.record("q", "a", "v.mp4")), "line 1: is a row for fine-tuning"),
         ("\n", "has no rows"),
         ("[1]", "line 1: must be an object, not list"),
     ],
@@ -209,41 +180,37 @@ def test_a_rows_own_columns_take_precedence(tmp_path: Path) -> None:
     assert row.question == Question("Where?", ("here", "there"))
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({}, "has no gold answer (answer, solution, gold, ground_truth), so no reply to it can be rewarded"),
-        ({"solution": "E"}, "its gold answer solution='E' is not one of A, B, C, D"),
-        ({"solution": "A", "answer": "B"}, "its gold answer answer='B', solution='A' is not one of"),
-        ({"solution": 2}, "its gold answer solution=2 is not one of"),
-        ({"solution": "A", "videos": []}, "has 1 <video> and 0 videos"),
-        (
-            {"solution": "A", "messages": [{"role": "user", "content": "<video>What?"}]},
-            "has no columns 'quest",
-        ),
-        (
-            {"solution": "A", "messages": [{"role": "user", "content": "Question: x\nChoices:\nA. y\n"}]},
-            "the choices in its prompt cannot be told apart",
-        ),
-        (
-            {
-                "solution": "A",
-                "messages": [{"role": "user", "content": "Question: x\nChoices:\nA. y\nB. z\nand\nC. w\n"}],
-            },
-            "the choices in its prompt cannot be told apart",
-        ),
-        ({"solution": "A", "kind": "other"}, "kind is 'other'"),
-        ({"solution": "A", "prompt_video": "no"}, "prompt_video is 'no'"),
-        ({"solution": "A", "oracle_mode": "both"}, "oracle_mode is 'both'"),
-    ],
-)
-def test_rows_that_cannot_be_rewarded_are_left_out_and_named(
-    changes: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    good = chat(f"<video>{PLAN}", solution="B")
-    path = world.write(tmp_path / "g.jsonl", [{**chat(f"<video>{PLAN}"), **changes}, good])
+def asked(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None:
+    unusable: list[tuple[dict[str, Any], str]] = [
+        (line(video=None), "field 'video' is None"),
+        (line(prompt=""), "field 'prompt' is ''"),
+        (line(subtitle_track=2), "field 'subtitle_track' is 2"),
+        (line(choices="red"), "field 'choices' is 'red'"),
+        (line(answer="E"), "answer is 'E'; it must be one of A, B"),
+        (line(kind="plans"), "kind is 'plans'"),
+        (line(oracle_mode="both"), "oracle_mode is 'both'"),
+        (line(subtitles=3), "field 'subtitles' is 3"),
+        (line(prompt_video="no"), "prompt_video is 'no'"),
+        (line(id="plan"), "has the id 'plan' of line 1"),
+        (chat(PLAN), "has no gold answer (answer, solution, gold, ground_truth)"),
+        (chat(PLAN, solution="E"), "its gold answer solution='E' is not one of A, B, C, D"),
+        (chat(PLAN, solution="A", answer="B"), "its gold answer answer='B', solution='A' is not one of"),
+        (chat(PLAN, solution=2), "its gold answer solution=2 is not one of"),
+        (chat(PLAN, solution="A", videos=[], messages=asked("<video>")), "has 1 <video> and 0 videos"),
+        (chat("<video>What?", solution="A"), "has no columns 'quest"),
+        (chat("Question: x\nChoices:\nA. y\n", solution="A"), "the choices in its prompt"),
+        (chat("Question: x\nChoices:\nA. y\nB. z\nand\nC. w\n", solution="A"), "the choices in its prompt"),
+        (chat(PLAN, solution="A", kind="other"), "kind is 'other'"),
+    ]
+    path = world.write(tmp_path / "g.jsonl", [line(id="plan"), *(row for row, _ in unusable)])
     found = read_grpo_rows(path)
-    assert [row.id for row in found.rows] == ["line 2"]
-    assert found.left_out[1].startswith(said)
+    assert [row.id for row in found.rows] == ["plan"]
+    assert list(found.left_out) == [*range(2, 2 + len(unusable))]
+    for reason, (row, said) in zip(found.left_out.values(), unusable, strict=True):
+        assert reason.startswith(said), row
     with pytest.raises(DatasetError, match="none of its 1 rows can be used"):
-        read_grpo_rows(world.write(path, [{**chat(f"<video>{PLAN}"), **changes}]))
+        read_grpo_rows(world.write(path, [unusable[0][0]]))

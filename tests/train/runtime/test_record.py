@@ -102,7 +102,7 @@ def test_others_may_change(stage: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "goes_on"),
+    ("schedule", "before", "now", "goes_on"),
     [
         ({"max_steps": 2}, {"max_steps": 3}, True),
         ({"max_steps": 3}, {"max_steps": 2}, False),
@@ -118,9 +118,9 @@ def test_others_may_change(stage: str, tmp_path: Path) -> None:
     ids=str,
 )
 def test_only_at_a_constant_rate_a_run_may_be_longer(
-    before: dict[str, Any], now: dict[str, Any], goes_on: bool, tmp_path: Path
+    schedule: str, before: dict[str, Any], now: dict[str, Any], goes_on: bool, tmp_path: Path
 ) -> None:
-    both = [described("sft", tmp_path, **{"lr_scheduler_type": "constant", **each}) for each in (before, now)]
+    both = [described("sft", tmp_path, lr_scheduler_type=schedule, **each) for each in (before, now)]
     with nullcontext() if goes_on else pytest.raises(RunError, match="was"):
         resumed(tmp_path, *both)
 
