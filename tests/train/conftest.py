@@ -1,5 +1,5 @@
-"""Trainings here leave garbage to Python: accelerate looks through all objects before and after each one, which
-was a tenth of the time of these tests, and only frees the memory of GPUs."""
+"""Trainings here leave garbage to Python: accelerate looks through all objects around each one, which was a
+tenth of the time of these tests, and only frees the memory of GPUs."""
 
 from __future__ import annotations
 

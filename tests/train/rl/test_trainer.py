@@ -1,4 +1,4 @@
-"""GRPO with videos in the prompt: log-probabilities whatever the row's shape, sampling, what is run once, steps."""
+"""GRPO with videos in the prompt: log-probabilities in rows of any shape, sampling, what runs once, steps."""
 
 from __future__ import annotations
 

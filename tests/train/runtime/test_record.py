@@ -104,16 +104,12 @@ def test_others_may_change(stage: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schedule", "before", "now", "goes_on"),
     [
-        ({"max_steps": 2}, {"max_steps": 3}, True),
-        ({"max_steps": 3}, {"max_steps": 2}, False),
-        ({"num_train_epochs": 1}, {"num_train_epochs": 2}, True),
-        ({"num_train_epochs": 1}, {"max_steps": 9}, False),
+        ("constant", {"max_steps": 2}, {"max_steps": 3}, True),
+        ("constant", {"max_steps": 3}, {"max_steps": 2}, False),
+        ("constant", {"num_train_epochs": 1}, {"num_train_epochs": 2}, True),
+        ("constant", {"num_train_epochs": 1}, {"max_steps": 9}, False),
         # A cosine's rates are of its length.
-        (
-            {"max_steps": 2, "lr_scheduler_type": "cosine"},
-            {"max_steps": 3, "lr_scheduler_type": "cosine"},
-            False,
-        ),
+        ("cosine", {"max_steps": 2}, {"max_steps": 3}, False),
     ],
     ids=str,
 )
