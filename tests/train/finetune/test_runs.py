@@ -13,6 +13,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from tests.support.making_videos import make
 from tests.support.qwen_models import checkpoint
@@ -84,15 +85,7 @@ def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_chang
     tmp_path: Path,
 ) -> None:
     questions = [
-        {
-            "id": f"q{number}",
-            "video": str(world.folder() / "videos" / f"{'abc'[number]}.mp4"),
-            "question": question.text,
-            "choices": list(question.choices),
-            "answer": "A",
-            "oracle_mode": "native",
-        }
-        for number, question in enumerate(world.QUESTIONS)
+        grpo.record(grpo.row(number, "plan", video, "", id=video)) for number, video in enumerate("abc")
     ]
     changes = {**LORA, "max_steps": 3, "ddp_backend": "gloo", "per_device_train_batch_size": 1}
     measured = {
@@ -107,7 +100,7 @@ def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_chang
     )
     two_processes(["train/sft.py", *arguments(tmp_path / "alone", **changes)], tmp_path / "log")
     kept = (tmp_path / "measured" / "questions" / "step-000002.jsonl").read_text().splitlines()
-    assert sorted(json.loads(line)["id"] for line in kept) == ["q0", "q1", "q2"]
+    assert sorted(json.loads(line)["id"] for line in kept) == ["a", "b", "c"]
     assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
 
 

@@ -38,6 +38,17 @@ from videopro.train.rl import GRPORow, RefinementTurns, as_dataset
 from videopro.train.rl.rollouts import Rollout
 from videopro.train.runtime import reference_of, row_of
 
+SLOTS = "{question} {choices} {program} {log}"
+OWN = PromptFile(
+    {
+        "plan": "{question} {choices}",
+        "bug_fix": f"own bug_fix {SLOTS}",
+        "native_refinement": f"own native_refinement {{answer}} {{confidence}} {SLOTS}",
+        "program_refinement": f"own program_refinement {{answer}} {{confidence}} {SLOTS}",
+    },
+    "f",
+)
+"""A user's prompts."""
 UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, choices)")
 """Several steps that end in what the whole video gives: D with 0.4."""
 
@@ -74,34 +85,18 @@ def asked_by_inference(text: str, tau: float, file: PromptFile | None = None) ->
     ],
 )
 def test_the_refinement_prompt_is_that_of_inference(text: str, tau: float, kind: str | None) -> None:
-    with make() as rewards:
-        (found,) = RefinementTurns(rewards, tau)([plan_row()], [text])
-    shown = None if found is None else (found.kind, found.prompt)
-    assert shown == asked_by_inference(text, tau)
-    assert (found and found.kind) == kind
+    for file in (None, OWN):
+        with make() as rewards:
+            (found,) = RefinementTurns(rewards, tau, file)([plan_row()], [text])
+        shown = None if found is None else (found.kind, found.prompt)
+        assert shown == asked_by_inference(text, tau, file)
+        assert (found and found.kind) == kind
+        assert file is None or found is None or found.prompt.startswith(f"own {kind}")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [(NATIVE, "closer D 0.40"), (UNSURE, "better D 0.40 query_mc"), (BROKEN, "fix NameError")],
-)
-def test_a_users_prompts_refine_as_in_inference(text: str, said: str) -> None:
-    slots = "{question} {choices} {program} {log}"
-    texts = {
-        "plan": slots.partition(" {program}")[0],
-        "bug_fix": f"fix {slots}",
-        "native_refinement": f"closer {{answer}} {{confidence}} {slots}",
-        "program_refinement": f"better {{answer}} {{confidence}} {slots}",
-    }
-    file = PromptFile(texts, "f")
-    with make() as rewards:
-        (found,) = RefinementTurns(rewards, 0.75, file)([plan_row()], [text])
-    assert found is not None
-    assert (found.kind, found.prompt) == asked_by_inference(text, 0.75, file)
-    assert found.prompt.startswith(said.split()[0])
-    assert all(word in found.prompt for word in said.split())
-    with make() as rewards, pytest.raises(ConfigError, match="has no bug_fix, with which an episode"):
-        RefinementTurns(rewards, 0.75, PromptFile({"plan": texts["plan"]}, "f"))
+def test_prompts_that_lack_a_refinement_are_refused() -> None:
+    with make() as rewards, pytest.raises(ConfigError, match="has no bug_fix"):
+        RefinementTurns(rewards, 0.75, PromptFile({"plan": "{question} {choices}"}, "f"))
 
 
 def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:

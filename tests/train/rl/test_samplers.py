@@ -314,18 +314,6 @@ def test_the_ratio_is_trls(mode: str, expected: list[list[float]]) -> None:
     assert ratio.differences.tolist() == pytest.approx([0, math.log(4), 0, 0, math.log(4)])
 
 
-def test_top_p_shrinks_the_ratio_of_whole_replies_to_nothing(tmp_path: Path) -> None:
-    """So it is refused. Each of 300 tokens was drawn where top-p left 0.95: the ratio is 0.95 ** 300, and the
-    loss with it."""
-    drawn = torch.full((1, 300), -1.0)
-    mode = "vllm_importance_sampling_mode"
-    made = grpo.settings(tmp_path, sampler="vllm", top_p=0.95, **{mode: "token_truncate"})
-    assert importance_ratio(drawn + math.log(0.95), drawn, torch.ones(1, 300), made).values.min() > 0.94
-    whole = SimpleNamespace(**{**vars(made), mode: "sequence_mask"})
-    ratio = importance_ratio(drawn + math.log(0.95), drawn, torch.ones(1, 300), whole)
-    assert ratio.values.item() == pytest.approx(2.07e-7, rel=0.01)
-
-
 class Remote:
     """The policy in this process as if an engine drew: `shift` is added to its log-probabilities."""
 
@@ -334,14 +322,12 @@ class Remote:
     def __init__(self, of: VideoGRPOTrainer, shift: float) -> None:
         self._local = LocalSampler(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
         self._shift = shift
-        self.steps: list[int] = []
 
     @property
     def version(self) -> int:
         return self._local.version
 
     def sync(self, step: int, keep: int | None = None) -> None:
-        self.steps.append(step)
         self._local.sync(step)
 
     def write(self, draws: Any, sampling: Any, on_reply: Any, version: Any = None) -> list[SampledReply]:
@@ -403,17 +389,3 @@ def test_a_pass_may_have_no_reply_that_counts(shared: bool, tmp_path: Path) -> N
     assert made.state.log_history[0]["completions/clipped_ratio"] == 1
     assert not any("importance_sampling_ratio" in name for name in made.state.log_history[0])
     assert all(torch.equal(weight, before[name]) for name, weight in trained_weights(made).items())
-
-
-def test_each_round_is_drawn_by_the_policy_of_its_step_and_rewards_are_told(tmp_path: Path) -> None:
-    told: list[int] = []
-
-    def rewards(completion_ids: Any, policy_version: list[int], row: list[GRPORow], **_: Any) -> list[float]:
-        told.extend(policy_version)
-        return grpo.spread(completion_ids)
-
-    made = grpo.trainer(FAMILY, grpo.settings(tmp_path, max_steps=3), grpo.rows()[:2], rewards=rewards)
-    remote = made._sampler = Remote(made, 0.0)
-    made.train()
-    assert remote.steps == [0, 1, 2]
-    assert told == [0] * 8 + [1] * 8 + [2] * 8
