@@ -43,34 +43,20 @@ STEPS = (
 
 @functools.cache
 def folder() -> Path:
-    """Videos of several lengths and shapes, `sft.jsonl` (three rows with a video, then one without) and
-    `questions.jsonl`."""
+    """Videos of several lengths and shapes, and `sft.jsonl` (three rows with a video, then one without)."""
     where = Path(tempfile.mkdtemp(prefix="videopro-sft-"))
     (where / "videos").mkdir()
     make(where / "videos" / "a.mp4", 60)
     make(where / "videos" / "b.mp4", 31, rate=7, size=(96, 96))
     make(where / "videos" / "c.mp4", 24, rate=10)
+    refinement = prompts.native_refinement(QUESTIONS[2], prompts.NATIVE_PROGRAM)
     rows = [
         record(prompts.plan(QUESTIONS[0]), NATIVE, "videos/a.mp4", id="a-native", kind="native"),
         record(prompts.plan(QUESTIONS[1]), STEPS, "videos/b.mp4", id="b-program", kind="program"),
-        record(
-            prompts.native_refinement(QUESTIONS[2], prompts.NATIVE_PROGRAM),
-            STEPS,
-            "videos/c.mp4",
-            id="c-refined",
-            kind="native_refinement",
-        ),
+        record(refinement, STEPS, "videos/c.mp4", id="c-refined", kind="native_refinement"),
         record("What is a ring?", "A ring is round.", id="text"),
     ]
     write(where / "sft.jsonl", rows)
-    question = {
-        "id": "q",
-        "video": "videos/a.mp4",
-        "question": "Which?",
-        "choices": ["a", "b"],
-        "answer": "A",
-    }
-    write(where / "questions.jsonl", [question])
     return where
 
 

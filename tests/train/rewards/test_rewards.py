@@ -21,8 +21,13 @@ from videopro.train.rewards.scoring import accuracy_reward
 RED = 'query_mc(extract_frames(get_informative_clips(video, "red", top_k=1)[1][0]), question, choices)'
 
 
-def code(text: str, planning: str = "A plan.") -> str:
-    return f"<planning>\n{planning}\n</planning>\n<code>\n{text}\n</code>"
+def code(text: str) -> str:
+    return f"<planning>\nA plan.\n</planning>\n<code>\n{text}\n</code>"
+
+
+def taking(parameters: str, result: str = RED) -> str:
+    """A program with these parameters."""
+    return code(f"def execute_command({parameters}):\n    return {result}")
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +49,12 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "one look, which is wrong": (NATIVE, (0, 1, 0)),
     "wrong place": (LOCAL.replace('"red"', '"blue"'), (0, 1, 1)),
     "the release's signature": (
-        code(
-            "def execute_command(video_path, question, choices, duration):\n"
-            f"    return {RED.replace('(video,', '(video_path,')}"
-        ),
-        (1, 1, 1),
+        taking("video_path, question, choices, duration", RED.replace("(video,", "(video_path,")), (1, 1, 1)
     ),
-    "an optional parameter of its own": (
-        code(f"def execute_command(video, question, top_k=1):\n    return {RED}"),
-        (1, 1, 1),
-    ),
+    "an optional parameter of its own": (taking("video, question, top_k=1"), (1, 1, 1)),
     "a helper and an import": (
         code(
-            "import math\n\ndef look(video, question):\n"
-            f"    return {RED}\n\n"
+            f"import math\n\ndef look(video, question):\n    return {RED}\n\n"
             "def execute_command(video, question):\n    math.floor(1.5)\n    return look(video, question)"
         ),
         (1, 1, 1),
@@ -99,18 +96,11 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
         reply(f"if False:\n    find_scene(video)\nreturn {RED}"),
         (1, 0, 0),
     ),
-    "a signature that cannot be called": (
-        code("def execute_command(film, query):\n    return query_native(film, query, choices)"),
-        (0, 0, 0),
-    ),
-    "no video": (code(f"def execute_command(question):\n    return {RED}"), (1, 0, 0)),
+    "a signature that cannot be called": (taking("film, query", "query_native(film, query)"), (0, 0, 0)),
+    "no video": (taking("question"), (1, 0, 0)),
     "no execute_command": (code(f"def execute(video, question):\n    return {RED}"), (0, 0, 0)),
     "two of them": (
-        code(
-            "def execute_command(video, question):\n    return query_native(video, question, choices)\n\n"
-            f"def execute_command(video, question):\n    return {RED}"
-        ),
-        (1, 0, 0),
+        taking("video, question", f"1\n\ndef execute_command(video, question):\n    return {RED}"), (1, 0, 0)
     ),
     "reaches out": (reply(f"import os\nreturn {RED}"), (0, 0, 0)),
     "looks at nothing": (reply("return None"), (0, 0, 0)),
