@@ -91,7 +91,7 @@ FULL = [
         pytest.param("scheduler.pt", SimulatedCrash(), marks=pytest.mark.long),
         ("training_args.bin", SimulatedCrash()),
         ("optimizer.pt", FULL[0]),
-        pytest.param("optimizer.pt", FULL[1], marks=pytest.mark.long),
+        ("optimizer.pt", FULL[1]),
     ],
 )
 def test_a_run_that_ends_while_it_saves_resumes(
