@@ -170,6 +170,8 @@ class StubServer:
         self.version = version
         """What vLLM says at /version; None: there is no such page."""
         self.faults: list[StubFault | Reply] = []
+        self.pages: dict[str, StubFault] = {}
+        """What is sent from some paths whatever is asked."""
         self.is_down = False
         """Every connection is closed without a reply, as of a killed server."""
         self.seen: list[RecordedRequest] = []
@@ -195,6 +197,8 @@ class StubServer:
 
     def answer(self, seen: RecordedRequest) -> StubFault:
         """What to send back for a request."""
+        if seen.path in self.pages:
+            return self.pages[seen.path]
         if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
             given = seen.headers.get("authorization", "").removeprefix("Bearer ")
             return StubFault(

@@ -115,8 +115,8 @@ def test_without_video_or_without_its_times_frames_go_as_pictures(takes: Any, ma
         # Each question once as frames; the probes before, of which the second may be on its way when the
         # first is refused, or is never sent.
         assert sorted(forms) in (["frames"] * 2 + ["video"] * 2, ["frames"] * 2 + ["video"])
-        assert (forms[0], forms[-1]) == ("video", "frames")
-        assert "<3.0 seconds>" in text_of(stub.chats[-1])
+        assert forms[0] == "video"
+        assert any("<3.0 seconds>" in text_of(body) for body in stub.chats)
 
 
 def test_a_server_that_fails_at_video_gets_pictures(make: Make) -> None:
