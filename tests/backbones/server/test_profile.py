@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tests.support.server_cases import Make
 from tests.support.stub_server import StubServer
 from videopro.backbones import folder_fingerprint
+from videopro.backbones.server import RequestRefused
 from videopro.backbones.server.profile import ServerProfile
 
 
@@ -36,32 +39,22 @@ class Meeting:
     pixels = None
 
 
-class Listing:
-    """An endpoint that lists one model."""
-
-    url = "http://127.0.0.1:9/v1"
-
-    def models(self) -> list[dict[str, Any]]:
-        return [{"id": "m", "owned_by": "stub"}]
-
-
 def refuse(rows: Any) -> Any:
-    from videopro.backbones.server import RequestRefused
-
     raise RequestRefused("no video here", 400)
 
 
 def test_first_calls_of_two_threads_do_not_wait_for_each_other() -> None:
     """`functools.cached_property` of Python 3.11 has a lock of its own, which one thread took before ours and
     the other after it."""
-    profile = ServerProfile(Meeting(), Listing(), "X", refuse)  # type: ignore[arg-type]
+    meeting: Any = Meeting()
+    listing: Any = SimpleNamespace(
+        url="http://127.0.0.1:9/v1", models=lambda: [{"id": "m", "owned_by": "stub"}]
+    )
+    profile = ServerProfile(meeting, listing, "X", refuse)
     found: dict[str, Any] = {}
     threads = [
-        threading.Thread(target=work, name=name, daemon=True)
-        for name, work in (
-            ("form", lambda: found.update(form=profile.video_form)),
-            ("budget", lambda: found.update(budget=profile.budget)),
-        )
+        threading.Thread(target=lambda: found.update(form=profile.video_form), daemon=True),
+        threading.Thread(target=lambda: found.update(budget=profile.budget), name="budget", daemon=True),
     ]
     for thread in threads:
         thread.start()
@@ -81,11 +74,9 @@ def test_each_thing_is_asked_once(make: Make) -> None:
             backbone.identity()
             _ = backbone.frames, backbone.profile.record, backbone.profile.weights
 
-        threads = [threading.Thread(target=ask) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(16) as threads:
+            for _ in range(16):
+                threads.submit(ask)
         assert [seen.path for seen in stub.seen].count("/v1/models") == 1
         # The engine, and a video at two start times.
         assert len(stub.chats) == 3
