@@ -4,7 +4,9 @@ others."""
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Stills
 from videopro.backbones.qwen import QwenBackbone, features, load_model
 from videopro.errors import BackboneError
+from videopro.question import Answer, Question
 
 TOWER = r".*visual.*\.(qkv|proj)"
 
@@ -21,9 +24,20 @@ TOWER = r".*visual.*\.(qkv|proj)"
 def counted(own: QwenBackbone) -> list[int]:
     """Grows by one number with each call of the tower."""
     seen: list[int] = []
-    visual = own._runner.model.model.visual
-    visual.register_forward_hook(lambda *_: seen.append(1))
+    own._runner.model.model.visual.register_forward_hook(lambda *_: seen.append(1))
     return seen
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Callable[..., Answer]:
+    """Answers of a model that has seen nothing before."""
+    own = load("qwen3_vl")
+
+    def answer(visual: Any, question: Question = QUESTION) -> Answer:
+        own._features.clear()
+        return own.answer(visual, question)
+
+    return answer
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
@@ -50,7 +64,9 @@ def test_planner_and_answerer_share_the_features_of_their_frames(family: str, tm
     assert again.token_ids == written[0].token_ids
 
 
-def test_an_adapter_on_the_tower_shares_nothing_with_the_base(tmp_path: Path) -> None:
+def test_an_adapter_on_the_tower_shares_nothing_with_the_base(
+    fresh: Callable[..., Answer], tmp_path: Path
+) -> None:
     folder = str(lora("qwen3_vl", tmp_path / "adapter", layers=TOWER))
     frames = pictures(4)
     own = load("qwen3_vl", adapter=folder)
@@ -60,7 +76,7 @@ def test_an_adapter_on_the_tower_shares_nothing_with_the_base(tmp_path: Path) ->
         off = own.answer(frames, QUESTION)
     assert close(own.answer(frames, QUESTION), on)
     assert len(calls) == 2
-    assert close(off, load("qwen3_vl").answer(frames, QUESTION))
+    assert close(off, fresh(frames))
     assert close(on, load("qwen3_vl", adapter=folder).answer(frames, QUESTION))
     assert not close(on, off)
 
@@ -83,37 +99,34 @@ def test_a_tower_in_training_is_run_again() -> None:
     assert not close(before, after)
 
 
-def test_other_pixels_are_seen_even_at_the_same_address_and_time() -> None:
-    own, fresh = load("qwen3_vl"), load("qwen3_vl")
-    for seed in range(6):
+def test_other_pixels_are_seen_even_at_the_same_address_and_time(fresh: Callable[..., Answer]) -> None:
+    own = load("qwen3_vl")
+    for seed in range(4):
         frames = pictures(4, seed=seed)
-        # A new store for each, so that this one knows nothing of earlier frames.
-        fresh._features.clear()
-        assert close(own.answer(frames, QUESTION), fresh.answer(frames, QUESTION))
-        fresh._features.clear()
+        assert close(own.answer(frames, QUESTION), fresh(frames))
+        fresh(None)
         # The next frames may get the memory of these.
         del frames
         gc.collect()
 
 
-def test_the_same_pictures_shown_otherwise_are_other_prompts() -> None:
-    own, fresh, frames = load("qwen3_vl"), load("qwen3_vl"), pictures(4)
+def test_the_same_pictures_shown_otherwise_are_other_prompts(fresh: Callable[..., Answer]) -> None:
+    own, frames = load("qwen3_vl"), pictures(4)
     shown = [frames, Stills(frames), Interleaved(frames, ("", "a ring", "", "")), frames[:2], frames[::-1]]
     answers = [own.answer(visual, QUESTION) for visual in shown]
-    for visual, answer in zip(shown, answers, strict=True):
-        fresh._features.clear()
-        assert close(fresh.answer(visual, QUESTION), answer)
+    assert all(close(fresh(visual), answer) for visual, answer in zip(shown, answers, strict=True))
     assert len({round(answer.letters["A"], 7) for answer in answers}) == len(shown)
 
 
-def test_single_questions_about_several_videos_take_one_call_of_the_tower() -> None:
+def test_single_questions_about_several_videos_take_one_call_of_the_tower(
+    fresh: Callable[..., Answer],
+) -> None:
     own = load("qwen3_vl", batch_size=4)
     calls = counted(own)
-    visuals = [pictures(2, seed=seed) for seed in range(3)]
-    answers = own.answer_batch([ChoiceRequest(visual, QUESTION) for visual in (*visuals, None)])
+    visuals = [*(pictures(2, seed=seed) for seed in range(3)), None]
+    answers = own.answer_batch([ChoiceRequest(visual, QUESTION) for visual in visuals])
     assert len(calls) == 1
-    for visual, answer in zip((*visuals, None), answers, strict=True):
-        assert close(load("qwen3_vl").answer(visual, QUESTION), answer)
+    assert all(close(fresh(visual), answer) for visual, answer in zip(visuals, answers, strict=True))
 
 
 def test_a_store_that_is_too_small_keeps_the_latest_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

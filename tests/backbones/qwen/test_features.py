@@ -17,10 +17,9 @@ def prompts(family: str) -> list[EncodedPrompt]:
     """Rows of several lengths: a video; text alone; a picture, a video and another picture."""
     inputs = load(family)._inputs
     video = inputs.head(pictures(4)).append_text(inputs.tail("Which?"))
+    kinds = ("image", "video", "image")
     both = inputs.encode(
-        inputs.render(
-            [{"role": "user", "content": [{"type": kind} for kind in ("image", "video", "image")]}]
-        ),
+        inputs.render([{"role": "user", "content": [{"type": kind} for kind in kinds]}]),
         images=[frame.image for frame in pictures(2, seed=1)],
         videos=[inputs.as_video(pictures(2, 64, 96, seed=2))],
         size=inputs._size(1, 0),
