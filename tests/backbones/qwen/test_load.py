@@ -269,8 +269,6 @@ def refusal(folder: Path | str, **settings: object) -> str:
 
 
 def test_missing_files_are_named(copied: Path, adapter: str, tmp_path: Path) -> None:
-    assert "there is no such folder" in refusal(tmp_path / "nowhere")
-    assert "is a file" in refusal(copied / "config.json")
     assert "cannot be downloaded from the hub" in refusal("nobody/no-such-model")
     assert "is not a device of this machine" in refusal(copied, device_map="gpu")
     assert "contains an adapter" in refusal(adapter)
@@ -306,10 +304,6 @@ def test_short_names() -> None:
     assert served.base_url == "http://localhost:8000/v1"
     assert read_spec("Qwen/Qwen3-VL-8B-Instruct").kind == "qwen"
     assert read_spec("someone/pocket").model == "someone/pocket", "no misspelt pocket"
-    with pytest.raises(ConfigError, match="did you mean 'pixels'"):
-        read_spec("Qwen/Qwen3-VL-8B-Instruct", pixel=3)
-    with pytest.raises(ConfigError, match="dtype is 'half'"):
-        read_spec("Qwen/Qwen3-VL-8B-Instruct", dtype="half")
 
 
 def test_what_the_processor_and_the_model_make_of_a_video_is_in_the_identity() -> None:
