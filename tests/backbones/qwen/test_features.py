@@ -32,7 +32,8 @@ def run(model: Any, row: QwenRunner, rows: list[EncodedPrompt]) -> torch.Tensor:
     return logits
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# Those with experts have the same tower.
+@pytest.mark.parametrize("family", [family for family in FAMILIES if "moe" not in family])
 def test_features_give_the_logits_of_pixels(family: str) -> None:
     model, _ = reference(family)
     rows = prompts(family)

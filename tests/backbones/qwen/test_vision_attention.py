@@ -53,7 +53,8 @@ def see(family: str, grids: list[list[int]], *, whole: bool, layers: int = 2) ->
 
 
 @pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
-@pytest.mark.parametrize("family", FAMILIES)
+# Those with experts have the same tower.
+@pytest.mark.parametrize("family", [family for family in FAMILIES if "moe" not in family])
 def test_outputs_and_gradients_are_those_of_single_chunks(family: str, grids: list[list[int]]) -> None:
     results = []
     for whole in (False, True):

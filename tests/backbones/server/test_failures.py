@@ -189,7 +189,7 @@ def test_the_key_is_sent_and_never_shown(
         texts = ["".join(traceback.format_exception(error)) for error in errors]
         texts += [json.dumps(backbone.identity()), repr(backbone), repr(vars(backbone)), caplog.text]
         assert not any(KEY in text for text in texts)
-        assert stub.seen[-1].headers["authorization"] == f"Bearer {KEY}"
+        assert {seen.headers["authorization"] for seen in stub.seen[2:]} == {f"Bearer {KEY}"}
 
 
 def test_a_model_that_is_not_served_is_answered_with_those_that_are(stub: StubServer, make: Make) -> None:
