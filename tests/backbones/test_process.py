@@ -20,7 +20,7 @@ from videopro.backbones import load_backbone, loaded_whole, read_spec
 from videopro.modules import ModuleModels, ModuleSettings
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def zero3() -> Iterator[None]:
     """As configs/accelerate/zero3.yaml has it."""
     pytest.importorskip("deepspeed")
@@ -34,20 +34,17 @@ def zero3() -> Iterator[None]:
         unset_hf_deepspeed_config()
 
 
-@pytest.mark.usefixtures("zero3")
 def test_what_answers_has_all_its_weights() -> None:
     backbone: Any = load_backbone(read_spec(str(checkpoint("qwen3_vl"))))
     assert all(weight.numel() > 0 for weight in backbone._runner.model.parameters())
     assert is_deepspeed_zero3_enabled()
 
 
-@pytest.mark.usefixtures("zero3")
 def test_a_model_behind_the_modules_is_loaded_whole() -> None:
     models = ModuleModels(ModuleSettings())
     assert models._once("encoder", is_deepspeed_zero3_enabled) is False
 
 
-@pytest.mark.usefixtures("zero3")
 def test_the_training_sees_its_settings_meanwhile() -> None:
     """Rewards load models in threads of their own, while the main thread gathers weights."""
     begun, ends = Event(), Event()

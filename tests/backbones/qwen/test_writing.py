@@ -27,7 +27,7 @@ SAMPLED = Sampling(24, temperature=1.3, top_p=0.9, seed=3)
 GREEDY = Sampling(24)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that a CUDA device gets, with steps that run where its graphs would be replayed."""
 
@@ -88,7 +88,6 @@ def assert_same(left: Sequence[SampledReply], right: Sequence[SampledReply]) -> 
         assert one.ended == other.ended
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [None, True])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
@@ -100,7 +99,6 @@ def test_steps_at_one_place_write_what_passes_write(
         assert_same(write(run, sampling), by_passes(family, sampling))
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_rows_that_end_early_leave_the_others_as_they_are(captures: bool) -> None:
     whole = by_passes("qwen3_vl", SAMPLED)
@@ -114,7 +112,6 @@ def test_rows_that_end_early_leave_the_others_as_they_are(captures: bool) -> Non
         assert reply.ids == full.ids[: len(reply.ids)]
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_a_reply_depends_on_its_seed_alone(captures: bool) -> None:
     together = write(runner("qwen3_vl", captures=captures), SAMPLED)
@@ -126,7 +123,6 @@ def test_a_reply_depends_on_its_seed_alone(captures: bool) -> None:
     ]
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_long_replies_get_more_room(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "ROOM_ON_CPU", 8)
@@ -146,7 +142,6 @@ class NoWaiting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_step_never_waits_and_stays_where_it_is(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     step, seen = StaticBatch._forward, []
@@ -167,7 +162,6 @@ def test_a_step_never_waits_and_stays_where_it_is(family: str, monkeypatch: pyte
     assert seen
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     run = runner("qwen3_vl", captures=captures)
@@ -192,14 +186,12 @@ def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.Monk
     assert error.value.rows == (2,)
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("of", [[0, 1, 2, 0, 1, 2, 2], [2, 2, 2, 2, 2, 2, 2, 2, 0], [1]])
 def test_rows_of_prompts_in_equal_and_unequal_numbers(of: list[int]) -> None:
     expected = write(runner("qwen3_vl"), SAMPLED, of)
     assert_same(write(runner("qwen3_vl", captures=True), SAMPLED, of), expected)
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_each_step_is_needed_and_taken_with_the_models_gpu_as_the_current_one(
     captures: bool, monkeypatch: pytest.MonkeyPatch
@@ -226,7 +218,6 @@ def test_each_step_is_needed_and_taken_with_the_models_gpu_as_the_current_one(
     assert taken == [run.device] * 23
 
 
-@pytest.mark.usefixtures("replayed")
 def test_keys_and_values_that_grow_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "ROOM", 16)
     take, grown = KeyValueStore.take, []
@@ -260,7 +251,6 @@ def test_a_gpu_has_room_for_the_replies_that_are_written_at_once(gib: int, token
     assert writing.rows_that_fit(gib * 2**30, 144 * 2**10, tokens) == rows
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("groups", [[16], [4, 4, 4, 4], [1] * 16, [13, 1, 1, 1], [9, 7]])
 def test_that_room_holds_what_a_batch_takes(groups: list[int]) -> None:
     fits = writing.rows_that_fit(3 * 2**30, 144 * 2**10, 1024)
