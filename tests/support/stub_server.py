@@ -28,11 +28,9 @@ from PIL import Image
 class RecordedRequest:
     """A request as it came in."""
 
-    method: str
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
-    at: float
 
 
 @dataclass
@@ -266,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         with stub.lock:
-            seen = RecordedRequest(self.command, self.path, headers, body, time.monotonic())
+            seen = RecordedRequest(self.path, headers, body)
             stub.seen.append(seen)
             stub.in_flight += 1
             stub.peak = max(stub.peak, stub.in_flight)

@@ -48,6 +48,8 @@ def test_a_batch_keeps_its_order_and_the_bound_on_requests_in_flight(make: Make)
         answers = make(stub, concurrency=3).answer_batch(requests)
         assert [answer.letter for answer in answers] == list(question.letters)
         assert stub.peak == 3
+        assert make(stub).answer_batch([]) == []
+        assert len(stub.chats) == 9
 
 
 def test_threads_share_the_bound(make: Make) -> None:
@@ -57,11 +59,6 @@ def test_threads_share_the_bound(make: Make) -> None:
         assert [call.result(60).letter for call in calls] == ["A"] * 6
         assert len(stub.chats) == 6
         assert stub.peak == 2
-
-
-def test_an_empty_batch_sends_no_request(stub: StubServer, make: Make) -> None:
-    assert make(stub).answer_batch([]) == []
-    assert not stub.seen
 
 
 def test_frames_are_encoded_once_for_a_prefix(
@@ -120,12 +117,11 @@ def test_adapter_blocks_of_two_threads_do_not_meet(make: Make) -> None:
                 inside.set()
                 done.wait(5)
 
-        thread = threading.Thread(target=switch_it_off)
-        thread.start()
-        inside.wait(5)
-        backbone.answer(None, COLOURS)
-        done.set()
-        thread.join()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(switch_it_off)
+            inside.wait(5)
+            backbone.answer(None, COLOURS)
+            done.set()
         assert stub.chats[0]["model"] == "tuned"
 
 
@@ -152,30 +148,24 @@ def test_ctrl_c_interrupts_at_once_and_leaves_the_backbone_usable(stub: StubServ
     assert len(stub.chats) == asked + 1
 
 
-def test_after_close_calls_are_refused_and_no_thread_is_left(stub: StubServer, make: Make) -> None:
+def test_closing_ends_a_call_of_another_thread_and_leaves_no_thread(stub: StubServer, make: Make) -> None:
     def backbone_threads() -> int:
         return sum(thread.name == "videopro-server-backbone" for thread in threading.enumerate())
 
     before = backbone_threads()
     backbone = make(stub)
-    backbone.answer(None, COLOURS)
-    assert backbone_threads() == before + 1
-    backbone.close()
-    backbone.close()
-    until(lambda: backbone_threads() == before)
-    with pytest.raises(BackboneError, match="closed"):
-        backbone.answer(None, COLOURS)
-
-
-def test_closing_ends_a_call_of_another_thread(stub: StubServer, make: Make) -> None:
-    backbone = make(stub)
     stub.faults = [StubFault(body=letter("A", [("A", -1.0)]), delay=30.0)]
     with ThreadPoolExecutor(1) as threads:
         call = threads.submit(backbone.answer, None, COLOURS)
         until(lambda: len(stub.chats) > 0)
+        assert backbone_threads() == before + 1
+        backbone.close()
         backbone.close()
         with pytest.raises(BackboneError):
             call.result(15)
+    until(lambda: backbone_threads() == before)
+    with pytest.raises(BackboneError, match="closed"):
+        backbone.answer(None, COLOURS)
 
 
 def test_the_connection_of_a_request_in_flight_is_closed(make: Make) -> None:
