@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT, engine_folder, stub_engine
-from tests.support.engine_folder import is_alive, make, names, processes, soon
+from tests.support.cancelling import until
+from tests.support.engine_folder import is_alive, make, names, processes
 from videopro.engine.serving import AttachedEngine, EngineSettings, ServedModel, process, started
 from videopro.engine.serving.attached import exempt_from_proxies
 from videopro.errors import BackboneError, ConfigError
@@ -67,7 +68,7 @@ def test_a_killed_engine_is_started_again_with_its_adapters_at_the_same_address(
         for number, pid in enumerate((stub_engine.starts(folder)[0]["pid"], None), 1):
             assert engine._process is not None
             os.kill(pid or engine._process.pid, signal.SIGKILL)
-            soon(lambda: len(stub_engine.starts(folder)) == number + 1)  # noqa: B023
+            until(lambda: len(stub_engine.starts(folder)) == number + 1)  # noqa: B023
             engine.wait()
             assert names(engine) == ["model", "policy-v2"]
             assert not is_alive(stub_engine.starts(folder)[number - 1]["child"])
@@ -134,7 +135,7 @@ def test_one_that_was_told_to_end_and_lingers_is_started_again(
     with make(folder, []) as engine:
         stub_engine.behave(folder)
         os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGTERM)
-        soon(lambda: engine.starts == 2)
+        until(lambda: engine.starts == 2)
         engine.wait()
         assert names(engine) == ["model"]
 
@@ -146,7 +147,7 @@ def test_one_that_does_not_come_back_is_given_up_when_a_first_start_would_be(fol
         stub_engine.behave(folder, slow=60)
         engine._settings = replace(engine._settings, start_seconds=1)
         os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGKILL)
-        soon(lambda: engine.starts == 2)
+        until(lambda: engine.starts == 2)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))
         with pytest.raises(BackboneError, match=r"does not serve .*it died 2 times in a row, and was away"):
@@ -172,7 +173,7 @@ def test_one_that_keeps_dying_is_given_up(
         assert attached.answers()
         stub_engine.behave(folder, fails="ValueError: max seq len (32768) is larger than the cache")
         os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGKILL)
-        soon(lambda: len(stub_engine.starts(folder)) == 4)
+        until(lambda: len(stub_engine.starts(folder)) == 4)
         with pytest.raises(BackboneError, match=r"(?s)died 4 times.*max_model_len=N.*larger than the cache"):
             engine.wait()
         with pytest.raises(BackboneError, match="died 4 times"):
@@ -242,7 +243,7 @@ def test_it_ends_with_its_parent_however_that_ends(folder: Path, number: signal.
     parent.send_signal(number)
     parent.wait()
     parent.stdout.close()
-    soon(lambda: not any(map(is_alive, processes(folder))))
+    until(lambda: not any(map(is_alive, processes(folder))))
 
 
 def test_vllm_is_found_in_path_or_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
