@@ -1,5 +1,5 @@
 """One backbone for many programs: batches form while it is busy, failures stay with their own, the adapter is
-off."""
+off. And what a metered backbone counts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 
 from tests.support import qwen_models
 from tests.support.modules_world import CHOICES, ReadingBackbone, video
+from tests.support.stub_server import StubServer, completion, entry
+from videopro.backbones import load_backbone
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling, YesNoRequest
-from videopro.backbones.wrappers import BatchingBackbone
+from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question, prompts
 
@@ -142,3 +144,14 @@ def test_the_adapter_is_a_setting_and_part_of_the_identity() -> None:
         pass
     with pytest.raises(ConfigError, match="max_batch is 0"):
         BatchingBackbone(inner, max_batch=0)
+
+
+def test_tokens_of_a_server_that_lists_no_ids_count() -> None:
+    words = [entry(word, -0.1) for word in ("a", " red", " cup")]
+    with StubServer(lambda body: completion("a red cup", words)) as stub:
+        meter = Meter()
+        backbone = MeteredBackbone(load_backbone(f"server:served@{stub.url}"), meter)
+        reply = backbone.generate(None, "What is it?", Sampling(8))
+    assert reply.token_ids == ()
+    cost = meter.take()
+    assert (cost.calls, cost.tokens_in, cost.tokens_out) == (1, 7, 3)
