@@ -1,16 +1,21 @@
-"""The vision tower's attention, computed for all chunks of a length at once, against transformers' own, chunk
-by chunk: values, gradients, and what it calls."""
+"""Layers that compute what the library's compute. The vision tower's attention, for all chunks of a length at
+once: values, gradients, and what it calls. Norms in one kernel: values and dtype, under autocast too."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLRMSNorm
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRMSNorm
 
 from tests.support.qwen_models import FAMILIES, backbone, reference
 from videopro.backbones.qwen import layers as vision_attention
+from videopro.backbones.qwen.layers import fused_norms
 
 # Grids (time, height, width) in patches. Windows of qwen2_5_vl have 4 x 4 patches here.
 GRIDS = {
@@ -53,7 +58,8 @@ def see(family: str, grids: list[list[int]], *, whole: bool, layers: int = 2) ->
 
 
 @pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
-@pytest.mark.parametrize("family", FAMILIES)
+# Those with experts have the same tower.
+@pytest.mark.parametrize("family", [family for family in FAMILIES if "moe" not in family])
 def test_outputs_and_gradients_are_those_of_single_chunks(family: str, grids: list[list[int]]) -> None:
     results = []
     for whole in (False, True):
@@ -95,18 +101,15 @@ def test_no_layer_waits_for_the_device(family: str, grids: str, monkeypatch: pyt
             return _plain(tensor, *args)
 
         monkeypatch.setattr(torch.Tensor, name, counted)
-    counts = {}
-    for whole in (False, True):
-        for layers in (1, 2):
-            reads.clear()
-            with torch.no_grad():
-                see(family, GRIDS[grids], whole=whole, layers=layers)
-            counts[whole, layers] = len(reads)
-    # Queries, keys and values are split apart.
-    assert counts[False, 2] == counts[False, 1] + 3
+    counts = []
+    for layers in (1, 2):
+        reads.clear()
+        with torch.no_grad():
+            see(family, GRIDS[grids], whole=True, layers=layers)
+        counts.append(len(reads))
     # A second layer of qwen2_5_vl is the first with the other chunks, of whole frames.
     others = family == "qwen2_5_vl" and grids == "chunks of three lengths"
-    assert counts[True, 2] == counts[True, 1] + others
+    assert counts[1] == counts[0] + others
 
 
 def test_a_loaded_model_uses_it_unless_another_attention_is_set() -> None:
@@ -115,3 +118,45 @@ def test_a_loaded_model_uses_it_unless_another_attention_is_set() -> None:
     model, _ = reference("qwen3_vl", attn_implementation="eager")
     vision_attention.attend_by_chunk(model)
     assert model.model.visual.config._attn_implementation == "eager"
+
+
+NORMS = (Qwen2_5_VLRMSNorm, Qwen3VLTextRMSNorm)
+
+
+@pytest.fixture
+def gpu_autocast() -> Iterator[None]:
+    """Autocast to bf16 on a GPU, for tensors that are described and not there."""
+    before = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    torch.set_autocast_dtype("cuda", torch.bfloat16)
+    try:
+        with FakeTensorMode():
+            yield
+    finally:
+        torch.set_autocast_enabled("cuda", before[0])
+        torch.set_autocast_dtype("cuda", before[1])
+
+
+@pytest.mark.usefixtures("gpu_autocast")
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*")
+@pytest.mark.parametrize("kind", NORMS)
+def test_keys_stay_in_16_bits_under_autocast_on_a_gpu(kind: type[torch.nn.Module]) -> None:
+    # torch 2.12 and newer compute rms_norm in float32 there; a cache of bf16 takes no such keys.
+    norm = kind(8)
+    norm.weight = torch.nn.Parameter(torch.empty(8, dtype=torch.bfloat16, device="cuda"))
+    states = torch.empty(2, 8, dtype=torch.bfloat16, device="cuda")
+    assert norm(states).dtype == torch.bfloat16
+    with fused_norms(norm, enabled=True):
+        assert norm(states).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_values_are_those_of_the_library(kind: type[torch.nn.Module]) -> None:
+    draw = torch.Generator().manual_seed(0)
+    norm = kind(16)
+    with torch.no_grad():
+        norm.weight.copy_(torch.randn(16, generator=draw))
+        states = torch.randn(3, 16, generator=draw)
+        expected = norm(states)
+        with fused_norms(norm, enabled=True):
+            torch.testing.assert_close(norm(states), expected)
