@@ -96,20 +96,17 @@ def test_a_film_whose_record_cannot_be_read_is_not_lost(
     assert uploaded(again, content).id == film.id, "sent again, it is there again"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_no_path_leads_out_of_the_folders(tmp_path: Path, films: Path) -> None:
+    store = FilmStore(tmp_path, 10**9, [films])
+    for path in (
         *("../secret/blue.mp4", "deep/../../secret/blue.mp4", "/etc/passwd", "out.mp4", "outside/blue.mp4"),
         *("circle.mp4", "deep", "", ".", "no.mp4", "deep/red.mp4\0", "x" * 5000, "%2e%2e/secret/blue.mp4"),
-    ],
-)
-def test_no_path_leads_out_of_the_folders(tmp_path: Path, films: Path, path: str) -> None:
-    store = FilmStore(tmp_path, 10**9, [films])
-    with pytest.raises(Problem) as refused:
-        store.from_folder(path)
-    assert refused.value.status in (400, 404)
-    assert "secret" not in str(refused.value).replace(path, "")
-    assert str(films.parent) not in str(refused.value)
+    ):
+        with pytest.raises(Problem) as refused:
+            store.from_folder(path)
+        assert refused.value.status in (400, 404), path
+        assert "secret" not in str(refused.value).replace(path, "")
+        assert str(films.parent) not in str(refused.value)
     assert store.all() == []
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.agent_steps import CHOICES, DURATION, QUESTION, asked, look, tool, trace
+from tests.support.view_world import HOSTILE
 from videopro.question import Answer
 from videopro.traces import (
     AGENT,
@@ -317,3 +318,29 @@ def traces(video: VideoRef) -> list[Trace]:
         videoagent(video, is_read=False),
         failed(video),
     ]
+
+
+# ---- what a page has to stand ----------------------------------------------------------------------------
+
+
+def hostile(video: VideoRef) -> Trace:
+    """Texts that would break a page that took them for markup, in every field of a step."""
+    known = Segment(0.0, 9.0, HOSTILE, score=3.0, text=HOSTILE)
+    both = {"prompt": HOSTILE, "raw": HOSTILE, "segments": (known, replace(known, parent=HOSTILE, name="b"))}
+    steps = [
+        asked(HOSTILE, HOSTILE, {HOSTILE: {HOSTILE: [HOSTILE]}}, args={HOSTILE: HOSTILE}),
+        asked("score", HOSTILE, {HOSTILE: HOSTILE}, frames=look(3.0), **both),
+        asked("score", "other", HOSTILE, rejected=(HOSTILE,), faults=(HOSTILE, HOSTILE)),
+        asked("call", "other", "", parsed={"calls": [{"name": HOSTILE, "arguments": HOSTILE}]}),
+        tool(HOSTILE, HOSTILE, args={"agent": HOSTILE}),
+    ]
+    made = Preparation(HOSTILE, HOSTILE)
+    return trace("hostile", video, steps, Answer(raw=HOSTILE), prepared=(made,), notes=(HOSTILE,))
+
+
+def long(video: VideoRef) -> Trace:
+    """Many steps, segments and lines."""
+    found = tuple(Segment(9.0 * n, 9.0 * n + 9, str(n), score=n / 40) for n in range(20))
+    steps = [asked("think", "llm", "\n".join(f"line {n}" for n in range(60)))]
+    steps += [tool(f"search {n}", "20 found", n, segments=found, args={"n": n}) for n in range(30)]
+    return trace("long", video, steps, Answer("B", raw="B"))

@@ -7,11 +7,16 @@ and playwright, which drives it; without them the tests are skipped.
 from __future__ import annotations
 
 import importlib.util
+import io
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
+
+from tests.support.making_videos import HEIGHT, WIDTH, read_number
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
@@ -41,3 +46,28 @@ def browser() -> Iterator[Any]:
 
 Open = Callable[..., Any]
 """Opens a page of a site: `open_page(hash, folder=...)`."""
+
+
+def shown_number(element: Any) -> int:
+    """The number of the picture that an element shows (`tests.support.making_videos`), read from the screen;
+    a player stands a picture that is twice as wide as high between two black bars."""
+    whole = np.asarray(Image.open(io.BytesIO(element.screenshot())).convert("RGB"))
+    high = min(whole.shape[0], whole.shape[1] * HEIGHT // WIDTH)
+    top = (whole.shape[0] - high) // 2
+    cut = Image.fromarray(whole[top : top + high]).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+    return read_number(np.asarray(cut))
+
+
+def texts(place: Any) -> list[str]:
+    return [str(text) for text in place.all_inner_texts()]
+
+
+def over(page: Any, selector: str, track: str, seconds: float) -> list[list[float]]:
+    """(start, end) in s of what is drawn over a time axis."""
+    found: list[list[float]] = page.locator(selector).evaluate_all(
+        """(all, [track, seconds]) => all.map(one => {
+        const a = one.getBoundingClientRect(), b = one.closest(track).getBoundingClientRect();
+        return [seconds * (a.left - b.left) / b.width, seconds * (a.right - b.left) / b.width] })""",
+        [track, seconds],
+    )
+    return found

@@ -1,16 +1,54 @@
-"""A browser, and pages opened in it from the folder that a test file's fixture `site` makes."""
+"""A browser, the pages of a run with everything in it, and pages opened in the browser from a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import agent_traces as agents
+from tests.support import view_world as world
+from tests.support.agent_steps import DURATION
 from tests.support.browser import Open, browser
+from tests.support.making_videos import make
+from videopro.commands.view import main
+from videopro.traces import VideoRef
 
 __all__ = ["browser"]
+
+
+@pytest.fixture(scope="session")
+def overview(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages of two runs: programs, agents and a film that is broken in one, two questions in the other."""
+    root = tmp_path_factory.mktemp("pages")
+    film = root / "steps & more #1.mp4"
+    make(film, int(DURATION * 2) + 1, rate=2)
+    video = VideoRef(str(film), "numbers", "", DURATION)
+    (root / "broken.mp4").write_bytes(b"no film")
+    programs = world.traces(root / "videos")
+    broken = VideoRef(str(root / "broken.mp4"), "broken", "", 9.0)
+    some = [
+        *programs,
+        *agents.traces(video),
+        *(
+            agents.hostile(video),
+            agents.long(video),
+            replace(programs[0], question_id="broken", video=broken),
+        ),
+    ]
+    world.write_run(root / "runs" / "all", some, method="vca")
+    world.write_run(root / "runs" / "few", some[:2])
+    assert main([str(root / "runs")]) == 0
+    return root / "runs" / "view"
+
+
+@pytest.fixture(scope="module")
+def site(overview: Path) -> Path:
+    """The pages of the first run; a test file may have others."""
+    return overview / "runs" / "all"
 
 
 @pytest.fixture
@@ -25,10 +63,9 @@ def open_page(site: Path, browser: Any) -> Iterator[Open]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)  # Other processes may share the cores.
-        page.requested = []
+        page.requested, page.films = [], []
         if not wrong_is_fine:
             page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.films = []
 
         def note(request: Any) -> None:
             asked = page.films if request.resource_type == "media" else page.requested
