@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from videopro.methods import METHODS
-from videopro.report.papers import BUILDERS, FAMILIES
 from videopro.report.papers.agents import LVAGENT, PAPERS
 from videopro.report.papers.tables import AnyOf, PaperTable
 from videopro.report.table import Number
@@ -20,17 +19,6 @@ def published(name: str, label: str) -> dict[str, Any]:
     table = TABLES[name]
     (row,) = [row for row in table.rows if row.label == label]
     return dict(zip(table.columns, row.published, strict=False))
-
-
-def test_the_names_that_are_promised() -> None:
-    promised = {
-        *(f"videoagent-{number}" for number in range(1, 9)),
-        *(f"dvd-{number}" for number in range(2, 6)),
-        *(f"vca-{number}" for number in (1, 2, 3, 4, 5, 6, 9, 10, 11)),
-        *("videoagent-fig3", "dvd-fig3", "vca-fig5", "lvagent-times", "lvagent-agents"),
-    }
-    assert set(BUILDERS) == promised
-    assert {name for family in FAMILIES.values() for name in family} == promised
 
 
 def test_no_row_has_more_values_than_the_table_has_columns() -> None:
