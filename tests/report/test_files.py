@@ -269,13 +269,6 @@ def test_lmms_eval_lines(mixed: Path) -> None:
     assert len({line["doc_hash"] for line in lines}) == 4
 
 
-def test_lmms_eval_loads_its_lines(mixed: Path) -> None:
-    """`pip install --no-deps lmms-eval` is enough; its dependencies are too many for the extra `test`."""
-    loader = pytest.importorskip("lmms_eval.baselines.loader", reason="lmms-eval is not installed")
-    scores, _ = loader.load_baseline(str(exported(mixed, "lmms-eval")), "pocket")
-    assert scores == {"q0": 1.0, "q1": 0.0}, "questions without a verdict are not paired"
-
-
 def inspect_log(run: Path) -> dict[str, Any]:
     found = json.loads(exported(run, "inspect").read_text())
     assert isinstance(found, dict)
@@ -352,21 +345,3 @@ def test_exports_show_the_steps_of_an_agent(tmp_path: Path) -> None:
     assert sample["metadata"]["frames_seen"] == 2
     (line,) = map(json.loads, exported(path, "lmms-eval").read_text().splitlines())
     assert (line["steps"], line["unparsed"], line["frames_seen"]) == (3, 0, 2)
-
-
-def test_inspect_reads_its_log(mixed: Path, tmp_path: Path) -> None:
-    """inspect_ai's dependencies (S3, a terminal interface) are too heavy for the extra `test`."""
-    inspect_ai = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
-    path = exported(mixed, "inspect")
-    assert len(inspect_ai.list_eval_logs(str(path.parent))) == 1
-    log = inspect_ai.read_eval_log(str(path))
-    assert [sample.id for sample in log.samples] == ["q0", "q1", "q2", "q3"]
-    assert log.samples[1].scores["videopro"].answer == log.samples[1].output.completion == "B"
-    assert log.results.scores[0].metrics["accuracy"].value == 0.5
-    assert log.samples[3].error.message.startswith("VideoError")
-    refined = inspect_ai.read_eval_log(str(exported(planned_run(tmp_path / "v"), "inspect"))).samples[1]
-    assert [message.role for message in refined.messages] == ["user", *["assistant", "user"] * 2]
-    # What inspect writes again is what it read.
-    inspect_ai.write_eval_log(log, str(tmp_path / "again.json"))
-    again = inspect_ai.read_eval_log(str(tmp_path / "again.json"))
-    assert [sample.target for sample in again.samples] == [sample.target for sample in log.samples]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,13 @@ __all__ = ["browser"]
 
 @pytest.fixture(scope="session")
 def overview(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pages of two runs: programs, agents and a film that is broken in one, two questions in the other."""
+    """Pages of two runs: programs and agents in one, two questions in the other."""
     root = tmp_path_factory.mktemp("pages")
     film = root / "steps & more #1.mp4"
     make(film, int(DURATION * 2) + 1, rate=2)
     video = VideoRef(str(film), "numbers", "", DURATION)
-    (root / "broken.mp4").write_bytes(b"no film")
-    programs = world.traces(root / "videos")
-    broken = VideoRef(str(root / "broken.mp4"), "broken", "", 9.0)
-    some = [
-        *programs,
-        *agents.traces(video),
-        *(
-            agents.hostile(video),
-            agents.long(video),
-            replace(programs[0], question_id="broken", video=broken),
-        ),
-    ]
+    of_agents = [*agents.traces(video), agents.hostile(video), agents.long(video)]
+    some = [*world.traces(root / "videos"), *of_agents]
     world.write_run(root / "runs" / "all", some, method="vca")
     world.write_run(root / "runs" / "few", some[:2])
     assert main([str(root / "runs")]) == 0

@@ -11,6 +11,7 @@ import pytest
 from tests.support import view_world as world
 from tests.support.browser import Open, needs_browser, shown_number
 from videopro.commands.view import main
+from videopro.traces import VideoRef
 
 pytestmark = needs_browser
 PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
@@ -132,21 +133,24 @@ def test_segments_of_an_agent_are_links_and_names_of_files_may_hold_anything(ope
     assert at(page) >= 60 * int(minutes) + float(seconds) - 0.1
 
 
-@pytest.mark.parametrize(
-    ("id", "line"),
-    [("unread", "its file is not there ("), ("broken", "it was moved, or this browser does not play its")],
-)
-def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, id: str, line: str) -> None:
-    page = open_page(f"#/q/{id}")
-    page.wait_for_selector(".no-film:visible")
-    assert page.inner_text(".no-film").startswith(f"The film cannot be played: {line}")
-    assert page.locator("video").count() == 0
-    assert page.locator("a.moment[href]").count() == 0
-    page.keyboard.press("p")
-    page.click(".signature")
-    assert page.locator(".call.open").count() == 1
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".row")
+def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Path) -> None:
+    """Without pictures, whose absence has a line of its own."""
+    right, _, _, unread, *_ = world.traces(tmp_path / "videos")
+    (tmp_path / "broken.mp4").write_bytes(b"no film")
+    video = VideoRef(str(tmp_path / "broken.mp4"), "broken", "", 9.0)
+    run = world.write_run(tmp_path / "run", [unread, replace(right, question_id="broken", video=video)])
+    assert main([str(run.path), "--no-pictures"]) == 0
+    for id, line in (("unread", "its file is not there ("), ("broken", "it was moved, or this browser does")):
+        page = open_page(f"#/q/{id}", folder=run.path / "view")
+        page.wait_for_selector(".no-film:visible")
+        assert page.inner_text(".no-film").startswith(f"The film cannot be played: {line}")
+        assert page.locator("video").count() == 0
+        assert page.locator("a.moment[href]").count() == 0
+        page.keyboard.press("p")
+        page.click(".signature")
+        assert page.locator(".call.open").count() == 1
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".row")
 
 
 def test_the_film_that_the_run_did_not_see_is_not_offered(open_page: Open, tmp_path: Path) -> None:
