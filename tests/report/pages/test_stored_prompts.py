@@ -133,34 +133,6 @@ def test_every_prompt_of_ours_is_kept_to_the_letter(tmp_path: Path) -> None:
 # ---- prompts of direct answers ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("official", [True, False])
-def test_a_direct_answer(official: bool, tmp_path: Path) -> None:
-    own = AnswerPrompt("made", "{subtitles}{frames} frames. {question}\n{options}\nLetter:")
-    protocol = replace(PROTOCOL, answer_prompt=own) if official else PROTOCOL
-    trace, backbone = answered("native", protocol=protocol, subtitles="none")
-    (text,) = shown(write(tmp_path, [trace]))
-    assert text == backbone.asked[0][0]
-    assert not official or text.startswith("12 frames. What is shown")
-
-
-def test_system_turn_and_begun_reply_are_shown(tmp_path: Path) -> None:
-    own = AnswerPrompt("made", "{question}\n{options} at {times}", system="Watch.", prefill="Best: (")
-    protocol = replace(PROTOCOL, answer_prompt=own)
-    trace, backbone = answered("native", protocol=protocol, subtitles="none", frames=2)
-    # Frames at the middles of both halves of a minute.
-    assert backbone.asked[0][0].endswith(" at 15.0, 45.0")
-    assert shown(write(tmp_path, [trace])) == [f"Watch.\n\n{backbone.asked[0][0]}\n\nBest: ("]
-    trace, _ = answered("native", protocol=protocol, subtitles="none", system="Look.")
-    assert trace.rounds[0].prompt is not None
-    assert trace.rounds[0].prompt.system == "Look."
-
-
-def test_an_open_question(tmp_path: Path) -> None:
-    asked = item(question=Question.open("What is red?"), answer=None)
-    trace, backbone = answered("native", lambda request: "a place", asked, subtitles="none")
-    assert shown(write(tmp_path, [trace])) == [backbone.written[0][0].text]
-
-
 def test_the_fallback_asks_directly(tmp_path: Path) -> None:
     options = {**OPTIONS, "fallback": "native", "max_rounds": 0}
     trace, backbone = answered("videopro", lambda request: NOTHING, **options)
@@ -171,17 +143,51 @@ def test_the_fallback_asks_directly(tmp_path: Path) -> None:
 LINES = "1\n00:00:06,000 --> 00:00:09,000\nFirst.\n\n2\n00:00:50,000 --> 00:00:55,000\nLast.\n"
 
 
-def test_subtitle_lines_in_a_direct_question(tmp_path: Path) -> None:
+def asks(form: str, **more: str) -> Protocol:
+    return replace(PROTOCOL, answer_prompt=AnswerPrompt("made", form, **more))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "begins", "around"),
+    [
+        (PROTOCOL, {}, "", ("", "")),
+        (asks("{frames} frames. {question}\n{options}\nLetter:"), {}, "12 frames. What is shown", ("", "")),
+        # Frames at the middles of both halves of a minute; a system turn, and a reply that was begun.
+        (
+            asks("At {times} {question}\n{options}", system="Watch.", prefill="Best: ("),
+            {"frames": 2},
+            "At 15.0, 45.0",
+            ("Watch.\n\n", "\n\nBest: ("),
+        ),
+        (asks("{question}\n{options}"), {"system": "Look."}, "", ("Look.\n\n", "")),
+        (PROTOCOL, {"subtitles": "all"}, "First.\nLast.\nWhat is shown", ("", "")),
+        # Four frames, each in the middle of its quarter, with what is spoken there after it.
+        (
+            PROTOCOL,
+            {"subtitles": "interleaved", "frames": 4},
+            "Last.\n",
+            (
+                "[frame at 7.50 s]\nFirst.\n[frame at 22.50 s]\n[frame at 37.50 s]\n[frame at 52.50 s]\n",
+                "",
+            ),
+        ),
+    ],
+)
+def test_a_direct_answer(
+    protocol: Protocol, options: dict[str, Any], begins: str, around: tuple[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "a.srt").write_text(LINES)
-    spoken = item(subtitles=tmp_path / "a.srt")
-    trace, backbone = answered("native", asked=spoken, subtitles="all")
-    assert shown(write(tmp_path / "all", [trace])) == [backbone.asked[0][0]]
-    assert backbone.asked[0][0].startswith("First.\nLast.\nWhat is shown")
-    # Four frames of a minute, each in the middle of its quarter, with what is spoken there after it.
-    trace, backbone = answered("native", asked=spoken, subtitles="interleaved", frames=4)
-    between = "[frame at 7.50 s]\nFirst.\n[frame at 22.50 s]\n[frame at 37.50 s]\n[frame at 52.50 s]\n"
-    assert backbone.asked[0][0].startswith("Last.\n")
-    assert shown(write(tmp_path / "between", [trace])) == [between + backbone.asked[0][0]]
+    spoken, options = item(subtitles=tmp_path / "a.srt"), {"subtitles": "none", **options}
+    trace, backbone = answered("native", asked=spoken, protocol=protocol, **options)
+    sent = backbone.asked[0][0]
+    assert sent.startswith(begins)
+    assert shown(write(tmp_path, [trace])) == [f"{around[0]}{sent}{around[1]}"]
+
+
+def test_an_open_question(tmp_path: Path) -> None:
+    asked = item(question=Question.open("What is red?"), answer=None)
+    trace, backbone = answered("native", lambda request: "a place", asked, subtitles="none")
+    assert shown(write(tmp_path, [trace])) == [backbone.written[0][0].text]
 
 
 # ---- prompts that are not there --------------------------------------------------------------------------
