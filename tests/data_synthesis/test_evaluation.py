@@ -12,8 +12,7 @@ import pytest
 
 from tests.support.fakes import make_video
 from tests.support.making_videos import as_pocket
-from tests.support.synthesis_runs import rows
-from tests.support.synthesis_sources import cg, write_cg
+from tests.support.synthesis_runs import cg, rows, write_cg
 from tests.support.synthesis_world import NO_MODELS, load_moody, make_questions, native, record
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import assemble

@@ -11,8 +11,7 @@ import yaml
 
 from tests.support import ROOT
 from tests.support.stub_server import StubServer
-from tests.support.synthesis_runs import flags
-from tests.support.synthesis_sources import cg, write_cg
+from tests.support.synthesis_runs import cg, flags, write_cg
 from tests.support.synthesis_world import answered, crashed, load_moody, native, program, record
 from videopro.backbones import Backbone
 from videopro.data_synthesis.plan import plan_rows

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import agent_traces as agents
 from tests.support import view_world as world
-from tests.support.agent_steps import DURATION
+from tests.support.agent_traces import DURATION
 from tests.support.browser import Open, browser
 from tests.support.making_videos import make
 from videopro.commands.view import main

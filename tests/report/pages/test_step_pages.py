@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import agent_traces as agents
-from tests.support.agent_steps import DURATION
+from tests.support.agent_traces import DURATION
 from tests.support.browser import Open, needs_browser, over, shown_number, texts
 
 pytestmark = needs_browser

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import agent_traces as agents
-from tests.support.agent_steps import DURATION, look, trace
+from tests.support.agent_traces import DURATION, look, trace
 from tests.support.view_world import NO_PROMPTS
 from videopro.question import Answer
 from videopro.report.pages.content import page, row
