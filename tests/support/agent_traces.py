@@ -44,7 +44,7 @@ def asked(kind: str, model: str, reply: Mapping[str, Any] | str, round: int = 0,
     raw = reply if isinstance(reply, str) else json.dumps(reply)
     seen = len(facts.get("frames", ()))
     cost = Cost(0.4 + 0.05 * seen, {model: 0.4 + 0.03 * seen}, seen, 1, 120 + 64 * seen, len(raw.split()))
-    step = Step(kind, model, round, f"{kind}: {QUESTION}", raw, cost=cost)
+    step = Step(kind, model, round, f"{kind}: {QUESTION}", raw=raw, cost=cost)
     return replace(step, **{"parsed": None if isinstance(reply, str) else reply, **facts})
 
 
