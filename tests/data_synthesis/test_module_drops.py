@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,21 +56,18 @@ def test_the_teacher_and_the_rows_do_without_the_same_modules(
         prompt = row["messages"][0]["content"]
         assert (row["reference"], row.get("without")) == ("compact", None if group is None else [group])
         missing = () if group is None else GROUPS[group]
-        shown = [
-            line.split("`")[1].partition("(")[0] for line in prompt.splitlines() if line.startswith("- `")
-        ]
-        assert shown == [name for name in shown if name in row["modules"]]
-        assert set(shown) & set(missing) == set()
+        shown = set(re.findall(r"^- `(\w+)\(", prompt, re.MULTILINE))
+        assert shown <= set(row["modules"]) - set(missing)
         assert "query_mc" in shown
         assert ("extract_frames" in shown) == (group != "localization")
         assert "What a program may import" not in prompt
     # The teacher's reference is whole, but for what the question does without.
     for trace in records.values():
+        same = [other.question_id for other in records.values() if other.question == trace.question]
         for text in asked:
             if f"Question: {trace.question}\n" in text and "What a program may import" in text:
                 shown_to_teacher = "- `extract_frames(" in text
-                same = [other for other in records.values() if other.question == trace.question]
-                assert shown_to_teacher in {expected[other.question_id] != "localization" for other in same}
+                assert shown_to_teacher in {expected[name] != "localization" for name in same}
     # Training reads what rows say.
     assert {row.reference for row in read_rows(out / "sft.jsonl").rows} == {"compact"}
     read = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}

@@ -221,8 +221,9 @@ def test_large_videos_give_smaller_pictures(tmp_path: Path) -> None:
     wanted.add([Picture(0.0), Picture(0.0, (0.5, 0.5, 1.0, 1.0))])
     sheets = thumbnails.make_sheets(wanted, tmp_path, 192)
     assert (sheets.width, sheets.height) == (480, 720)
-    assert sheets.cells[Picture(0.0).key][3:] == [128, 192]
-    assert sheets.cells[Picture(0.0, (0.5, 0.5, 1.0, 1.0)).key][3:] == [128, 192], "cut from the full size"
+    for picture in wanted.pictures.values():  # The part is cut from the full size.
+        assert sheets.cells[picture.key][3:] == [128, 192]
+
     larger = thumbnails.make_sheets(wanted, tmp_path, 384)
     assert larger.cells[Picture(0.0).key][3:] == [256, 384], "another size: made again"
     (tmp_path / "v.mp4").unlink()
