@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import agent_traces as agents
 from tests.support import view_world as world
-from tests.support.browser import needs_browser
+from tests.support.browser import Open, needs_browser, opening
 from tests.support.contrast import texts_of
 from tests.support.making_videos import make
 from tests.support.served_page import POCKET_NOTE, PageServer, StepwiseAnswerer
@@ -22,7 +22,7 @@ from videopro.traces import VideoRef
 pytestmark = needs_browser
 
 PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
-OpenPage = Callable[..., Any]
+
 Serve = Callable[..., PageServer]
 Begin = Callable[..., tuple[PageServer, Any]]
 
@@ -48,30 +48,14 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
-    """Opens the page of a server; whatever goes wrong in its scripts fails the test."""
-    wrong: list[str] = []
-    contexts = []
-
-    def open_page(server: PageServer, hash: str = "", **options: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)  # Other processes may share the cores.
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: wrong.append(request.url) if server.url not in request.url else 0)
-        page.goto(server.url + hash)
-        page.wait_for_selector("main.home, main.question, dialog, main > .empty:not(:text('Connecting'))")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
+def open_page(browser: Any) -> Iterator[Open]:
+    """Opens the page of a server."""
+    with opening(browser, 1440) as opened:
+        yield lambda server, hash="", **options: opened(server.url, hash, **options)
 
 
 @pytest.fixture
-def begin(serve: Serve, open_page: OpenPage, film: Path) -> Callable[..., tuple[PageServer, Any]]:
+def begin(serve: Serve, open_page: Open, film: Path) -> Callable[..., tuple[PageServer, Any]]:
     """A server, and its page with the film in it."""
 
     def begin(*about: Any, **limits: Any) -> tuple[PageServer, Any]:
@@ -115,7 +99,7 @@ def ask(page: Any, question: str = "What flies over the hill?", choices: bool = 
     page.wait_for_selector("main.question h1")
 
 
-def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: OpenPage, film: Path) -> None:
+def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Open, film: Path) -> None:
     server = serve()
     page = open_page(server)
     page.wait_for_selector(".earlier >> text=None yet")
@@ -168,7 +152,7 @@ def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Ope
     page.wait_for_selector(".json pre:has-text('stepwise'), .json pre:has-text('The kite.mp4')")
 
 
-def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: OpenPage) -> None:
+def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) -> None:
     server, page = begin()
     server.answerer.let()
     ask(page)
@@ -223,7 +207,7 @@ def test_an_agents_steps_come_one_by_one(begin: Begin) -> None:
 
 
 def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
-    serve: Serve, open_page: OpenPage, film: Path
+    serve: Serve, open_page: Open, film: Path
 ) -> None:
     server = serve()
     page = open_page(server)
@@ -245,7 +229,7 @@ def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
     assert page.locator(".picked strong").inner_text() == film.name
 
 
-def test_the_place_in_line_and_stopping(begin: Begin, open_page: OpenPage) -> None:
+def test_the_place_in_line_and_stopping(begin: Begin, open_page: Open) -> None:
     server, first = begin(at_once=1)
     ask(first)
     second = open_page(server)
@@ -294,7 +278,7 @@ def test_a_server_that_is_started_again(begin: Begin) -> None:
     assert page.locator(".piece").count() > 0
 
 
-def test_a_key(serve: Serve, open_page: OpenPage, film: Path) -> None:
+def test_a_key(serve: Serve, open_page: Open, film: Path) -> None:
     server = serve(keys=("right key",))
     page = open_page(server)
     page.keyboard.type("wrong")
@@ -316,7 +300,7 @@ def test_a_key(serve: Serve, open_page: OpenPage, film: Path) -> None:
 
 
 def test_a_film_of_the_operators_folders_and_a_pocket_model(
-    serve: Serve, open_page: OpenPage, film: Path
+    serve: Serve, open_page: Open, film: Path
 ) -> None:
     server = serve(StepwiseAnswerer(is_pocket=True), folders=(film.parent,))
     page = open_page(server)
@@ -339,7 +323,7 @@ def test_a_film_of_the_operators_folders_and_a_pocket_model(
 
 
 def test_what_cannot_be_is_said_where_it_was_tried(
-    serve: Serve, open_page: OpenPage, film: Path, tmp_path: Path
+    serve: Serve, open_page: Open, film: Path, tmp_path: Path
 ) -> None:
     page = open_page(serve())
     ask_button = page.locator("form.ask .primary")
@@ -370,7 +354,7 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     [({}, None), ({"film_bytes": 2**20}, "up to 1.0 MB"), ({"store_bytes": 2**20}, "the room that is left")],
 )
 def test_a_large_film_is_dropped(
-    serve: Serve, open_page: OpenPage, film: Path, limits: dict[str, int], says: str | None
+    serve: Serve, open_page: Open, film: Path, limits: dict[str, int], says: str | None
 ) -> None:
     page = open_page(serve(**limits))
     # A film with a long tail, which is made in the page.
@@ -394,7 +378,7 @@ def test_a_large_film_is_dropped(
     assert "21 MB" in page.inner_text(".picked .about")
 
 
-def test_texts_are_never_markup(serve: Serve, open_page: OpenPage, film: Path, tmp_path: Path) -> None:
+def test_texts_are_never_markup(serve: Serve, open_page: Open, film: Path, tmp_path: Path) -> None:
     named = tmp_path / "<img src=x onerror='window.hurt=1'>.mp4"
     named.write_bytes(film.read_bytes())
     server = serve()
@@ -425,7 +409,7 @@ def check(page: Any, least: int) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_every_state_fits_and_can_be_read(serve: Serve, open_page: OpenPage, film: Path, width: int) -> None:
+def test_every_state_fits_and_can_be_read(serve: Serve, open_page: Open, film: Path, width: int) -> None:
     server = serve()
     page = open_page(server, viewport={"width": width, "height": 844})
     check(page, 8)

@@ -10,6 +10,7 @@ import importlib.util
 import io
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,43 @@ def browser() -> Iterator[Any]:
 
 Open = Callable[..., Any]
 """Opens a page of a site: `open_page(hash, folder=...)`."""
+
+_READY = (
+    "main.list, main.question, main.runs, main.home, main > .gone, dialog, "
+    "main > .empty:not(:text('Reading')):not(:text('Connecting'))"
+)
+
+
+@contextmanager
+def opening(browser: Any, width: int) -> Iterator[Open]:
+    """Opens pages. Whatever goes wrong in one, and whatever it asks for outside its home, fails the test, but
+    for films, which are played from where they are."""
+    wrong: list[str] = []
+    contexts = []
+
+    def open_page(home: str, path: str, *, wrong_is_fine: bool = False, **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": width, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)  # Other processes may share the cores.
+        page.requested, page.films = [], []
+        if not wrong_is_fine:
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+
+        def note(request: Any) -> None:
+            asked = page.films if request.resource_type == "media" else page.requested
+            asked.append(request.url.replace(home, ""))
+
+        page.on("request", note)
+        page.goto(home + path)
+        page.wait_for_selector(_READY)
+        return page
+
+    yield open_page
+    for context in contexts:
+        wrong += [url for page in context.pages for url in page.requested if "://" in url]
+        context.close()
+    assert wrong == []
 
 
 def shown_number(element: Any) -> int:
