@@ -134,8 +134,8 @@ def test_refinement_is_judged_with_the_fallback_on_both_sides(tmp_path: Path) ->
     """First answers: 1 of 4 right, with the direct answers 2 of 4 (question 2); last programs 1 and 2."""
     native = write_run(tmp_path / "native", answers("BBAB"))
     (row,) = table("training", native, lost_run(tmp_path / "v")).rows
-    cells = " ".join(cell_text(cell).partition(" (")[0] for cell in row[2:])
-    assert cells == "25.0 50.0 25.0 50.0 50.0 75.0 +0.0 +0.0"
+    cells = [cell_text(cell).partition(" (")[0] for cell in row[2:]]
+    assert cells == ["25.0", "50.0", "25.0", "50.0", "50.0", "75.0", "+0.0", "+0.0"]
 
 
 # ---- Table 2 ---------------------------------------------------------------------------------------------
