@@ -164,13 +164,14 @@ def test_names_of_clients_are_for_show_only(tmp_path: Path, red: bytes) -> None:
 
 
 def test_what_is_no_film_is_refused_and_gone(tmp_path: Path, red: bytes) -> None:
-    store = FilmStore(tmp_path, 10**9)
+    store = FilmStore(tmp_path, len(red) + 4096)
     playlist = b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n"
     for content in (b"no film at all", playlist, red[: len(red) // 2], b"\0" * 4096):
         with pytest.raises(Problem, match=r"^mine\.mp4: ") as refused:
             uploaded(store, content, "mine.mp4")
         assert str(tmp_path) not in str(refused.value)
     assert (store.all(), list(store.incoming.iterdir())) == ([], [])
+    # The room that was kept for them is given back.
     with pytest.raises(Problem, match=r"mine\.srt"):
         subtitled(store, uploaded(store, red).id, "mine.srt", b"\0\1\2")
 
