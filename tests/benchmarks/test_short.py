@@ -16,43 +16,39 @@ from videopro.benchmarks import load
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 
+HEAD = "video,frame_count,width,height,question,answer,qid,type,a0,a1,a2,a3,a4"
+
 # ---- NExT-QA ----------------------------------------------------------------------------------------------
 
 
 def test_nextqa_scores(tmp_path: Path) -> None:
-    head = "video,frame_count,width,height,question,answer,qid,type,a0,a1,a2,a3,a4"
     kinds = {"CW": 2, "CH": 0, "TN": 1, "TP": 1, "TC": 4, "DO": 3}
+    options = 'run,"jump, high",sit,eat,sleep'
     lines = [
-        f'111,300,640,480,"what, then",{gold},{qid},{kind},run,"jump, high",sit,eat,sleep'
+        f'111,300,640,480,"what, then",{gold},{qid},{kind},{options}'
         for qid, (kind, gold) in enumerate(kinds.items())
     ]
     lines.append("222,300,640,480,where,0,0,DL,park,lake,house,road,field")
-    (tmp_path / "val.csv").write_text("\n".join([head, *lines]) + "\n")
+    (tmp_path / "val.csv").write_text("\n".join([HEAD, *lines]) + "\n")
     write_json(tmp_path / "map_vid_vidorID.json", {"111": "1164/111", "222": "0000/222"})
     touch(tmp_path, "NExTVideo/1164/111.mp4")
     benchmark = load("nextqa", root=tmp_path)
-    assert benchmark.items[0].video == tmp_path / "NExTVideo/1164/111.mp4"
-    assert benchmark.items[0].question.choices[1] == "jump, high"
-    assert benchmark.items[0].id == "111_0"
-    answers = {"111_0": "C", "111_1": "B", "111_2": "B. jump, high", "111_3": "A", "111_4": "E", "111_5": "D"}
-    summary = score(benchmark, answers)
+    first = benchmark.items[0]
+    assert first.video == tmp_path / "NExTVideo/1164/111.mp4"
+    assert (first.question.choices[1], first.id) == ("jump, high", "111_0")
+    replies = ("C", "B", "B. jump, high", "A", "E", "D")
+    summary = score(benchmark, {f"111_{qid}": reply for qid, reply in enumerate(replies)})
     # C: 1 of 2; T (TP counts as TN): TN right, TP wrong, TC right; D: DO right, DL's video is missing.
-    assert metrics(summary) == {
-        "Acc@C": (0.5, 0.5),
-        "Acc@T": (pytest.approx(2 / 3), pytest.approx(2 / 3)),
-        "Acc@D": (1.0, 1.0),
-        "Acc@All": (pytest.approx(4 / 6), pytest.approx(4 / 6)),
-    }
-    assert {name: row["n"] for name, row in summary["groups"]["type"].items()} == {
-        "CH": 1, "CW": 1, "DO": 1, "TC": 1, "TN": 2
-    }  # fmt: skip
+    shares = {"Acc@C": 0.5, "Acc@T": pytest.approx(2 / 3), "Acc@D": 1.0, "Acc@All": pytest.approx(4 / 6)}
+    assert metrics(summary) == {name: (share, share) for name, share in shares.items()}
+    counts = {name: row["n"] for name, row in summary["groups"]["type"].items()}
+    assert counts == {"CH": 1, "CW": 1, "DO": 1, "TC": 1, "TN": 2}
     assert summary["coverage"] == 0.5
 
 
 def nextqa_rows(tmp_path: Path, *kinds: str) -> None:
-    head = "video,frame_count,width,height,question,answer,qid,type,a0,a1,a2,a3,a4"
     rows = [f"111,300,640,480,why,0,{qid},{kind},run,jump,sit,eat,sleep" for qid, kind in enumerate(kinds)]
-    (tmp_path / "val.csv").write_text("\n".join([head, *rows]) + "\n")
+    (tmp_path / "val.csv").write_text("\n".join([HEAD, *rows]) + "\n")
     touch(tmp_path, "videos/111.mp4")
 
 
@@ -74,20 +70,12 @@ def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None
     assert {name: row["accuracy"] for name, row in groups["atp_hard"].items()} == {"CW": 1.0, "TN": 1.0}
     assert load("nextqa", split="val", root=tmp_path).protocol == hard.protocol
 
-
-def test_nextqa_atp_hard_is_of_the_official_file_only(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"counts rows of val\.csv"):
         load("nextqa", split="atp_hard", root=tmp_path, annotations="hf:someone/NExTQA")
-
-
-@pytest.mark.parametrize(
-    ("lines", "why"), [("0\n4\n", "names row 4, and there are 4 rows"), ("111_0\n", "must list row numbers")]
-)
-def test_a_nextqa_list_that_does_not_fit_is_refused(tmp_path: Path, lines: str, why: str) -> None:
-    nextqa_rows(tmp_path, "CW", "CH", "TP", "DO")
-    (tmp_path / "atp-hard-ct4.txt").write_text(lines)
-    with pytest.raises(BenchmarkError, match=why):
-        load("nextqa", root=tmp_path)
+    for lines, why in (("0\n4\n", "names row 4, and there are 4 rows"), ("111_0\n", "must list row numbers")):
+        (tmp_path / "atp-hard-ct4.txt").write_text(lines)
+        with pytest.raises(BenchmarkError, match=why):
+            load("nextqa", root=tmp_path)
 
 
 # ---- EgoSchema --------------------------------------------------------------------------------------------

@@ -41,6 +41,23 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
+class Hub:
+    """Stands in for `datasets.load_dataset`: the rows of each (repository, configuration, split), and what
+    was asked for."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, rows: Mapping[tuple[str, str | None, str], Any]) -> None:
+        self.asked: list[tuple[str, str | None, str]] = []
+        self._rows = rows
+        patch.setattr(pytest.importorskip("datasets"), "load_dataset", self._load)
+
+    def _load(self, repo: str, config: str | None = None, *, split: str) -> Any:
+        self.asked.append((repo, config, split))
+        try:
+            return self._rows[repo, config, split]
+        except KeyError:
+            raise ValueError(f"BuilderConfig {config!r} not found") from None
+
+
 def lvb(number: int, group: int, gold: int | None, **changes: Any) -> dict[str, Any]:
     record = {
         "id": f"vid{number}_0",
@@ -95,6 +112,10 @@ def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any)
         "question_type": kind,
         **more,
     }
+
+
+MLVU_TASKS = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")
+"""The files of its dev split."""
 
 
 def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
