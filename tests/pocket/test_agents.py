@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.benchmark_runs import in_this_process as in_this_process
 from videopro.commands import infer
 from videopro.pocket import AGENTS, adapter_dir
 from videopro.traces import Step, Trace, read_traces

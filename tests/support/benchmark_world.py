@@ -157,17 +157,23 @@ TSV = """index\tvideo\tvideo_type\tquestion\tanswer\tdimensions\tvideo_path
 
 
 def traces_of(
-    benchmark: Benchmark, replies: Mapping[str, str], found: Mapping[str, Intervals] | None = None
+    benchmark: Benchmark,
+    replies: Mapping[str, str | None],
+    found: Mapping[str, Intervals] | None = None,
+    *,
+    needs_videos: bool = True,
 ) -> list[Trace]:
-    """Traces as the runner writes them when the model replies so. A question whose video is not there ends in
-    VideoError, as a run would have it. `found`: what retrieval gave for a question."""
+    """Traces as the runner writes them when the model replies so; None: it fails. A question whose video is
+    not there ends in VideoError, as a run would have it, if it `needs_videos`. `found`: what retrieval gave
+    for a question."""
     traces = []
     for item in benchmark.items:
         video = VideoRef(str(item.video), item.video_key)
-        if not item.video.exists():
-            result = Result(error=Failure("VideoError", "there is no such file"))
+        is_there = not needs_videos or item.video.exists()
+        raw = replies[item.id] if is_there else None
+        if raw is None:
+            result = Result(error=Failure("BackboneError" if is_there else "VideoError", "no reply"))
         else:
-            raw = replies[item.id]
             letter = None if item.question.is_open else extract_letter(raw, item.question)
             reply = Answer(letter, 0.5 if letter else 0.0, {}, raw)
             calls = tuple(
