@@ -70,19 +70,18 @@ def test_append_and_resume(tmp_path: Path) -> None:
     assert [t.question_id for t in read_traces(path)] == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("tail", [b'{"schema": 1, "run_', b"\x00\x00", make("torn").to_line()[:-1]])
-def test_torn_line_is_cut(tmp_path: Path, tail: bytes) -> None:
+def test_a_torn_line_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
-    whole = make("a").to_line()
-    path.write_bytes(whole + tail)
+    whole, torn = make("a").to_line(), make("torn").to_line()
+    path.write_bytes(whole + torn[:-1])
     assert [t.question_id for t in read_traces(path)] == ["a"]
-    assert path.read_bytes() == whole + tail, "reading leaves a file alone"
+    assert path.read_bytes() == whole + torn[:-1], "reading leaves a file alone"
     log = TraceLog(path)
     log.refresh()
     assert log.torn == 1
     assert path.read_bytes() == whole
     assert log.append(make("torn"))
-    assert [t.question_id for t in read_traces(path)] == ["a", "torn"]
+    assert path.read_bytes() == whole + torn
 
 
 BAD_LINES = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,17 @@ def verdicts(protocol: Protocol, traces: Sequence[Trace]) -> str:
     return "".join(unread if right is None else str(int(right)) for right in scores)
 
 
+@cache
+def found(
+    name: str, world: Callable[[], data.World], protocol: str, split: str
+) -> tuple[str, Mapping[str, Any]]:
+    """The verdicts and the numbers of a benchmark with options."""
+    made = world()
+    replies = {key: own.reply for key, own in zip(made.ids, made.asked, strict=True)}
+    chosen, traces = run_of(name, made.files, replies, protocol, split)
+    return verdicts(chosen, traces), numbers_of(summarize(traces, chosen, {}))
+
+
 def scored(
     name: str,
     world: Callable[[], data.World],
@@ -97,12 +108,10 @@ def scored(
     split: str = "",
 ) -> Scores:
     """The scores of a benchmark with options."""
-    made = world()
-    replies = {key: own.reply for key, own in zip(made.ids, made.asked, strict=True)}
-    chosen, traces = run_of(name, made.files, replies, protocol, split)
-    found = numbers_of(summarize(traces, chosen, {}))
-    numbers = {theirs: form(found[own]) for form, names in parts for theirs, own in names.items()}
-    return Scores(verdicts(chosen, traces), numbers)
+    read, numbers = found(name, world, protocol, split)
+    return Scores(
+        read, {theirs: form(numbers[own]) for form, names in parts for theirs, own in names.items()}
+    )
 
 
 _LVB = dict(zip(map(str, data.LVB_GROUPS), ("(8, 15]", "(15, 60]", "(180, 600]", "(900, 3600]"), strict=True))
@@ -111,15 +120,15 @@ _NEXTQA = dict(zip(("Why", "How", "Bef&Aft", "When", "Cnt", "Loc", "Other"), dat
 _HARD = {name: kind for name, kind in _NEXTQA.items() if kind[0] in "CT"}
 _BY_TYPE = {"Acc_C": "Acc@C", "Acc_T": "Acc@T", "Acc": "Acc@All"}
 _V2 = {
-    "total": "score", "relevance_score": "consistency score", "logic_score": "coherence score",
+    "total": "score",
+    "relevance_score": "consistency score",
+    "logic_score": "coherence score",
     **{f"level_{level}": f"level {level} score" for level in (1, 2, 3)},
 }
 _V2_LMMS_EVAL = {
-    
-        "overall_score": "score",
-        "relevance_score": _V2["relevance_score"],
-        "logic_score": _V2["logic_score"]
-    ,
+    "overall_score": "score",
+    "relevance_score": _V2["relevance_score"],
+    "logic_score": _V2["logic_score"],
     **{f"level_{level}_score": f"level {level} score" for level in (1, 2, 3)},
     **{f"level_{level}_acc": f"level {level} accuracy" for level in (1, 2, 3)},
     "overall_acc": "",
@@ -205,7 +214,8 @@ OURS: Mapping[str, Callable[[], Scores]] = {
             partial(round, ndigits=5),
             {
                 **{seconds: f"duration {name}" for seconds, name in _LVB.items()},
-                **each("category", data.LVB_CATEGORIES), "Overall": "",
+                **each("category", data.LVB_CATEGORIES),
+                "Overall": "",
             },
         ),
         protocol="no_subtitles",
