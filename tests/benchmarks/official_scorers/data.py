@@ -21,6 +21,8 @@ from tests.benchmarks.official_scorers.replies import (
     grade_replies,
     judge_replies,
 )
+from tests.support.benchmark_world import cg
+from tests.support.benchmark_world import mlvu as mlvu_record
 
 Reply = TypeVar("Reply")
 Replies = Mapping[str, str]
@@ -149,16 +151,8 @@ def mlvu() -> World:
             answer = "something else"
         elif own.group % 40 == 2:
             candidates[3] = answer
-        files[name].append(
-            {
-                "video": f"v{own.number}.mp4",
-                "duration": 300,
-                "question": own.text,
-                "candidates": candidates,
-                "answer": answer,
-                "question_type": name.split("_", 1)[1].removesuffix(".json"),
-            }
-        )
+        kind = name.split("_", 1)[1].removesuffix(".json")
+        files[name].append(mlvu_record(f"v{own.number}.mp4", candidates, answer, kind, question=own.text))
         ids.append(f"{Path(name).stem}/{len(files[name])}")
     return World(found, files, tuple(ids))
 
@@ -169,13 +163,10 @@ def cg_bench() -> World:
     clues = [clue for _, clue in interval_replies(random.Random(SEED))]
     records = [
         {
-            "qid": own.number,
-            "video_uid": f"uid{own.number}",
+            **cg(own.number, clue, own.gold),
             "question": own.text,
             "answer": own.choices[place_of(own)],
             "choices": list(own.choices),
-            "right_answer": own.gold,
-            "clue_intervals": clue,
             "domain": CG_DOMAINS[own.group % 3],
             "sub_category": CG_KINDS[own.group // 3 % 3],
             "duration": 300 + own.group % 3600,
