@@ -25,8 +25,14 @@ from videopro.errors import BenchmarkError
 
 ASKED = {"question": "What?", "answer": "B"}
 OWN = {
-    **ASKED, "id": "q1", "video": "a.mp4", "choices": ["a ball", "a car"], "subtitles": "a.srt",
-    "evidence": [[1.0, 2.5]], "family": "count", "groups": {"topic": "sport"},
+    **ASKED,
+    "id": "q1",
+    "video": "a.mp4",
+    "choices": ["a ball", "a car"],
+    "subtitles": "a.srt",
+    "evidence": [[1.0, 2.5]],
+    "family": "count",
+    "groups": {"topic": "sport"},
 }
 CG = {key: value for key, value in cg(1, [[0, 10.5]], "B").items() if key not in ("answer", "duration")}
 ABOUT = {"question_type": ["reasoning"], "time_reference": "00:15-01:02:19"}
@@ -47,7 +53,12 @@ LINES = (
     ("lvbench", "test", "video_info.meta.jsonl", LVBENCH, "key"),
 )
 NEXTQA = {
-    "video": "111", "frame_count": "300", "question": "what", "answer": "2", "qid": "0", "type": "CW",
+    "video": "111",
+    "frame_count": "300",
+    "question": "what",
+    "answer": "2",
+    "qid": "0",
+    "type": "CW",
     **{f"a{k}": f"thing {k}" for k in range(5)},
 }
 HEADS, FIRST = (line.split("\t") for line in TSV.splitlines()[:2])
