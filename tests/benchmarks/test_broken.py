@@ -26,7 +26,7 @@ def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
         ("has no protocol 'mine'", {"root": tmp_path, "protocol": "mine"}),
     ):
         with pytest.raises(BenchmarkError, match=message):
-            load(name, **settings)  # type: ignore[arg-type]
+            load(name, **settings)
     other = tmp_path / "other.json"
     write_json(other, [{"caption": "something else"}])
     write_json(tmp_path / "subset_answers.json", {"uid": 0})

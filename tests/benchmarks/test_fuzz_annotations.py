@@ -79,7 +79,7 @@ def joined(file: str, *parts: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def written(name: str, file: str, content: bytes) -> Iterator[dict[str, Path]]:
+def written(name: str, file: str, content: bytes) -> Iterator[dict[str, Any]]:
     """Where a benchmark is loaded from whose file holds this."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / file

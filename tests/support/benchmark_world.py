@@ -45,7 +45,7 @@ class Hub:
     """Stands in for `datasets.load_dataset`: the rows of each (repository, configuration, split), and what
     was asked for."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, rows: Mapping[tuple[str, str | None, str], Any]) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, rows: Mapping[tuple[str, Any, str], Any]) -> None:
         self.asked: list[tuple[str, str | None, str]] = []
         self._rows = rows
         patch.setattr(pytest.importorskip("datasets"), "load_dataset", self._load)

@@ -24,7 +24,7 @@ VALUES: dict[Any, Any] = {str: "ö", int: 1, float: 0.5, bool: True, object: "an
 
 def filled(kind: Any) -> Any:
     """A value of a type in which no field is empty."""
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind)
         return kind(**{field.name: filled(hints[field.name]) for field in dataclasses.fields(kind)})
     origin, parts = get_origin(kind), get_args(kind)

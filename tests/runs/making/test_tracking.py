@@ -104,7 +104,7 @@ def test_a_tracker_that_fails_ends_no_run_but_one_that_cannot_start(
 ) -> None:
     monkeypatch.setattr(tracking, "SECONDS", 0.0)
     words = flags(root, tmp_path / "run", "--report-to", "tensorboard")
-    monkeypatch.setitem(tracking.TRACKERS, "tensorboard", _refuses)  # type: ignore[arg-type]
+    monkeypatch.setitem(tracking.TRACKERS, "tensorboard", _refuses)
     assert main(words, load=load_fake) == 2
     assert "tensorboard cannot be started (no account)" in capsys.readouterr().err
     monkeypatch.setitem(tracking.TRACKERS, "tensorboard", _Failing)
