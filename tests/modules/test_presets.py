@@ -12,8 +12,8 @@ import pytest
 from tests.support import method_world, tiny_models
 from tests.support import reason_world as world
 from tests.support.adapting import adapted
+from tests.support.benchmark_runs import paper_folders
 from tests.support.making_videos import make
-from tests.support.paper_folders import paper_folders
 from tests.support.reason_world import SceneBackbone
 from tests.support.sounds import with_tone
 from videopro import methods

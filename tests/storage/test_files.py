@@ -1,4 +1,5 @@
-"""The lock of an output folder, which one command has at a time."""
+"""Files that are written completely or not at all, also by several writers at once; and the lock of an output
+folder, which one command has at a time."""
 
 from __future__ import annotations
 
@@ -8,13 +9,14 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from videopro.errors import RunError
-from videopro.storage import files, sole_writer
+from videopro.storage import files, sole_writer, write_atomically
 
 HOLDS = """
 import sys, time
@@ -63,8 +65,24 @@ def test_a_disk_without_locks_is_told(
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(RunError, match=r"file/run.*give another --output"),
-        sole_writer(tmp_path / "file" / "run"),
-    ):
-        pass
+    with pytest.raises(RunError, match=r"file/run.*give another --output"):
+        sole_writer(tmp_path / "file" / "run").__enter__()
+
+
+def test_two_writers_of_a_shared_file_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As two runs that index the same video at the same time: the second is done while the first writes."""
+    path, sync, others = tmp_path / "cost.json", os.fsync, iter(["from another"])
+
+    def written_meanwhile(file: int) -> None:
+        sync(file)
+        for text in others:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(write_atomically, path, text, shared=True).result()
+            assert path.read_text() == text
+
+    monkeypatch.setattr(os, "fsync", written_meanwhile)
+    write_atomically(path, "from the first", shared=True)
+    assert path.read_text() == "from the first"
+    assert [file.name for file in tmp_path.iterdir()] == ["cost.json"]
