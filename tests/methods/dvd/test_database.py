@@ -430,7 +430,6 @@ def test_a_seed_is_part_of_the_key_only_where_captions_are_sampled(tmp_path: Pat
 # ---- requests that a captioner refuses --------------------------------------------------------------------
 
 
-LONG = RequestRefused("server http://x/v1 refused the request (status 400): maximum context length is 8", 400)
 
 
 def limited(characters: int, error: Exception = LONG) -> ScriptedModel:
