@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.support import reason_world as world
-from tests.support.lvagent_world import SceneMethod, agents, discuss
+from tests.support.lvagent_world import agents, discuss, team_of
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone
-from videopro.cli import build_settings
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.agents import Scene
 from videopro.methods.lvagent import (
     LibraryMember,
-    LvAgentMethod,
     TeamFile,
     agreement,
     check_weights,
@@ -47,31 +45,6 @@ TEAM = TeamFile(
 # ---- settings ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "2 to 4"),
-        ({"agents": ["pocket"]}, "1 agents; name 2 to 4"),
-        ({"agents": list("abcde")}, "5 agents; name 2 to 4"),
-        ({"agents": ["pocket", "pocket"]}, "'pocket' is named twice; equal agents never disagree"),
-        # The address of a server makes no other model.
-        ({"agents": ["server:q@http://a/v1", "server:q@http://b/v1"]}, "'server:q' is named twice"),
-        ({"agents": ["a", "b"], "team": "team.json"}, "not both"),
-        ({"agents": ["a", "b"], "chunks": 0}, "chunks is 0; it must be at least 1"),
-        ({"team": "nowhere.json"}, "nowhere.json: cannot be read"),
-    ],
-)
-def test_settings_that_cannot_be_used(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        create("lvagent", options)
-
-
-def test_the_papers_values_are_the_defaults() -> None:
-    settings = create("lvagent", {"agents": ["a", "b"]}).settings
-    assert (settings.frames, settings.chunks) == (16, 6)
-    assert (settings.threshold, settings.max_rounds) == (0.8, 3)
-
-
 def test_served_adapters_of_one_model_are_different_agents() -> None:
     names = ["server:q@http://a/v1+looks", "server:q@http://a/v1+words"]
     identity = create("lvagent", {"agents": names}).identity()
@@ -93,12 +66,10 @@ def test_agents_with_the_same_weights_are_refused() -> None:
 def test_the_runs_backbone_by_two_names_is_refused() -> None:
     """Before any question is answered, in the process that loads them."""
     method = create("lvagent", {"agents": ["self", "pocket"]})
-    assert isinstance(method, LvAgentMethod)
     backbone = load_backbone("pocket")
     with pytest.raises(ConfigError, match="'self' and 'pocket' have the same weights"):
         next(method.run_video([item()], context(backbone)))
-    other = create("lvagent", {"agents": ["self", "pocket+pocket-sft"]})
-    assert isinstance(other, LvAgentMethod)
+    other: Any = create("lvagent", {"agents": ["self", "pocket+pocket-sft"]})
     assert list(other.models(backbone)) == ["self", "pocket+pocket-sft"]
 
 
@@ -114,29 +85,11 @@ def test_a_team_file_gives_the_agents_and_what_their_selection_cost(tmp_path: Pa
     # The questions' own cost is that of their own four calls.
     assert result.cost.calls == 4
     assert TEAM.key.startswith("made/family=sign/")
-    identity = SceneMethod(models, team=path).identity()
+    identity = team_of(models, team=path).identity()
     assert (identity["agents"], identity["selection"]) == (["one", "two"], TEAM.key)
     # Another machine's seconds are no other selection.
     assert TEAM.model_copy(update={"cost": Cost()}).key == TEAM.key
     assert TEAM.model_copy(update={"labelled": 1}).key != TEAM.key
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[]", "must be an object"),
-        (
-            '{"agents": ["a", "b"]}',
-            r"is not a team file of videopro select-agents \(benchmark: Field required",
-        ),
-        (TEAM.model_copy(update={"agents": ("one",)}).model_dump_json(), "1 agents; name 2 to 4"),
-    ],
-)
-def test_a_file_that_is_no_team(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "team.json"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=message):
-        create("lvagent", {"team": str(path)})
 
 
 # ---- pseudo-labels -----------------------------------------------------------------------------------------
@@ -181,8 +134,7 @@ def test_the_chunks_are_indexed_once_and_their_cost_is_kept(
     options = {"agents": ["a", "b"], "encoder": encoder}
 
     def prepared() -> Any:
-        method = LvAgentMethod(build_settings(LvAgentMethod.Settings, options, "lvagent"))
-        return method.prepare(Scene(context(SceneBackbone()), {}))
+        return cast(Any, create("lvagent", options)).prepare(Scene(context(SceneBackbone()), {}))
 
     first, second = prepared(), prepared()
     (made,) = first.records
@@ -195,11 +147,7 @@ def test_the_chunks_are_indexed_once_and_their_cost_is_kept(
     # The second run finds it, and reports what the first one paid.
     assert second.records == first.records
     assert budget == SceneBackbone().frames
-
-
-def test_without_an_encoder_there_is_nothing_to_retrieve() -> None:
-    method = LvAgentMethod(
-        build_settings(LvAgentMethod.Settings, {"agents": ["a", "b"], "encoder": "none"}, "lvagent")
-    )
+    # Without an encoder there is nothing to retrieve.
+    without: Any = create("lvagent", {**options, "encoder": "none"})
     with pytest.raises(ConfigError, match="leave out encoder=none"):
-        method.prepare(Scene(context(SceneBackbone()), {}))
+        without.prepare(Scene(context(SceneBackbone()), {}))
