@@ -3,6 +3,7 @@ pages."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,17 @@ import yaml
 
 from tests.support import ROOT
 from tests.support.adapting import adapted
-from tests.support.fakes import make_benchmark
+from tests.support.fakes import load_fake, make_benchmark, make_video
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro.backbones import ModelRecord, PlannerRecord
+from videopro.benchmarks import Protocol
+from videopro.benchmarks.base import ROBUST
 from videopro.commands import infer
+from videopro.commands.ask import command as ask
+from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError, RunError
-from videopro.methods import create
+from videopro.methods import Questions, RunRequest, create, prepare
 from videopro.methods.planners import PromptFile, read_prompts
 from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
@@ -80,69 +85,19 @@ def test_a_folder_holds_one_text_a_file(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("no prompt")
     read = read_prompts(str(tmp_path)).texts
     assert read == {**TEXTS, "plan": TEXTS["plan"] + "\n"}
-    whole = {**TEXTS, "plan": TEXTS["plan"] + "\n"}
-    assert read == read_prompts(write(tmp_path / "all.yaml", whole)).texts
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ({"plan": "{questoin} {choices}"}, r"plan: unknown slot {questoin}; did you mean 'question'\?"),
-        ({"plan": "{questoin} {choices}"}, r"for the characters themselves write {{questoin}}"),
-        ({"plan": "{question} {choices} {log}"}, r"plan: unknown slot {log}"),
-        ({"plan": "{question}"}, r"plan: has no slot {choices}"),
-        ({"plan": "{{question}} {choices}"}, r"plan: has no slot {question}"),
-        ({"bug_fix": "{question} {choices} {program}"}, r"bug_fix: has no slot {log}"),
-        ({"program_refinement": "{question} {choices}"}, r"program_refinement: has no slot {program}"),
-        ({"plans": "x"}, r"plans: no prompt has this name; did you mean 'plan'\?"),
-        ({"plan": 3}, r"plan: is 3; it must be a text"),
-        ({"api": " "}, r"api: is ' '; it must be a text"),
-        ({}, r"holds no prompts; known: plan, "),
-    ],
-)
-def test_broken_files_are_named_with_their_slot(
-    texts: Mapping[str, Any], message: str, tmp_path: Path
-) -> None:
-    path = write(tmp_path / "p.yaml", texts)
-    with pytest.raises(ConfigError, match=message) as caught:
-        read_prompts(path)
-    assert path in str(caught.value)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_prompts(str(tmp_path / "none.yaml"))
+    assert read == read_prompts(write(tmp_path / "all.yaml", read)).texts
     (tmp_path / "plan.txt").write_bytes(b"\xff{question}")
     with pytest.raises(ConfigError, match=r"plan.txt: cannot be read .* give a text in UTF-8"):
         read_prompts(str(tmp_path))
-
-
-# ---- methods ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        ("program", {}, "has no plan_program, with which method program asks"),
-        ("videopro", {"planner_prompt": "full"}, "leave it or --prompts out"),
-        ("videopro", {"refinement_shows": "log"}, "the slots of the --prompts say"),
-        ("videopro", {"planner": "pocket-teacher"}, "reads our prompts only"),
-    ],
-)
-def test_settings_that_contradict_a_file(
-    method: str, options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    path = write(tmp_path / "p.yaml", TEXTS)
-    with pytest.raises(ConfigError, match=message):
-        create(method, {**options, "prompts": path})
 
 
 def test_only_what_a_method_asks_with_is_needed(tmp_path: Path) -> None:
     path = write(tmp_path / "p.yaml", {"plan": TEXTS["plan"]})
     create("adaptive", {"prompts": path})
     create("videopro", {"prompts": path, "max_rounds": 0})
-    with pytest.raises(ConfigError, match="has no bug_fix"):
-        create("videopro", {"prompts": path})
+
+
+# ---- methods ---------------------------------------------------------------------------------------------
 
 
 def refined(first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> list[str]:
@@ -250,8 +205,7 @@ def test_a_run_keeps_its_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[s
     words = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(output)]
     words += ["--method", "videopro", "--prompts", str(path), "--options", *NO_MODELS]
     assert infer.main([*words, "--limit", "1"], load=load_planning) == 0
-    identity = RunFolder(output).recorded_identity()
-    assert identity is not None
+    identity: Any = RunFolder(output).recorded_identity()
     assert identity["method"]["prompts"] == TEXTS
     key = RunFolder(output).key()
 
@@ -285,18 +239,83 @@ def asked(run: Path, trace: Trace) -> str:
 # ---- the example of the documentation --------------------------------------------------------------------
 
 
-def test_the_example_is_complete_and_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["videopro", "program"])
+def test_the_example_is_complete_and_runs(method: str) -> None:
     file = read_prompts(str(EXAMPLE))
     file.require(KINDS, "a test")  # type: ignore[arg-type]
     file.require_api("a test")
-    root, output = tmp_path / "colours", tmp_path / "run"
-    make_benchmark(root, videos=1, questions=1)
-    for method in ("videopro", "program"):
-        words = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--method", method]
-        words += ["--output", str(output / method), "--prompts", str(EXAMPLE), "--options", *NO_MODELS]
-        assert infer.main(words, load=load_planning) == 0
-        (trace,) = RunFolder(output / method).read()
-        assert trace.error is None
-        assert "Watch the video" in trace.rounds[0].raw
-        assert trace.rounds[0].execution is not None
-        assert trace.rounds[0].execution.status == "ok"
+    result: Any = create(method, {**OPTIONS, "prompts": str(EXAMPLE)}).run(
+        item(), context(SceneBackbone(writes))
+    )
+    assert "Watch the video" in result.rounds[0].raw
+    assert result.rounds[0].execution.status == "ok"
+
+
+# ---- a program of the user's own as every question's plan -------------------------------------------------
+
+
+LOOK = "def execute_command(video, question, choices):\n    return query_native(video, question, choices)\n"
+FAILING = "def execute_command(video, question):\n    return query_mc(missing, question, ['a', 'b'])\n"
+
+
+def written(folder: Path, program: str, name: str = "my.py") -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(program)
+    return f"file:{folder / name}"
+
+
+def prepared(planner: str, **options: Any) -> Any:
+    questions = Questions(Protocol(parser=ROBUST, reply_tokens=64))
+    chosen = {**OPTIONS, **options, "planner": planner}
+    return prepare(RunRequest("videopro", chosen, "m", {}, lambda: questions, load=load_fake))
+
+
+@pytest.mark.parametrize("name", ["program", "adaptive", "videopro"])
+def test_the_program_is_the_plan_of_every_question(tmp_path: Path, name: str) -> None:
+    backbone = SceneBackbone()
+    method = create(name, {**OPTIONS, "planner": written(tmp_path, LOOK)})
+    results = [method.run(item(id=each), context(backbone)) for each in ("a", "b")]
+    assert backbone.written == [], "no model was asked for a program"
+    for result in results:
+        (only,) = result.rounds
+        assert (only.program, only.faults) == (LOOK.rstrip("\n"), ())
+        assert result.final.letter == "D"
+
+
+def test_nothing_is_refined_and_the_user_is_told(tmp_path: Path) -> None:
+    spec = written(tmp_path, FAILING)
+    run = prepared(spec)
+    assert any("failed and unsure answers are not refined" in note for note in run.notes)
+    result = run.method.run(item(), context(SceneBackbone()))
+    (only,) = result.rounds
+    assert only.execution.status == "failed"
+    with pytest.raises(ConfigError, match="nor one program for all questions teaches anything"):
+        SynthesisConfig(source="pocket", teacher=spec, model="pocket", output=tmp_path)
+
+
+def test_the_key_has_the_text_and_not_where_it_lies(tmp_path: Path) -> None:
+    here, there = written(tmp_path / "a", LOOK), written(tmp_path / "b", LOOK)
+    identity = prepared(here).identity
+    assert identity == prepared(there).identity
+    assert identity["planner"] == "file:my.py"
+    assert identity["planner_program"] == hashlib.sha256(LOOK.encode()).hexdigest()
+    assert identity != prepared(written(tmp_path / "b", LOOK + "# changed\n")).identity
+    assert create("videopro", OPTIONS).identity()["planner_program"] is None
+
+
+def test_workers_get_the_text_that_was_checked(tmp_path: Path) -> None:
+    run = prepared(written(tmp_path, LOOK))
+    (tmp_path / "my.py").unlink()
+    worker = create("videopro", run.options)
+    assert worker.identity() == run.identity
+    assert worker.run(item(), context(SceneBackbone())).rounds[0].program == LOOK.rstrip("\n")
+
+
+def test_ask_runs_it_on_a_film(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, film = written(tmp_path, LOOK), tmp_path / "film.mp4"
+    make_video(film, "blue")
+    asked = [str(film), "Which colour?", "--choices", "red", "blue", "--model", "m", "--method", "videopro"]
+    assert ask.main([*asked, "--planner", spec, "--options", *NO_MODELS], load=load_fake) == 0
+    said = capsys.readouterr()
+    assert "return query_native(video, question, choices)" in said.out
+    assert "not refined" in said.err
