@@ -72,7 +72,6 @@ def test_without_the_setting_the_error_names_it(root: Path, tmp_path: Path) -> N
     errors = {trace.question_id: trace.error for trace in read_traces(tmp_path / "run" / "traces.jsonl")}
     for name in ("v0q0", "v0q1"):
         error = errors[name]
-        assert error is not None
         assert error.type == "VideoError"
         assert "v0.mp4: the picture at 2.500 s is damaged" in error.message
         assert "--nearest-intact SECONDS" in error.message
@@ -172,7 +171,6 @@ def test_an_index_tells_of_them_and_is_not_used_where_they_may_not_stand_in(
     assert index.stand_ins
     assert all(2.1 <= wanted < 3.0 and given in (2.0, 3.0) for wanted, given in index.stand_ins)
     again = load_index(opened(film, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
-    assert again is not None
     assert again.stand_ins == index.stand_ins
     assert load_index(opened(film, 0.0), encoder, clip_seconds=2.0, root=tmp_path) is None
 

@@ -157,9 +157,3 @@ def test_native_shows_the_lines_at_its_frames_unless_it_is_told_otherwise() -> N
         adapted("native", SPEECH, protocol=none)
     with pytest.raises(ConfigError, match="but subtitles is 'none': leave one of them out"):
         adapted("native", {**SPEECH, "subtitles": "none"})
-
-
-@pytest.mark.parametrize("name", ["native", "dvd", "vca"])
-def test_an_unknown_recognizer_is_refused_at_once(name: str) -> None:
-    with pytest.raises(ConfigError, match="write whisper:NAME, as in"):
-        create(name, {**OPTIONS[name], "speech": "ears"})
