@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,11 +17,11 @@ from videopro.methods.agents import ToolCall, ToolsRefused, Turn
 from videopro.methods.agents.models import ApiModel, Tool
 
 SAMPLING = Sampling(50, 0.5, seed=7)
-CALLED = {
-    "tool_calls": [
-        {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"start": 3}'}}
-    ]
-}
+
+
+def called(id: str, start: int) -> dict[str, Any]:
+    function = {"name": "look", "arguments": f'{{"start": {start}}}'}
+    return {"tool_calls": [{"id": id, "type": "function", "function": function}]}
 
 
 class Look(BaseModel):
@@ -33,9 +32,8 @@ TOOL = Tool("look", "Look at a moment.", Look)
 
 
 @pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    return
 
 
 def model_at(stub: StubServer, **settings: Any) -> ApiModel:
@@ -44,9 +42,8 @@ def model_at(stub: StubServer, **settings: Any) -> ApiModel:
 
 def test_frames_are_sent_as_pictures_after_their_times() -> None:
     with StubServer(lambda body: completion("a red square", None, prompt_tokens=90)) as stub:
-        model = model_at(stub)
         frames = world.video().frames([5.0, 15.0])
-        reply = model.reply("What is shown?", frames, SAMPLING)
+        reply = model_at(stub).reply("What is shown?", frames, SAMPLING)
     (body,) = stub.chats
     assert len(pictures_of(body)) == 2
     texts = [part["text"] for part in body["messages"][0]["content"] if part["type"] == "text"]
@@ -57,9 +54,8 @@ def test_frames_are_sent_as_pictures_after_their_times() -> None:
 
 def test_more_frames_than_the_model_takes_are_refused_here() -> None:
     with StubServer() as stub:
-        model = model_at(stub, frames=1)
         with pytest.raises(BackboneError, match="2 frames in one call; served takes 1"):
-            model.reply("?", world.video().frames([5.0, 15.0]), SAMPLING)
+            model_at(stub, frames=1).reply("?", world.video().frames([5.0, 15.0]), SAMPLING)
     assert stub.chats == []
 
 
@@ -72,8 +68,7 @@ def test_fields_that_are_refused_are_left_out_and_noted() -> None:
         return completion("{}", None)
 
     with StubServer(picky) as stub:
-        model = model_at(stub)
-        reply = model.reply("?", (), SAMPLING, {"title": "Verdict"})
+        reply = model_at(stub).reply("?", (), SAMPLING, {"title": "Verdict"})
     assert reply.notes == (
         "response_format left out: the server refuses it",
         "temperature left out: the server refuses it",
@@ -83,30 +78,24 @@ def test_fields_that_are_refused_are_left_out_and_noted() -> None:
 
 def test_a_letter_is_read_in_the_reply_and_has_no_confidence() -> None:
     with StubServer(lambda body: completion("It must be (B).", None)) as stub:
-        model = model_at(stub)
-        answer = model.choose(QUESTION, "Which?", ())
+        answer = model_at(stub).choose(QUESTION, "Which?", ())
     assert (answer.letter, answer.confidence, answer.raw) == ("B", 0.0, "It must be (B).")
 
 
 def test_tools_are_sent_and_their_calls_are_read() -> None:
-    with StubServer(lambda body: completion(None, None, finish="tool_calls", message=CALLED)) as stub:
-        model = model_at(stub)
+    with StubServer(
+        lambda body: completion(None, None, finish="tool_calls", message=called("c1", 3))
+    ) as stub:
         turns = (
             Turn("user", "Find it."),
             Turn("assistant", "", (ToolCall("look", '{"start": 1}', "c0"),)),
             Turn("tool", "nothing there", call_id="c0"),
         )
-        reply = model.converse(turns, [TOOL], SAMPLING)
+        reply = model_at(stub).converse(turns, [TOOL], SAMPLING)
     (body,) = stub.chats
     assert body["messages"] == [
         {"role": "user", "content": "Find it."},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [
-                {"id": "c0", "type": "function", "function": {"name": "look", "arguments": '{"start": 1}'}}
-            ],
-        },
+        {"role": "assistant", "content": "", **called("c0", 1)},
         {"role": "tool", "tool_call_id": "c0", "content": "nothing there"},
     ]
     assert body["tools"][0]["function"]["parameters"]["properties"]["start"]["type"] == "number"
@@ -116,10 +105,8 @@ def test_tools_are_sent_and_their_calls_are_read() -> None:
 def test_a_server_without_tools_is_told_apart_from_one_that_fails() -> None:
     refusal = StubFault(400, {"error": {"message": '"auto" tool choice requires --enable-auto-tool-choice'}})
     with StubServer(lambda body: refusal) as stub:
-        model = model_at(stub)
         with pytest.raises(ToolsRefused, match="enable-auto-tool-choice"):
-            model.converse([Turn("user", "Find it.")], [TOOL], SAMPLING)
+            model_at(stub).converse([Turn("user", "Find it.")], [TOOL], SAMPLING)
     with StubServer(lambda body: StubFault(400, {"error": {"message": "too long"}})) as stub:
-        model = model_at(stub)
         with pytest.raises(BackboneError, match="too long"):
-            model.converse([Turn("user", "Find it.")], [TOOL], SAMPLING)
+            model_at(stub).converse([Turn("user", "Find it.")], [TOOL], SAMPLING)

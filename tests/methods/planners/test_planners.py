@@ -135,24 +135,6 @@ def test_a_refinement_is_written_from_the_prompt_alone_in_a_fresh_state() -> Non
         assert first == second
 
 
-def test_only_modules_of_the_reference_are_called() -> None:
-    bare = api_reference(
-        available_modules(
-            world.context(index=None, ocr=None, detector=None, subtitles=None, backbone=SceneBackbone())
-        )
-    )
-    there = set(functions_of(bare))
-    assert "get_informative_clips" not in there
-    assert "query_mc" in there
-    teacher = PocketTeacher(faults=0)
-    for text in QUESTIONS.values():
-        for adaptive in (True, False):
-            program = parse_program(teacher.plan(Question(text, CHOICES), bare, adaptive=adaptive).text)
-            assert program.well_formed
-            called = {name for name in set(functions_of(REFERENCE)) if f"{name}(" in program.code}
-            assert called <= there, text
-
-
 def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
     teacher = PocketTeacher(faults=0)
     modes = {

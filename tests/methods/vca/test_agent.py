@@ -20,7 +20,7 @@ from videopro.methods.vca import VcaSettings, agent
 from videopro.modules import ModuleModels
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Question
-from videopro.traces import Segment, Trace
+from videopro.traces import Segment
 from videopro.traces.scoring import segment_choices
 from videopro.video import Frame
 
@@ -133,31 +133,6 @@ def test_short_segments_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> Non
 # ---- memory ----------------------------------------------------------------------------------------------
 
 
-def test_the_memory_keeps_the_most_relevant_frames() -> None:
-    ended = explore(
-        [scores(0, 30, 90, 0, 0, 0, 10), {"segment": 2}, flat(50, first=7), {"answer": "B"}], buffer=8
-    )
-    (evicted,) = ended.steps("evict")
-    # In round 1, the borders of segment 2 touch parts with 50; 0 | 1 has 30, 5 | 6 has 10, and 3 | 4 and
-    # 4 | 5 have nothing. Of twelve frames, these four leave.
-    assert evicted.args == {
-        "capacity": 8,
-        "times": [BORDERS[0], BORDERS[3], BORDERS[4], BORDERS[5]],
-        "relevance": [30.0, 0.0, 0.0, 10.0],
-    }
-    assert evicted.result == "dropped the frames at 8.6 s, 34.3 s, 42.9 s, 51.4 s"
-    assert (evicted.model, evicted.round, evicted.cost.calls, evicted.frames) == ("", 1, 0, ())
-    last = ended.steps("explore")[1]
-    assert len(last.frames) == len(ended.asked_for_action[1].frames) == 8
-    # From one border of segment 2 to the other.
-    assert (last.frames[0][0], last.frames[-1][0]) == (17.0, 25.5)
-
-
-def test_among_equal_scores_the_oldest_frames_leave() -> None:
-    ended = explore([flat(0), {"segment": 6}, flat(0, first=7), {"answer": "B"}], buffer=8)
-    assert ended.steps("evict")[0].args["times"] == BORDERS[:4]
-
-
 @pytest.mark.parametrize(
     ("settings", "frames", "kept"),
     [({}, 16, 8), ({"buffer": 5}, 16, 5), ({"buffer": 16}, 12, 12), ({"preset": "equal"}, 10, 10)],
@@ -196,13 +171,6 @@ def test_a_closed_segment_is_refused_with_the_open_ones(monkeypatch: pytest.Monk
     assert [segment.name for segment in refused.segments] == ["4"]
 
 
-def test_scores_are_repaired_once() -> None:
-    ended = explore([scores(1, 2, 3), flat(7), {"answer": "B"}])
-    (step,) = ended.steps("reward")
-    assert step.faults == ("3: Field required; 4: Field required; 5: Field required; and 1 more",)
-    assert [segment.score for segment in step.segments] == [7.0] * 7
-
-
 def test_without_readable_scores_the_segments_stay_open_and_unscored() -> None:
     ended = explore(
         ["?", "?", {"segment": 2}, flat(30, first=3, parts=3), {"answer": "B"}], borders=2, buffer=3
@@ -216,12 +184,6 @@ def test_without_readable_scores_the_segments_stay_open_and_unscored() -> None:
     assert "2: 40.0-60.0 s, no score" in ended.asked_for_scores[2].prompt
     # Unscored frames leave before scored ones.
     assert ended.steps("evict")[0].args == {"capacity": 3, "times": [20.0], "relevance": [-1.0]}
-
-
-def test_unscored_parts_count_as_their_segment() -> None:
-    ended = explore([scores(9, 9, 80, 9, 9, 9, 9), {"segment": 2}, "?", "?", {"answer": "B"}])
-    # The new frames inherit 80, so that the agent sees what it asked for.
-    assert ended.steps("evict")[0].args["times"] == [BORDERS[0], *BORDERS[3:]]
 
 
 # ---- limits ----------------------------------------------------------------------------------------------
@@ -248,35 +210,6 @@ def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> No
         "the budget of 9 frames left out some",
         "the budget of 9 frames is spent: the answer was forced",
     )
-
-
-def test_real_colours_lead_to_the_red_place() -> None:
-    """The scores come from the pixels, and so does the answer."""
-
-    def lines(prompt: str, start: str) -> list[str]:
-        part = prompt.partition(start)[2].partition("\n")[2]
-        return [line for line in part.splitlines() if line[0].isdigit()]
-
-    def judge(prompt: str, frames: Sequence[Frame]) -> Any:
-        red = [colour_of(frame) == "red" for frame in frames]
-        ends = zip([False, *red], [*red, False], strict=True)
-        return {
-            line.partition(":")[0]: {"why": "red" if any(pair) else "not red", "score": 50 * sum(pair)}
-            for line, pair in zip(lines(prompt, "New parts"), ends, strict=True)
-        }
-
-    def decide(prompt: str, frames: Sequence[Frame]) -> Any:
-        if sum(colour_of(frame) == "red" for frame in frames) >= 4:
-            return {"answer": "red"}
-        best = max(lines(prompt, "Parts to look into"), key=lambda line: float(line.rpartition(",")[2]))
-        return {"segment": int(best.partition(":")[0])}
-
-    ended = explore([judge, decide] * 3)
-    assert ended.result.final.letter == "B"
-    chosen = [segment for step in ended.steps("explore") for segment in step.segments]
-    # The red scene lasts from 10 to 20 s.
-    assert chosen
-    assert all(segment.start < 20.0 and segment.end > 10.0 for segment in chosen)
 
 
 # ---- rewards ---------------------------------------------------------------------------------------------
@@ -457,8 +390,14 @@ def test_an_agent_that_leaves_the_best_score_and_turns_back() -> None:
         # 11.25 s had the 70 of segment 0.2. 30 and 45 s both have 30; the earlier one leaves.
         ([10.312, 11.25, 30.0], [20.0, 20.0, 30.0]),
     ]
+    evicted = ended.steps("evict")[0]
+    assert (evicted.args["capacity"], evicted.result) == (5, "dropped the frames at 52.5 s")
+    assert (evicted.model, evicted.cost.calls, evicted.frames) == ("", 0, ())
+    # What it kept is what the agent sees next.
+    seen = [len(request.frames) for request in ended.asked_for_action]
+    assert seen == [len(step.frames) for step in ended.steps("explore")] == [3, 5, 5, 5]
     trace = make_trace(asked, ended.result, video_ref(asked), run_key="k", protocol=Protocol(parser="robust"))
-    choices = segment_choices(Trace.from_line(trace.to_line()))
+    choices = segment_choices(trace)
     assert [(each.chosen, each.greedy) for each in choices] == [("3", "3"), ("0", "0"), ("0.2", "0.1")]
     assert [(each.distance, each.greedy_distance) for each in choices] == [(3, 3), (0, 0), (0, -1)]
 
