@@ -30,7 +30,7 @@ from videopro.methods.agents import (
 )
 from videopro.methods.agents.models import public_role, read_role
 from videopro.question import Answer, Question
-from videopro.traces import Segment, SharedClock
+from videopro.traces import SharedClock
 from videopro.video import Video, uniform_times
 
 
@@ -169,41 +169,12 @@ def test_a_malformed_reply_is_shown_to_the_model_once() -> None:
     assert model.requests[0].schema == Verdict.model_json_schema()
 
 
-def test_a_second_malformed_reply_is_unparsed() -> None:
-    own = session(ScriptedModel(["no", "still no"]))
-    assert own.ask("judge", "llm", "Judge this.", schema=Verdict) is None
-    (step,) = own.steps
-    assert step.is_unparsed
-    assert (step.raw, step.rejected, len(step.faults)) == ("still no", ("no",), 2)
-
-
-def test_frames_beyond_the_model_and_the_budget_are_left_out_and_noted() -> None:
-    own = session(ScriptedModel([], frames=8), max_frames=4)
-    frames = own.frames(uniform_times(0.0, 60.0, 16), "llm")
-    assert len(frames) == 4
-    assert own.notes == [
-        "at most 8 frames a call: the maximum of llm",
-        "the budget of 4 frames left out some",
-    ]
-
-
 def test_admitted_times_may_be_shown_again_within_the_budget() -> None:
     own = session(ScriptedModel([]), max_frames=4)
     admitted = own.admit(uniform_times(0.0, 60.0, 8), "llm")
     assert len(admitted) == 4
     assert len(own.frames(admitted, "llm")) == 4
     assert own.budget.seen == {round(time, 3) for time in admitted}
-
-
-def test_a_step_holds_the_segments_that_its_reply_names() -> None:
-    own = session(ScriptedModel([{"letter": "B", "score": 7}, "no", "no"]))
-
-    def found(verdict: Verdict | None) -> list[Segment]:
-        return [Segment(0.0, 9.0, score=None if verdict is None else verdict.score)]
-
-    for _ in range(2):
-        own.ask("judge", "llm", "Judge this.", schema=Verdict, segments_of=found)
-    assert [step.segments for step in own.steps] == [(Segment(0.0, 9.0, score=7),), (Segment(0.0, 9.0),)]
 
 
 # ---- a method --------------------------------------------------------------------------------------------

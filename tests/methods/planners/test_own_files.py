@@ -13,15 +13,13 @@ import pytest
 import yaml
 
 from tests.support import ROOT
-from tests.support.adapting import adapted
-from tests.support.fakes import load_fake, make_benchmark, make_video
+from tests.support.fakes import load_fake, make_benchmark
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro.backbones import ModelRecord, PlannerRecord
 from videopro.benchmarks import Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.commands import infer
-from videopro.commands.ask import command as ask
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError, RunError
 from videopro.methods import Questions, RunRequest, create, prepare
@@ -29,7 +27,7 @@ from videopro.methods.planners import PromptFile, read_prompts
 from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
-from videopro.question import Question
+from videopro.question import Question, prompts
 from videopro.report.pages.content import StoredPrompts
 from videopro.runs import RunFolder
 from videopro.traces import Trace, read_heads
@@ -91,6 +89,13 @@ def test_a_folder_holds_one_text_a_file(tmp_path: Path) -> None:
         read_prompts(str(tmp_path))
 
 
+def test_characters_that_read_as_a_slot_are_none() -> None:
+    file = PromptFile({**TEXTS, "native_refinement": "{question} {choices} {{log}} {{api}}"}, "f")
+    assert not file.shows("native_refinement", "log")
+    assert file.shows("bug_fix", "log")
+    file.require_api("a test")
+
+
 def test_only_what_a_method_asks_with_is_needed(tmp_path: Path) -> None:
     path = write(tmp_path / "p.yaml", {"plan": TEXTS["plan"]})
     create("adaptive", {"prompts": path})
@@ -126,63 +131,115 @@ def test_planners_are_asked_with_the_texts(tmp_path: Path, monkeypatch: pytest.M
     assert asked.endswith("D. greyall")
 
 
-def test_a_planner_brings_the_prompts_that_it_recorded() -> None:
+def first_prompt(record: PlannerRecord | None, name: str = "adaptive", **options: Any) -> str:
+    """Of a planner with this record."""
     backbone = SceneBackbone(lambda request: NATIVE)
-    backbone.planner = PlannerRecord(prompts={"plan": TEXTS["plan"]})
-    create("adaptive", OPTIONS).run(item(), context(backbone))
-    ((request, _, _),) = backbone.written
-    assert request.text == f"Plan: {QUESTION.text} {CHOICES}"
+    backbone.planner = record
+    create(name, {**OPTIONS, **options}).run(item(), context(backbone))
+    return backbone.written[0][0].text
+
+
+def test_a_planner_brings_the_prompts_that_it_recorded() -> None:
+    record = PlannerRecord(prompts={"plan": TEXTS["plan"]})
+    assert first_prompt(record) == f"Plan: {QUESTION.text} {CHOICES}"
+    assert "Write in a few words" in first_prompt(record, planner_prompt="short")
     with pytest.raises(ConfigError, match="prompts recorded by scenes: has no bug_fix"):
-        create("videopro", OPTIONS).run(item(), context(backbone))
-    backbone.written.clear()
-    create("adaptive", {**OPTIONS, "planner_prompt": "short"}).run(item(), context(backbone))
-    assert "Write in a few words" in backbone.written[0][0].text
+        first_prompt(record, "videopro")
 
 
-def test_other_prompts_than_those_of_the_training_are_named(
+def test_another_form_than_that_of_the_training_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On the terminal and in the result's notes; and so are other frames of the planner's video."""
+    """On the terminal and in the result's notes: other prompts, frames of the planner's video, reference."""
     backbone = SceneBackbone(lambda request: NATIVE)
 
-    def notes(recorded: dict[str, str], **options: Any) -> list[str]:
-        backbone.planner = PlannerRecord(prompts=recorded)
-        backbone.record = ModelRecord(frames=6, planner=backbone.planner)
+    def notes(record: PlannerRecord, **options: Any) -> str:
+        backbone.planner, backbone.record = record, ModelRecord(frames=6, planner=record)
         caplog.clear()
-        made = create("adaptive", {**OPTIONS, **options})
-        result = made.run(item(), context(backbone))
+        result = create("adaptive", {**OPTIONS, **options}).run(item(), context(backbone))
         found = [note for note in result.notes if "trained" in note]
         assert found == [f"planner: {text.removeprefix('warning: ')}" for text in caplog.messages]
-        return found
+        return "".join(found)
 
-    own, file = {"plan": TEXTS["plan"]}, write(tmp_path / "p.yaml", {"plan": TEXTS["plan"]})
-    assert notes({}) == notes(own) == notes(own, prompts=file) == notes({}, planner_prompt="short") == []
-    (said,) = notes({}, planner_prompt="full")
-    assert "was trained on our short prompts, and is asked with our full prompts" in said
-    (said,) = notes({}, prompts=file)
-    assert f"is asked with the prompts {file}" in said
-    (said,) = notes(own, planner_prompt="short")
+    plain, compact = PlannerRecord(), PlannerRecord(reference="compact")
+    own, file = PlannerRecord(prompts={"plan": TEXTS["plan"]}), write(tmp_path / "p.yaml", TEXTS)
+    assert notes(plain) == notes(own) == notes(plain, planner_prompt="short") == notes(compact) == ""
+    assert notes(PlannerRecord(prompts=TEXTS), prompts=file) == notes(compact, reference="compact") == ""
+    assert "our short prompts, and is asked with our full prompts" in notes(plain, planner_prompt="full")
+    assert f"is asked with the prompts {file}" in notes(plain, prompts=file)
+    said = notes(own, planner_prompt="short")
     assert "was trained on the prompts that it records, and is asked with our short prompts" in said
-    (said,) = notes({}, planner_frames=4)
-    assert "was trained with frames=6, and the setting planner_frames=4 counts" in said
+    assert "with frames=6, and the setting planner_frames=4 counts" in notes(plain, planner_frames=4)
+    assert "reference=compact, and is asked with reference=none" in notes(compact, planner_prompt="short")
+    assert "reference=none, and is asked with reference=compact" in notes(plain, reference="compact")
 
 
-def test_open_questions_are_refused_with_what_helps(tmp_path: Path) -> None:
-    given = {**OPTIONS, "prompts": write(tmp_path / "p.yaml", TEXTS)}
-    with pytest.raises(ConfigError, match="leave --prompts out"):
-        adapted("videopro", given, open_questions=1)
+def test_open_questions_are_refused_with_what_helps() -> None:
     backbone = SceneBackbone(lambda request: NATIVE)
     backbone.planner = PlannerRecord(prompts=TEXTS)
-    asked = replace(item(), question=Question.open("Which?"))
+    asked = item(question=Question.open("Which?"))
     with pytest.raises(RunError, match=r"recorded by scenes: .* planner_prompt=full"):
         create("videopro", OPTIONS).run(asked, context(backbone))
 
 
-def test_characters_that_read_as_a_slot_are_none() -> None:
-    file = PromptFile({**TEXTS, "native_refinement": "{question} {choices} {{log}} {{api}}"}, "f")
-    assert not file.shows("native_refinement", "log")
-    assert file.shows("bug_fix", "log")
-    file.require_api("a test")
+# ---- what prompts say of the modules: what the planner was trained with, of those that are there ----------
+
+FRAMES = "- `extract_frames(video, num_frames=32)`"
+LINE = (
+    f"{FRAMES}: Take frames of the whole video or of a clip, evenly spread, at most one a second and at most "
+    "num_frames -> a list of frames in order of time\n"
+)
+SHORT = prompts.plan(QUESTION)
+IMPORTS = "What a program may import"
+
+
+def test_a_planner_is_told_what_it_was_trained_with() -> None:
+    assert first_prompt(PlannerRecord()) == SHORT
+    compact = first_prompt(PlannerRecord(reference="compact"))
+    assert LINE in compact
+    # The form of a row: prompts.plan with this reference, and nothing else.
+    reference = compact.split("Available functions\n\n")[1].split("\nQuestion:")[0]
+    assert compact == prompts.plan(QUESTION, reference=reference)
+    assert IMPORTS not in compact
+    assert f"{FRAMES}\n" in first_prompt(PlannerRecord(reference="signatures"))
+    assert IMPORTS in first_prompt(None, planner_prompt="full")
+
+
+def test_a_setting_counts() -> None:
+    trained = PlannerRecord(reference="compact")
+    assert first_prompt(trained, reference="none") == first_prompt(trained, planner_prompt="short") == SHORT
+    compact = first_prompt(trained)
+    assert first_prompt(PlannerRecord(), reference="compact") == compact
+    assert first_prompt(None, planner_prompt="short", reference="compact") == compact
+    # A planner that was not trained gets the examples beside a shorter reference too.
+    asked = first_prompt(None, planner_prompt="full", reference="compact")
+    assert [part in asked for part in (LINE, "Example", IMPORTS)] == [True, True, False]
+
+
+def test_a_users_prompts_show_what_the_planner_was_trained_with() -> None:
+    own = {"plan": "{question}{choices}{api}"}
+    asked = first_prompt(PlannerRecord(prompts=own, reference="compact"))
+    assert (LINE in asked, IMPORTS in asked) == (True, False)
+    # Without a record of it, all that is known, as in earlier versions.
+    assert IMPORTS in first_prompt(PlannerRecord(prompts=own))
+    assert LINE in first_prompt(PlannerRecord(prompts=own), reference="compact")
+
+
+@pytest.mark.parametrize(
+    ("without", "shown"),
+    [
+        # Nor what has no model or no subtitles here: the clip index, OCR, hints.
+        ([], {"trim_frames", "crop_left"}),
+        (["localization"], {"crop_left"}),
+        (["extraction", "localization"], set()),
+    ],
+)
+def test_a_group_that_is_left_out_is_not_shown(without: list[str], shown: set[str]) -> None:
+    asked = first_prompt(PlannerRecord(reference="signatures"), without=without)
+    names = ("get_informative_clips", "run_ocr", "get_subtitle_hints", "trim_frames", "crop_left")
+    assert {name for name in names if f"- `{name}(" in asked} == shown
+    # Without a reference a planner cannot know.
+    assert first_prompt(PlannerRecord(), without=without) == SHORT
 
 
 # ---- runs ------------------------------------------------------------------------------------------------
@@ -230,10 +287,10 @@ def test_a_run_keeps_its_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def asked(run: Path, trace: Trace) -> str:
     """The first prompt of a question, as its page shows it."""
-    prompts = StoredPrompts(read_heads(run / "traces.jsonl"))
-    shown = prompts.of(trace.rounds[0])
+    stored = StoredPrompts(read_heads(run / "traces.jsonl"))
+    shown = stored.of(trace.rounds[0])
     assert not shown["missing"], shown
-    return ("" if shown["head"] is None else prompts.beginnings[shown["head"]]) + str(shown["text"])
+    return ("" if shown["head"] is None else stored.beginnings[shown["head"]]) + str(shown["text"])
 
 
 # ---- the example of the documentation --------------------------------------------------------------------
@@ -309,13 +366,3 @@ def test_workers_get_the_text_that_was_checked(tmp_path: Path) -> None:
     worker = create("videopro", run.options)
     assert worker.identity() == run.identity
     assert worker.run(item(), context(SceneBackbone())).rounds[0].program == LOOK.rstrip("\n")
-
-
-def test_ask_runs_it_on_a_film(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec, film = written(tmp_path, LOOK), tmp_path / "film.mp4"
-    make_video(film, "blue")
-    asked = [str(film), "Which colour?", "--choices", "red", "blue", "--model", "m", "--method", "videopro"]
-    assert ask.main([*asked, "--planner", spec, "--options", *NO_MODELS], load=load_fake) == 0
-    said = capsys.readouterr()
-    assert "return query_native(video, question, choices)" in said.out
-    assert "not refined" in said.err
