@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -245,18 +244,6 @@ def test_in_the_last_round_the_majority_or_else_the_first_decides_without_reflec
 
 
 # ---- replies that cannot be used ---------------------------------------------------------------------------
-
-
-def test_malformed_scores_are_repaired_once() -> None:
-    models = agents(
-        [*turn("A"), "a", {"1": 11, "2": 3}, {"1": 2, "2": 9}], [*turn("B"), "b", {"1": 3, "2": 8}]
-    )
-    result = discuss(models)
-    score = steps(result, "score")[0]
-    assert [json.loads(rejected) for rejected in score.rejected] == [{"1": 11, "2": 3}]
-    assert "less than or equal to 10" in score.faults[0]
-    assert not score.is_unparsed
-    assert steps(result, "leave")[0].args["scores"] == {"1": 5, "2": 17}
 
 
 def test_an_agent_whose_scores_cannot_be_read_has_no_say() -> None:

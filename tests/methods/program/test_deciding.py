@@ -18,6 +18,7 @@ from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import DEFAULT_LIMITS, Limits, parse_program
 from videopro.executor import run as executor_run
 from videopro.methods.program import OtherVideos, execute
+from videopro.methods.program.isolated import tells_replays
 from videopro.modules import ModuleLibrary, VideoContext
 from videopro.modules.calls import MODULES, CallContext, SingleFrame
 from videopro.traces import Execution
@@ -198,46 +199,8 @@ GUESSES: dict[str, str] = {
     "prints a confidence": RED + 'print("confidence 0.99")\nreturn make_result("B", 0.99)',
     "a confidence that only a replay has": RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
     'return "A" if query_yn(frames, "Is it blue?").confidence == 0.5 else "B"',
-    "a field that reads attributes": "import string\n"
-    + RED
-    + "read = string.Formatter().get_field\nseen = query_yn(frames, 'Is it red?')\n"
-    'read("0.__globals__", (execute_command,), {})\nreturn "B" if seen else "A"',
-    "the fields of a text": RED + "seen = query_yn(frames, 'Is it red?')\n"
-    'where = "{0.__code__}".format(execute_command)\nreturn "B" if seen else "A"',
-    "the fields of a text that is put together": RED + "seen = query_yn(frames, 'Is it red?')\n"
-    'where = ("{0._" + "_code__}").format(execute_command)\nreturn "B" if seen else "A"',
-    "a class pattern": "import collections\n"
-    + RED
-    + "seen = query_yn(frames, 'Is it red?')\nmatch collections:\n    case object(_sys=s):\n        pass\n"
-    'return "B" if seen else "A"',
-    "a hint that is evaluated": "import typing\n"
-    + RED
-    + "seen = query_yn(frames, 'Is it red?')\ndef hinted(x: 'globals()'): pass\n"
-    'typing.get_type_hints(hinted)\nreturn "B" if seen else "A"',
-    "a class": RED + "class Seen:\n    yes = query_yn(frames, 'Is it red?')\nreturn 'B' if Seen.yes else 'A'",
-    "a builtin under a local name": "def other():\n    dir = 1\n"
-    + RED
-    + "seen = query_yn(frames, 'Is it red?')\ndir(execute_command)\nreturn 'B' if seen else 'A'",
-    "a module's loader": "from math import __loader__ as found\n"
-    + RED
-    + "return 'B' if query_yn(frames, 'Is it red?') else 'A'",
     "a clock": "import time\n" + RED + "began = time.monotonic()\nyes = query_yn(frames, 'Is it red?')\n"
     'if time.monotonic() - began < 1:\n    return "B" if yes else "A"\nreturn "B"',
-    "a clock that was got elsewhere": "import calendar\n"
-    + RED
-    + 'now = calendar.datetime.datetime.now()\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
-    "chance": "import random\n"
-    + RED
-    + 'return "B" if query_yn(frames, "Is it red?") or random.SystemRandom().random() > 2 else "A"',
-    "chance by way of statistics": "import statistics\n"
-    + RED
-    + 'c = statistics.random.SystemRandom()\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
-    "the environment": "import enum\n"
-    + RED
-    + 'enum.sys.modules\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
-    "an attribute that is not written down": "import enum\n"
-    + RED
-    + 'getattr(enum, "s" + "ys")\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
 }
 
 
@@ -251,14 +214,38 @@ def test_a_letter_that_no_call_decided_stays_a_guess(name: str) -> None:
     assert execution.reasoned.why_guess
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time",
+        "from math import __loader__ as found",
+        "string.Formatter().get_field",
+        '"{0.__code__}".format(look)',
+        '("{0._" + "_code__}").format(look)',
+        "match collections:\n    case object(_sys=s):\n        pass",
+        "typing.get_type_hints(look)",
+        "class Seen:\n    yes = 1",
+        "def other():\n    dir = 1\ndir(look)",
+        "calendar.datetime",
+        "random.SystemRandom()",
+        "statistics.random",
+        "enum.sys.modules",
+        'getattr(enum, "s" + "ys")',
+        'getattr(enum, "sys")',
+    ],
+)
+def test_what_could_tell_a_replay_from_its_run_is_found(code: str) -> None:
+    assert tells_replays(code)
+
+
 OTHER_MINUTES = [
-    ("grey", ten, "grey", "blue", twenty, "green")
-    for ten, twenty in (
-        ("blue", "red"),
-        ("green", "red"),
-        ("blue", "grey"),
-        ("grey", "red"),
-        ("green", "grey"),
+    ("grey", *pair.split(), "green")
+    for pair in (
+        "blue grey blue red",
+        "green grey blue red",
+        "blue grey blue grey",
+        "grey grey blue red",
+        "green grey blue grey",
     )
 ]
 ALWAYS = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red, blue, green or grey?") else "A"'
@@ -345,11 +332,11 @@ def test_a_module_that_looks_and_is_not_kept_makes_a_guess(monkeypatch: pytest.M
 
 
 def test_replays_share_the_processor_time_of_one_program() -> None:
-    body = RED + 'for n in range(500_000):\n    n + 1\nreturn "B" if query_yn(frames, "Is it red?") else "A"'
+    body = RED + 'for n in range(200_000):\n    n + 1\nreturn "B" if query_yn(frames, "Is it red?") else "A"'
     once = run(body)
     assert once.answer.confidence == pytest.approx(0.8)
     wide = GREY + "looks = [query_yn(grey, str(n)) for n in range(200)]\n" + body
-    short = run(wide, limits=replace(DEFAULT_LIMITS, cpu_seconds=0.5))
+    short = run(wide, limits=replace(DEFAULT_LIMITS, cpu_seconds=0.3))
     assert short.answer.letter == "B"
     assert short.answer.confidence == 0
     assert short.reasoned.why_guess == "its replays take too long"
