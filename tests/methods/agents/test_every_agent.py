@@ -56,27 +56,8 @@ def answered(
 @pytest.mark.parametrize(
     ("name", "defaults"),
     [
-        (
-            "videoagent",
-            {
-                "first_frames": 5,
-                "max_rounds": 3,
-                "threshold": 3,
-                "selection": "retrieval",
-                "segment_selection": True,
-                "self_evaluation": True,
-            },
-        ),
-        (
-            "dvd",
-            {
-                "clip_seconds": 5.0,
-                "fps": 2.0,
-                "max_tool_steps": 15,
-                "registry": "progressive",
-                "tools": ("global_browse", "clip_search", "frame_inspect"),
-            },
-        ),
+        ("videoagent", {"first_frames": 5, "max_rounds": 3, "threshold": 3, "selection": "retrieval"}),
+        ("dvd", {"clip_seconds": 5.0, "fps": 2.0, "max_tool_steps": 15, "registry": "progressive"}),
         ("vca", {"borders": 6, "temperature": 0.5}),
         ("lvagent", {"frames": 16, "chunks": 6, "threshold": 0.8, "max_rounds": 3}),
     ],

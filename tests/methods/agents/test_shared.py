@@ -13,7 +13,7 @@ from tests.support import reason_world as world
 from tests.support.method_world import context, item
 from tests.support.reason_world import QUESTION, SceneBackbone
 from tests.support.scripted_model import ScriptedModel, kinds
-from videopro.backbones import BackboneConfig
+from videopro.backbones import BackboneConfig, ServerSettings
 from videopro.errors import ConfigError, VideoError
 from videopro.methods.agents import (
     AgentMethod,
@@ -135,16 +135,25 @@ def test_a_role_names_a_backbone_with_an_adapter_or_an_endpoint() -> None:
     assert public_role("api:o3@http://host/v1") == "api:o3"
 
 
-def test_with_the_equal_preset_every_model_takes_as_many_frames_as_the_backbone() -> None:
+def test_what_the_loader_asks_of_each_model() -> None:
     configs: list[BackboneConfig] = []
 
     def load(config: BackboneConfig) -> SceneBackbone:
         configs.append(config)
         return SceneBackbone()
 
-    for frames in (6, None):
-        ModelLoader(SceneBackbone(), frames=frames, load=load)["org/model"]
-    assert [config.frames for config in configs] == [6, None]
+    own = SceneBackbone()
+    own.server_settings = ServerSettings(concurrency=40, timeout=20.0, retries=8)
+    # With the preset "equal" as many frames as the backbone takes; with a resolution so many pixels.
+    loader = ModelLoader(own, frames=6, pixels=921_600, load=load)
+    loader["server:m@http://localhost:1/v1"]
+    ModelLoader(own, load=load)["org/model"]
+    served, local = configs
+    assert (served.frames, served.pixels, served.server_settings) == (6, 921_600, own.server_settings)
+    assert (local.frames, local.pixels, local.server_settings) == (None, None, ServerSettings())
+    # A hosted endpoint keeps its smaller number.
+    api: Any = loader["api:o3@http://localhost:1/v1"]
+    assert api._client._config.server_settings == ServerSettings(concurrency=8, timeout=20.0, retries=8)
 
 
 # ---- a session -------------------------------------------------------------------------------------------

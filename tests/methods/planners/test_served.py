@@ -26,12 +26,11 @@ from tests.support.stub_server import (
     text_of,
     video_times,
 )
-from videopro.backbones import BackboneConfig, ServerSettings, load_backbone
+from videopro.backbones import ServerSettings, load_backbone
 from videopro.backbones.wrappers import share_backbone
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import Questions, RunRequest, create, prepare
-from videopro.methods.agents import ModelLoader
 from videopro.methods.planners import PlanRequest, load_answerer, load_planner, settle_served_planner
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
@@ -373,20 +372,3 @@ def test_a_backbone_keeps_the_settings_that_it_was_given() -> None:
     assert share_backbone(local).server_settings == GIVEN
     named: Any = load_answerer("server:a@http://localhost:1/v1", local)
     assert named.config.server_settings == GIVEN
-
-
-def test_agents_models_have_them_and_a_hosted_endpoint_keeps_its_smaller_number() -> None:
-    backbone = SceneBackbone()
-    backbone.server_settings = ServerSettings(concurrency=40, timeout=20.0, retries=8)
-    configs: list[BackboneConfig] = []
-
-    def load(config: BackboneConfig) -> SceneBackbone:
-        configs.append(config)
-        return SceneBackbone()
-
-    loader = ModelLoader(backbone, load=load)
-    loader["server:m@http://localhost:1/v1"]
-    loader["org/model"]
-    api: Any = loader["api:o3@http://localhost:1/v1"]
-    assert [config.server_settings for config in configs] == [backbone.server_settings, ServerSettings()]
-    assert api._client._config.server_settings == ServerSettings(concurrency=8, timeout=20.0, retries=8)

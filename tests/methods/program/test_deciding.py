@@ -51,10 +51,6 @@ def decided(execution: Any) -> str:
 # The body, what decided, the product and the least of the confidences.
 REASONED: dict[str, tuple[str, tuple[str, float, float]]] = {
     "yes or no": (RED + 'return "B" if query_yn(frames, "Is it red?") else "A"', ("query_yn", 0.8, 0.8)),
-    "no": (
-        RED + 'return "A" if query_yn(frames, "Is it blue?") == "Yes" else "B"',
-        ("query_yn", 0.8, 0.8),
-    ),
     "both needed": (
         RED + GREY + 'a = query_yn(frames, "Is it red?")\nb = query_yn(grey, "Is it grey?")\n'
         'return make_result("B" if a and b else "A", 0.99)',
@@ -266,7 +262,6 @@ def test_a_constant_beside_many_looks_is_a_guess() -> None:
         (ALWAYS, 5, 0.0),
         (ALWAYS, 4, 0.8),  # Too few to say that it is the same on every video.
         (RED_AT_TEN, 5, 0.8),  # No on each of the five.
-        (RED_AT_TEN + "\nquery_yn(video, 'Seen?')", 5, 0.8),
     ],
 )
 def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(

@@ -131,43 +131,31 @@ def test_a_malformed_reply_is_repaired_and_a_letter_may_stand_with_its_option() 
 
 
 UNREAD = ["red", "red!"]
+LOOK, AGAIN = search((2, "red")), [predict("B"), reflect(3)]
+UNPARSED: dict[str, tuple[list[Any], str, Any]] = {
+    # An unparsed confidence is none, and the search goes on.
+    "confidence": (
+        [predict("A"), *UNREAD, LOOK, predict("B"), *UNREAD],
+        *("predict reflect search retrieve predict1 reflect1", ("B", None)),
+    ),
+    # An unparsed prediction is not reflected on; the last one is no answer.
+    "prediction": ([*UNREAD, LOOK, *AGAIN], "predict search retrieve predict1 reflect1", ("B", 1.0)),
+    "last": (
+        [predict("B"), reflect(1), LOOK, *UNREAD],
+        *("predict reflect search retrieve predict1", (None, None)),
+    ),
+    # An unparsed search finds nothing, and the next round follows.
+    "search": (
+        [predict("A"), reflect(1), *UNREAD, *AGAIN],
+        *("predict reflect search predict1 reflect1", ("B", 1.0)),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "most", "expected", "ends"),
-    [
-        # An unparsed confidence is none, and the search goes on.
-        (
-            [predict("A"), *UNREAD, search((2, "red")), predict("B"), *UNREAD],
-            2,
-            "predict reflect search retrieve predict1 reflect1",
-            ("B", None),
-        ),
-        # An unparsed prediction is not reflected on; the last one is no answer.
-        (
-            [*UNREAD, search((2, "red")), predict("B"), reflect(3)],
-            3,
-            "predict search retrieve predict1 reflect1",
-            ("B", 1.0),
-        ),
-        (
-            [predict("B"), reflect(1), search((2, "red")), *UNREAD],
-            2,
-            "predict reflect search retrieve predict1",
-            (None, None),
-        ),
-        # An unparsed search finds nothing, and the next round follows.
-        (
-            [predict("A"), reflect(1), *UNREAD, predict("B"), reflect(3)],
-            3,
-            "predict reflect search predict1 reflect1",
-            ("B", 1.0),
-        ),
-    ],
-    ids=["confidence", "prediction", "last prediction", "search"],
-)
-def test_what_stays_unparsed(lines: list[Any], most: int, expected: str, ends: Any) -> None:
-    result = SceneVideoAgent(lines, max_rounds=most).answer()
+@pytest.mark.parametrize("name", UNPARSED)
+def test_what_stays_unparsed(name: str) -> None:
+    lines, expected, ends = UNPARSED[name]
+    result = SceneVideoAgent(lines, max_rounds=2).answer()
     assert re.sub(r"caption\d? ", "", kinds(result)) == expected
     assert claim(result) == ends
     assert (10.5 in looked_at(result)) == ("retrieve" in expected)
