@@ -17,7 +17,6 @@ from videopro.executor import Limits, parse_program
 from videopro.methods.program import execute
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache, ClipTimes
-from videopro.modules.reference import api_reference
 
 
 @pytest.fixture(autouse=True)
@@ -143,12 +142,3 @@ def test_otherwise_they_count_from_the_start_of_the_video() -> None:
     assert "from 10 to 20 s (times are seconds of the whole video)" in run(body).error.message
     inside = run(body.replace("2, 6", "12, 16"), clip_times="clip")
     assert "from 0 to 10 s (times are seconds of the clip)" in inside.error.message
-
-
-def test_the_reference_says_from_where_times_count() -> None:
-    context = world.context(clip_times="clip")
-    known = module_library.available_modules(context)
-    told = "Times in the trims of a clip are seconds from the start of that clip."
-    assert told in api_reference(known, "clip")
-    assert told in module_library.ModuleLibrary(context).reference()
-    assert told not in api_reference(known)
