@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from videopro.methods.agents import UnparsedReply, parse_reply
@@ -92,16 +94,18 @@ COLOUR = Question("Which colour?", ("red", "blue", "green"))
 
 
 @pytest.mark.parametrize(
-    "reply",
-    ['{"segment": 9}', '{"segment": "9"}', 'I look there: {"segment":9}', '{"segment":9,"answer":null}'],
+    ("reply", "read"),
+    [
+        ('{"segment": 9}', {"segment": 9}),
+        ('{"segment": "9"}', {"segment": 9}),
+        ('I look there: {"segment":9,"answer":null}', {"segment": 9}),
+        ('{"answer": "B"}', {"answer": "B"}),
+        ('{"answer": "b"}', {"answer": "B"}),
+        ('{"answer": "(B) blue"}', {"answer": "B"}),
+    ],
 )
-def test_a_segment_is_chosen_by_its_number(reply: str) -> None:
-    assert plain(parse_reply(reply, action_of(COLOUR, segments=[1, 9]))) == {"segment": 9}
-
-
-@pytest.mark.parametrize("reply", ['{"answer": "B"}', '{"answer": "b"}', '{"answer": "(B) blue"}'])
-def test_an_answer_is_read_as_a_letter(reply: str) -> None:
-    assert plain(parse_reply(reply, action_of(COLOUR, segments=[1]))) == {"answer": "B"}
+def test_a_segment_is_chosen_by_its_number_and_an_answer_read_as_a_letter(reply: str, read: Any) -> None:
+    assert plain(parse_reply(reply, action_of(COLOUR, segments=[1, 9]))) == read
 
 
 @pytest.mark.parametrize(
@@ -138,20 +142,16 @@ def test_an_open_answer_is_any_words() -> None:
 def test_every_new_segment_needs_a_score_and_a_reason_is_optional() -> None:
     schema = scores_of([7, 8])
     read = parse_reply('{"7": {"score": 3}, "8": {"why": "a cat", "score": 100}}', schema)
-    assert {number: (score.why, score.score) for number, score in read.by_number().items()} == {
-        7: ("", 3.0),
-        8: ("a cat", 100.0),
-    }
+    found = {number: (score.why, score.score) for number, score in read.by_number().items()}
+    assert found == {7: ("", 3.0), 8: ("a cat", 100.0)}
     assert plain(read) == {"7": {"why": "", "score": 3.0}, "8": {"why": "a cat", "score": 100.0}}
+    # And so for a constrained model.
+    properties = schema.model_json_schema()
+    assert [*properties["properties"]] == properties["required"] == ["7", "8"]
     with pytest.raises(UnparsedReply, match="8: Field required"):
         parse_reply('{"7": {"score": 7}}', schema)
     with pytest.raises(UnparsedReply, match=r"7\.score: Input should be less than or equal to 100"):
         parse_reply('{"7": {"score": 101}, "8": {"score": 1}}', schema)
-
-
-def test_a_constrained_model_must_score_every_new_segment() -> None:
-    schema = scores_of([7, 8]).model_json_schema()
-    assert [*schema["properties"]] == schema["required"] == ["7", "8"]
 
 
 def test_times_are_not_too_many() -> None:
