@@ -1,5 +1,5 @@
-"""A language model that replies what a test gives it, and agents with such models: a device for tests, never a
-result."""
+"""A language model that replies what a test gives it, and agents with such models: devices for tests, never
+results."""
 
 from __future__ import annotations
 
