@@ -24,7 +24,7 @@ def events_of(result: Result) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     observer = EventObserver(events.append)
     for round in result.rounds:
-        execution = round.execution
+        execution: Any = round.execution
         if round.program is not None:
             observer.on_wait("planning")
             observer.on_reply(replace(round, execution=None))

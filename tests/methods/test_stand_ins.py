@@ -159,7 +159,7 @@ def test_an_index_tells_of_them_and_is_not_used_where_they_may_not_stand_in(
     index = build_index(opened(film, 1.0), encoder, clip_seconds=2.0, root=tmp_path)
     assert index.stand_ins
     assert all(2.1 <= wanted < 3.0 and given in (2.0, 3.0) for wanted, given in index.stand_ins)
-    again = load_index(opened(film, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
+    again: Any = load_index(opened(film, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
     assert again.stand_ins == index.stand_ins
     assert load_index(opened(film, 0.0), encoder, clip_seconds=2.0, root=tmp_path) is None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from videopro.benchmarks import Item
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.traces import Result
 from videopro.video import Frame
-
-if TYPE_CHECKING:
-    import torch
 
 
 class SceneEncoder(VideoTextEncoder):
@@ -44,10 +41,10 @@ class SceneEncoder(VideoTextEncoder):
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         return np.stack([_text(text) for text in texts])
 
-    def _embed_clips(self, clips: Any) -> torch.Tensor:
+    def _embed_clips(self, clips: Any) -> Any:
         raise NotImplementedError
 
-    _embed_texts = _embed_clips
+    _embed_texts: Any = _embed_clips
 
 
 def _text(text: str) -> np.ndarray:

@@ -68,7 +68,8 @@ def test_the_whole_video_is_shown_evenly() -> None:
 def test_glances_are_random_but_the_same_in_every_run() -> None:
     def glance(seed_of: str) -> list[list[float]]:
         models = agents(["Yes", "B"], ["Yes", "B"])
-        discuss(models, **({"frames": 3} if seed_of == "other settings" else {}))
+        other: dict[str, Any] = {"frames": 3} if seed_of == "other settings" else {}
+        discuss(models, **other)
         return [[frame.time for frame in model.requests[0].frames] for model in models.values()]
 
     first, second = glance("one"), glance("other settings")
@@ -379,7 +380,7 @@ def test_agents_with_the_same_weights_are_refused() -> None:
 def test_the_runs_backbone_by_two_names_is_refused() -> None:
     """Before any question is answered, in the process that loads them."""
     method = create("lvagent", {"agents": ["self", "pocket"]})
-    backbone = load_backbone("pocket")
+    backbone: Any = load_backbone("pocket")
     with pytest.raises(ConfigError, match="'self' and 'pocket' have the same weights"):
         next(method.run_video([item()], context(backbone)))
     other: Any = create("lvagent", {"agents": ["self", "pocket+pocket-sft"]})

@@ -331,7 +331,7 @@ def prepared(planner: str, **options: Any) -> Any:
 def test_the_program_is_the_plan_of_every_question(tmp_path: Path, name: str) -> None:
     backbone = SceneBackbone()
     method = create(name, {**OPTIONS, "planner": written(tmp_path, LOOK)})
-    results = [method.run(item(id=each), context(backbone)) for each in ("a", "b")]
+    results: list[Any] = [method.run(item(id=each), context(backbone)) for each in ("a", "b")]
     assert backbone.written == [], "no model was asked for a program"
     for result in results:
         (only,) = result.rounds

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
@@ -108,7 +109,7 @@ def test_the_teacher_sees_choices_and_reference_and_draws_by_the_seed() -> None:
     text = QUESTIONS["color"]
 
     def fault(**changes: object) -> list[str]:
-        written = teacher.write([request(text, **{"seed": seed, **changes}) for seed in range(60)])  # type: ignore[arg-type]
+        written = teacher.write([request(text, **{"seed": seed, **changes}) for seed in range(60)])
         return [reply.text for reply in written]
 
     usual = fault()
@@ -388,7 +389,7 @@ def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None
 def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
     """Every question is of no kind: never one look, always the clips that its own words find, then the whole;
     and it is another teacher to a run's key."""
-    unread = own_planner("pocket-teacher:unread")
+    unread: Any = own_planner("pocket-teacher:unread")
     for text in ("Which weather does the whole video show?", "How many scenes are at the school?"):
         (plan,) = unread.write([request(text, prompt="", visual=None)])
         program = parse_program(plan.text)
@@ -413,7 +414,7 @@ def test_the_import_list_does_not_change_the_teachers_draws() -> None:
 @pytest.mark.parametrize("kind", ["weather", "color", "count", "sign", "story", "before", "main_place"])
 def test_the_teacher_that_reasons_writes_programs_whose_letter_is_no_calls_answer(kind: str) -> None:
     """Its programs return a letter; the model is asked with the options only where none fits."""
-    variant = logic_variant(ParsedQuestion(kind, "Which?", place="cave", thing="ring", article="the"))
+    variant: Any = logic_variant(ParsedQuestion(kind, "Which?", place="cave", thing="ring", article="the"))
     program = parse_program(variant.reply)
     assert program.well_formed
     assert program.mode == "program"

@@ -40,7 +40,7 @@ from videopro.video import uniform_times
 
 ADAPTER = {"id": "mine", "owned_by": "stub", "parent": "served"}
 BASE = {"id": "served", "owned_by": "stub", "root": "org/base"}
-FORM = {"planner_prompt": "short", "planner_frames": 2}
+FORM: dict[str, Any] = {"planner_prompt": "short", "planner_frames": 2}
 REQUEST = PlanRequest("plan", "execute_command", world.QUESTION)
 GIVEN = ServerSettings(concurrency=3, timeout=20.0, retries=8, engine="vllm")
 
@@ -94,7 +94,7 @@ def test_it_sees_the_video_with_its_times_and_the_backbone_answers() -> None:
 
 def test_frames_go_as_pictures_where_a_server_takes_no_video() -> None:
     with StubServer(writes(LOCAL), takes_video="refused") as stub:
-        more = {"planner_frames": 4, "planner_pixels": 1024, "planner_prompt": "full"}
+        more: dict[str, Any] = {"planner_frames": 4, "planner_pixels": 1024, "planner_prompt": "full"}
         create("program", options(stub, **more)).run(item(), context(SceneBackbone()))
         (body,) = asked(stub)
         pictures = pictures_of(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ def test_results_keep_their_order_and_an_error_takes_one_place() -> None:
 
 
 def test_an_exception_that_nobody_foresaw_takes_one_place() -> None:
+    second: Any
     first, second = run_parallel([1, 0], lambda number: 1 // number, 2)
     assert first == 1
     assert isinstance(second, UnexpectedError)

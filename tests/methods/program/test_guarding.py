@@ -165,6 +165,7 @@ def test_of_many_kinds_of_exceptions_the_first_are_recorded_and_the_others_count
 def test_what_shows_without_a_program_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackboneError, match="cannot serve"):
         run(CAUGHT, question=Question("Which? (refuse)", QUESTION.choices), ocr=FailingOcr(ValueError("no")))
+    caught: Any
     with pytest.raises(NativeError, match="ZeroDivisionError: an internal error on purpose") as caught:
         run(CAUGHT, question=Question("Which? (bug)", QUESTION.choices))
     assert caught.value.record.type == "ZeroDivisionError"

@@ -73,7 +73,7 @@ def reason(
     thread_meter = ThreadMeter()
     models = {} if index is None else {"index": index}
     modules = world.context(MeteredBackbone(BatchingBackbone(answers), thread_meter), **models)
-    by_kind = writes if callable(writes) else lambda request: writes[request.kind]  # type: ignore[index]
+    by_kind = writes if callable(writes) else lambda request: writes[request.kind]
     planner = ScriptedPlanner(by_kind, is_fine_tuned=is_fine_tuned)
     reasoner = Reasoner(
         planner,
@@ -223,7 +223,7 @@ def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
     class Killing(SceneBackbone):
         def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
             if len(self.asked) == 1:
-                zygote = executor._executor()._zygote  # type: ignore[union-attr]
+                zygote: Any = executor._executor()._zygote
                 os.kill(zygote.pid, signal.SIGKILL)
             return super().choose(request, frames)
 

@@ -279,7 +279,7 @@ class ColourEncoder(VideoTextEncoder):
     def _embed_clips(self, clips: Any) -> Any:
         raise NotImplementedError
 
-    _embed_texts = _embed_clips
+    _embed_texts: Any = _embed_clips
 
 
 def test_image_rewards_are_mean_similarities_of_start_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
