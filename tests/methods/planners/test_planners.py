@@ -395,7 +395,8 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
         program = parse_program(plan.text)
         assert program.mode == "program"
         assert "get_informative_clips" in program.calls or plan.notes["fault"] != "none"
-    assert unread.identity() != own_planner("pocket-teacher").identity() == PocketTeacher().identity()
+    usual: Any = own_planner("pocket-teacher")
+    assert unread.identity() != usual.identity() == PocketTeacher().identity()
     assert create("videopro", {"planner": "pocket-teacher:unread"}).identity()["teacher"]["reads"] is False
 
 

@@ -29,11 +29,11 @@ def test_results_keep_their_order_and_an_error_takes_one_place() -> None:
 
 
 def test_an_exception_that_nobody_foresaw_takes_one_place() -> None:
-    second: Any
     first, second = run_parallel([1, 0], lambda number: 1 // number, 2)
     assert first == 1
     assert isinstance(second, UnexpectedError)
-    assert second.record.type == "ZeroDivisionError"
+    record: Any = second.record
+    assert record.type == "ZeroDivisionError"
 
 
 def test_errors_of_the_machine_and_of_the_settings_end_the_run() -> None:
@@ -56,7 +56,7 @@ def test_all_programs_of_the_work_end(count: int) -> None:
 
     def work(item: int) -> int:
         begun.wait(SOON)
-        until(lambda: check_cancelled() is not None)
+        until(lambda: check_cancelled() is not None)  # type: ignore[func-returns-value]
         return item
 
     before = threading.active_count()
