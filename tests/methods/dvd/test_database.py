@@ -271,9 +271,10 @@ def test_transcripts_are_shown_to_the_captioner_and_enrich_captions(tmp_path: Pa
 
 
 def test_a_line_over_a_border_belongs_to_one_clip(tmp_path: Path) -> None:
-    subtitles = Subtitles((SubtitleLine(18.0, 23.0, "Wait."),), "test")
+    lines = (SubtitleLine(18.0, 23.0, "Wait."), SubtitleLine(40.0, 41.0, "Go."))
+    subtitles = Subtitles(lines, "test")
     database = builder(tmp_path, captioner(), subtitles=subtitles).build()
-    assert [clip.spoken for clip in database.clips] == ["", "Wait.", "", "", "", ""]
+    assert [clip.spoken for clip in database.clips] == ["", "Wait.", "", "", "Go.", ""]
 
 
 def test_transcripts_may_guide_the_segmentation() -> None:
