@@ -47,14 +47,7 @@ def test_a_model_that_was_trained_from_it_is_refused(
         for words in (
             ["--model", str(own)],
             ["--model", "m", "--backbone", f"adapter={adapter_dir('pocket-sft')}"],
-            [
-                "--model",
-                "m",
-                "--method",
-                "videopro",
-                "--options",
-                f"encoder=languagebind:{ENCODER.checkpoint}",
-            ],
+            ["--model", "m", "--method", "videopro", "--options", f"encoder={trained}"],
         ):
             assert command([*asked, *words], load=not_loaded) == 2
             assert capsys.readouterr().err.startswith(f"error: {film}: ")
