@@ -29,10 +29,12 @@ def test_auto_is_the_papers_for_a_real_model_and_pockets_own_for_pocket() -> Non
     assert (real.identity()["summarize"], pocket.identity()["summarize"]) == (True, False)
 
 
-def test_other_weights_in_the_same_folder_are_another_run(tmp_path: Path) -> None:
-    models = ModuleModels(ModuleSettings(encoder=f"languagebind:{tmp_path}"))
+@pytest.mark.parametrize(("part", "kind"), [("encoder", "languagebind:"), ("ocr", "easyocr:en@")])
+def test_other_weights_in_the_same_folder_are_another_run(part: str, kind: str, tmp_path: Path) -> None:
+    models = ModuleModels(ModuleSettings(**{part: f"{kind}{tmp_path}"}))
     (tmp_path / "config.json").write_text("{}")
     before = models.identity()
+    assert part in before["weights"]  # type: ignore[operator]
     assert models.identity() == before
     (tmp_path / "config.json").write_text("{ }")
     assert models.identity() != before

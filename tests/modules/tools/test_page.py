@@ -32,32 +32,24 @@ LOOK = ("look", {"frames": ["line-1"], "side": 64})
 def folder(tmp_path: Path) -> Path:
     """A folder with film.mp4, one minute of numbered pictures, and its subtitles."""
     shutil.copy(video().path, tmp_path / "film.mp4")
-    lines = "\n".join(
-        f"{number}\n00:00:{line.start:06.3f} --> 00:00:{line.end:06.3f}\n{line.text}\n".replace(
-            ".000", ",000"
-        )
-        for number, line in enumerate(LINES, start=1)
-    )
-    (tmp_path / "film.srt").write_text(lines)
+    lines = [f"00:00:{line.start:06.3f} --> 00:00:{line.end:06.3f}\n{line.text}\n" for line in LINES]
+    (tmp_path / "film.srt").write_text("\n".join(lines))
     return tmp_path
 
 
-def run(snippet: str, folder: Path, server: ToolCallingServer) -> str:
-    """What a snippet prints as a program of its own."""
-    file = folder / "snippet.py"
-    file.write_text(SNIPPETS[snippet])
-    environment = {
-        **os.environ,
-        "OPENAI_BASE_URL": server.url,
-        "OPENAI_API_KEY": "none",
-        "NO_PROXY": "127.0.0.1",
-        "PYTHONPATH": str(ROOT),
-    }
-    done = subprocess.run(
-        [sys.executable, str(file)], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
-    )
+def run(command: list[str], folder: Path, server: ToolCallingServer, environment: dict[str, str]) -> str:
+    """What a command prints that asks the server."""
+    own = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
+    environment = {**os.environ, **own, "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def run_snippet(snippet: str, folder: Path, server: ToolCallingServer) -> str:
+    """What a snippet prints as a program of its own."""
+    (folder / "snippet.py").write_text(SNIPPETS[snippet])
+    return run([sys.executable, "snippet.py"], folder, server, {})
 
 
 def results(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -77,7 +69,7 @@ def needs(*packages: str) -> pytest.MarkDecorator:
 
 def test_the_agent_of_the_page_works(folder: Path) -> None:
     with tool_calling_server([[SEARCH], [LOOK, ("run_ocr", {"frame": 99})], ANSWER]) as server:
-        printed = run("openai", folder, server)
+        printed = run_snippet("openai", folder, server)
     first, second, third = server.requests
     assert {"look", "get_informative_subtitles", "run_ocr", "trim_around"} <= {
         each["function"]["name"] for each in first["tools"]
@@ -95,11 +87,12 @@ def test_the_agent_of_the_page_works(folder: Path) -> None:
     assert "'calls': 3, 'frames': 3" in printed
 
 
+@pytest.mark.long
 @needs("smolagents")
 def test_the_same_tools_in_smolagents(folder: Path) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1"})], [("final_answer", {"answer": ANSWER})]]
     with tool_calling_server(turns) as server:
-        printed = run("smolagents", folder, server)
+        printed = run_snippet("smolagents", folder, server)
     assert printed.splitlines()[-1] == ANSWER
     assert LINES[2].text in json.dumps(server.requests[1]["messages"])
     assert "frame-1" in json.dumps(server.requests[2]["messages"])
@@ -109,7 +102,7 @@ def test_the_same_tools_in_smolagents(folder: Path) -> None:
 def test_the_same_tools_in_langgraph(folder: Path) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1", "num_frames": 2})], ANSWER]
     with tool_calling_server(turns) as server:
-        printed = run("langgraph", folder, server)
+        printed = run_snippet("langgraph", folder, server)
     assert printed.splitlines()[-1] == ANSWER
     found, frames = results(server.requests[2])
     assert found["result"][0]["text"] == LINES[2].text
@@ -124,24 +117,10 @@ def test_a_rollout_in_verifiers(folder: Path) -> None:
     (folder / "films.py").write_text(program)
     called = [("film_tools_get_informative_subtitles", SEARCH[1])]
     programs = Path(sys.executable).parent
+    environment = {"PYTHONPATH": f"{folder}:{ROOT}", "PATH": f"{programs}:{os.environ['PATH']}"}
     with tool_calling_server([called, ANSWER]) as server:
-        environment = {
-            **os.environ,
-            "OPENAI_API_KEY": "none",
-            "NO_PROXY": "127.0.0.1",
-            "PYTHONPATH": f"{folder}:{ROOT}",
-            "PATH": f"{programs}:{os.environ['PATH']}",
-        }
         command = VF_EVAL.replace("MODEL", "scripted", 1).replace("URL", server.url, 1)
-        done = subprocess.run(
-            shlex.split(command.replace("\\\n", " ")),
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-    assert done.returncode == 0, done.stderr
+        run(shlex.split(command.replace("\\\n", " ")), folder, server, environment)
     first, second = server.requests
     names = {each["function"]["name"].removeprefix("film_tools_") for each in first["tools"]}
     assert {"look", "trim_frames", "get_informative_subtitles"} <= names
