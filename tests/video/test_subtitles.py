@@ -204,13 +204,7 @@ def test_longvideobench(tmp_path: Path) -> None:
 
 
 def test_words_of_video_mme_v2_are_joined_to_sentences(tmp_path: Path) -> None:
-    words = [
-        ("Hello", 1.0, 1.2),
-        ("there.", 1.3, 1.5),
-        ("We", 1.61, 2.0),
-        ("go", 2.5, 2.6),
-        ("on", 3.11, 3.2),
-    ]
+    words = [("Hello", 1, 1.2), ("there.", 1.3, 1.5), ("We", 1.61, 2), ("go", 2.5, 2.6), ("on", 3.11, 3.2)]
     rows = [json.dumps({"text": text, "start_time": start, "end_time": end}) for text, start, end in words]
     # A pause of 0.11 s after a full stop, none of 0.5 s, and one of 0.51 s.
     expected = [(1, 1.5, "Hello there."), (1.61, 2.6, "We go"), (3.11, 3.2, "on")]
@@ -259,7 +253,7 @@ BAD: list[tuple[str | bytes, str]] = [
 @pytest.mark.parametrize(("data", "says"), BAD)
 def test_bad_files_are_named(tmp_path: Path, data: str | bytes, says: str) -> None:
     path = write(tmp_path, data)
-    with pytest.raises(SubtitleError, match=says) as error:
+    with pytest.raises(SubtitleError, match=says or None) as error:
         load_subtitles(path, duration=60)
     assert str(path) in str(error.value)
     assert len(str(error.value)) < 1000
@@ -309,11 +303,7 @@ TALK = Subtitles(
         # Strictly inside; short ones are widened, to 4.5 .. 5.5 and 5.7 .. 6.7.
         *[("visible_at", ([1.0],), ""), ("visible_at", ([1.5],), "a"), ("visible_at", ([2.5],), "ab")],
         *[("visible_at", ([5.49],), "c"), ("visible_at", ([5.5],), ""), ("visible_at", ([5.71],), "d")],
-        *[
-            ("visible_at", ([6.69, 0.0],), "d"),
-            ("visible_at", ([3.0, 6.0],), "bd"),
-            ("visible_at", ([],), ""),
-        ],
+        *[("visible_at", ([6.69, 0],), "d"), ("visible_at", ([3, 6],), "bd"), ("visible_at", ([],), "")],
     ],
 )
 def test_lines_at_times(query: str, asked: tuple[Any, ...], texts: str) -> None:
@@ -343,18 +333,8 @@ def test_embedded(tmp_path: Path, name: str, codec: str) -> None:
 
 
 COMPARED = [
-    "a < b and b > c",
-    "if x<b and b>c then",
-    "a <b and b> c",
-    "1 < i > 2",
-    "a < s > b",
-    "5 <u 6> 7",
-    "if (a<b) && (b>c)",
-    "p < 0.05",
-    "I <3 you",
-    "a < font > c",
-    "a <= b >= c",
-    "x <c = d> y",
+    *("a < b and b > c", "if x<b and b>c then", "a <b and b> c", "1 < i > 2", "a < s > b", "5 <u 6> 7"),
+    *("if (a<b) && (b>c)", "p < 0.05", "I <3 you", "a < font > c", "a <= b >= c", "x <c = d> y"),
     "<laughs> Hi",
 ]
 TAGGED = [
