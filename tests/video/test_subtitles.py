@@ -380,9 +380,7 @@ def test_embedded_track_by_number_language_and_title(tmp_path: Path) -> None:
     for name in ("0", "eng", "en", "english", "sdh"):
         assert said(embedded_subtitles(path, track=name).lines) == SAID_ENGLISH, name
     for name in ("fra", "2", "-1", "utsch", ""):
-        with pytest.raises(
-            SubtitleError, match=r'0: srt \(eng\), "English \(SDH\)"; 1: ssa \(ger\), "Deutsch"'
-        ):
+        with pytest.raises(SubtitleError, match=r'0: srt \(eng\), "English \(SDH\)"; 1: ssa'):
             embedded_subtitles(path, track=name)
 
 
