@@ -81,37 +81,6 @@ def test_a_letter_is_not_a_number() -> None:
     assert (outcome.status, outcome.error and outcome.error.type) == ("failed", "TypeError")
 
 
-def test_a_program_in_the_style_of_the_paper() -> None:
-    # In the style of Fig. 8: retrieval, frames, a filter over frames, a fallback, an answer.
-    backbone = ReadingBackbone(frames=8)
-    lib = library(backbone)
-    program = """
-def execute_command(video, question):
-    lines = get_informative_subtitles(video, "lantern", top_k=1)
-    frames = []
-    for start, end in lines:
-        frames.extend(trim_frames(video, start - 1, end + 1, num_frames=4))
-    kept = [frame for frame in frames if query_yn(frame, "Is 50 shown?") == "Yes"]
-    if not kept:
-        kept = extract_frames(video)
-    answer, confidence = query_mc(kept, f"At {kept[0].time:.1f} s: {question}", choices)
-    return answer, confidence
-"""
-    outcome = run(
-        program,
-        lib.functions(),
-        {"video": lib.video, "question": "Which colour?", "choices": list(CHOICES), "duration": 60.0},
-        prelude=PRELUDE,
-    )
-    assert outcome.status == "ok", outcome.log
-    # 11-15 s in quarters: frames at 11.5, 12.5, 13.5, 14.5 s are pictures 46, 50, 54, 58.
-    assert backbone.seen == [[46], [50], [54], [58], [50]]
-    assert backbone.prompts[-1].startswith("At 12.5 s: Which colour?\nA. red")
-    read, claim = read_program_answer(outcome.value, QUESTION, lib.answers)
-    assert (read.letter, read.confidence, read.raw, claim) == ("C", 0.8, "C", 0.8)
-    assert read.letters == {"A": 0.05, "B": 0.05, "C": 0.8}
-
-
 # ---- what is asked ---------------------------------------------------------------------------------------
 
 

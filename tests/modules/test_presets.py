@@ -115,14 +115,16 @@ def test_asking_with_the_preset_follows_the_papers_rule() -> None:
 
 
 def test_synthesis_takes_the_preset() -> None:
-    given: dict[str, Any] = {"source": "pocket", "teacher": "pocket-teacher", "model": "pocket"}
-    config = SynthesisConfig(**given, output=Path("x"), preset="paper", backbone={"dtype": "bf16"})
-    assert parts(config) == PAPER
-    assert prepare_synthesis(config, load_backbone, tuple).backbone == {"frames": 64, "dtype": "bf16"}
-    plain = SynthesisConfig(**given, output=Path("x"))
-    assert (plain.speech, prepare_synthesis(plain, load_backbone, tuple).backbone) == ("none", {})
-    silent = SynthesisConfig(**given, output=Path("x"), preset="paper", subtitles="none")
-    assert silent.speech == "none"
+    def prepared(**more: Any) -> tuple[SynthesisConfig, Any]:
+        given: dict[str, Any] = {"source": "pocket", "teacher": "pocket-teacher", "model": "pocket", **more}
+        config = SynthesisConfig(**given, output=Path("x"))
+        return config, prepare_synthesis(config, load_backbone, tuple).backbone
+
+    config, backbone = prepared(preset="paper", backbone={"dtype": "bf16"})
+    assert (parts(config), backbone) == (PAPER, {"frames": 64, "dtype": "bf16"})
+    plain, backbone = prepared()
+    assert (plain.speech, backbone) == ("none", {})
+    assert prepared(preset="paper", subtitles="none")[0].speech == "none"
 
 
 def test_presets_of_agents_and_of_programs_are_told_apart() -> None:

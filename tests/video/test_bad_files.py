@@ -29,22 +29,6 @@ def _only_sound(path: Path) -> None:
         container.mux(stream.encode())
 
 
-def _sound_with_cover(path: Path) -> None:
-    """An MP3 with an attached picture (ID3v2.3, APIC): FFmpeg shows the picture as a video track."""
-    _picture(path.with_suffix(".png"))
-    cover = b"\0image/png\0\x03\0" + path.with_suffix(".png").read_bytes()
-    frame = b"APIC" + len(cover).to_bytes(4, "big") + b"\0\0" + cover
-    size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
-    with av.open(str(path), "w", format="mp3") as container:
-        stream = container.add_stream("mp3", rate=16_000, layout="mono")
-        for block in range(20):
-            sound = av.AudioFrame.from_ndarray(np.zeros((1, 576), np.int16), "s16p", "mono")
-            sound.sample_rate, sound.pts = 16_000, block * 576
-            container.mux(stream.encode(sound))
-        container.mux(stream.encode())
-    path.write_bytes(b"ID3\x03\0\0" + size + frame + path.read_bytes())
-
-
 def _picture(path: Path) -> None:
     Image.fromarray(np.zeros((20, 20, 3), np.uint8)).save(path, "PNG")
 
@@ -152,14 +136,12 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "folder of frames": (_frames_in_a_folder, "glob -i '{path}/*.PNG' {path}.mp4"),
     "raw H.264": (_raw("libx264", "h264"), "ffmpeg -framerate FPS -i clip.mp4 OUT.mp4"),
     "raw MJPEG": (_raw("mjpeg", "mjpeg"), "is a raw stream (raw MJPEG video)"),
-    "raw MPEG-2": (_raw("mpeg2video", "mpeg2video"), "is a raw stream (raw MPEG video)"),
     "animated WebP": (_animated_webp, "is an animated WebP"),
     "empty": (lambda path: path.write_bytes(b""), "empty"),
     "text": (lambda path: path.write_text("this is not a video\n" * 1000), "cannot read it as a video"),
     "noise": (lambda path: path.write_bytes(np.random.default_rng(0).bytes(300_000)), "cannot read it"),
     "zeros": (lambda path: path.write_bytes(bytes(300_000)), "cannot read it"),
     "only sound": (_only_sound, "no video track"),
-    "sound with a cover": (_sound_with_cover, "cannot read it as a video"),
     "still picture": (_picture, "is a still picture, not a video"),
     "playlist": (_playlist, "cannot read it as a video"),
     "pipe": (os.mkfifo, "pipe or device"),

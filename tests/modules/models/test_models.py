@@ -308,18 +308,12 @@ def test_qwen25_writes_pixels_of_what_it_gets() -> None:
 # ---- OCR -------------------------------------------------------------------------------------------------
 
 
-def sign(*pieces: tuple[str, int, int], size: tuple[int, int] = (320, 160)) -> np.ndarray:
-    """Dark words on a light ground, each at (x, y)."""
-    image = Image.new("RGB", size, (235, 235, 225))
-    draw = ImageDraw.Draw(image)
-    for text, x, y in pieces:
-        draw.text((x, y), text, font=ImageFont.load_default(28), fill=(20, 20, 30))
-    return np.asarray(image)
-
-
 def test_rapidocr_reads_lines_in_order() -> None:
+    image = Image.new("RGB", (320, 160), (235, 235, 225))
+    for text, place in (("EXIT", (200, 20)), ("HARBOR", (20, 20)), ("Gate 42", (20, 100))):
+        ImageDraw.Draw(image).text(place, text, font=ImageFont.load_default(28), fill=(20, 20, 30))
     reader = RapidOcr()
-    words = reader.read(sign(("EXIT", 200, 20), ("HARBOR", 20, 20), ("Gate 42", 20, 100)))
+    words = reader.read(np.asarray(image))
     assert " ".join(region.text for region in words) == "HARBOR EXIT Gate 42"
     x0, y0, x1, y1 = words[0].box
     assert 0 < x0 < 0.12 < x1 < 0.55
