@@ -59,7 +59,7 @@ def test_a_margin_is_black_and_moves_no_pixel(shape: tuple[int, int]) -> None:
 # ---- every model that is given pictures --------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(shape.filter(lambda shape: shape[0] * shape[1] < 200_000), st.sampled_from(FAMILIES), st.booleans())
 def test_qwens_own_processors_take_every_shape(shape: tuple[int, int], family: str, is_crop: bool) -> None:
     inputs = qwen_models.backbone(family)._inputs

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,19 +39,25 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(command: list[str], folder: Path, server: ToolCallingServer, environment: dict[str, str]) -> str:
-    """What a command prints that asks the server."""
-    own = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
-    environment = {**os.environ, **own, "PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def printed_by(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str, ToolCallingServer], str]:
+    """What a snippet prints as a program that asks the server."""
+
+    def run(snippet: str, server: ToolCallingServer) -> str:
+        (folder / "snippet.py").write_text(SNIPPETS[snippet])
+        monkeypatch.chdir(folder)
+        for name, value in surroundings(server).items():
+            monkeypatch.setenv(name, value)
+        runpy.run_path("snippet.py", run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
 
 
-def run_snippet(snippet: str, folder: Path, server: ToolCallingServer) -> str:
-    """What a snippet prints as a program of its own."""
-    (folder / "snippet.py").write_text(SNIPPETS[snippet])
-    return run([sys.executable, "snippet.py"], folder, server, {})
+def surroundings(server: ToolCallingServer) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
 
 
 def results(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -67,9 +75,9 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=reason)
 
 
-def test_the_agent_of_the_page_works(folder: Path) -> None:
+def test_the_agent_of_the_page_works(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
     with tool_calling_server([[SEARCH], [LOOK, ("run_ocr", {"frame": 99})], ANSWER]) as server:
-        printed = run_snippet("openai", folder, server)
+        printed = printed_by("openai", server)
     first, second, third = server.requests
     assert {"look", "get_informative_subtitles", "run_ocr", "trim_around"} <= {
         each["function"]["name"] for each in first["tools"]
@@ -89,20 +97,20 @@ def test_the_agent_of_the_page_works(folder: Path) -> None:
 
 @pytest.mark.long
 @needs("smolagents")
-def test_the_same_tools_in_smolagents(folder: Path) -> None:
+def test_the_same_tools_in_smolagents(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1"})], [("final_answer", {"answer": ANSWER})]]
     with tool_calling_server(turns) as server:
-        printed = run_snippet("smolagents", folder, server)
+        printed = printed_by("smolagents", server)
     assert printed.splitlines()[-1] == ANSWER
     assert LINES[2].text in json.dumps(server.requests[1]["messages"])
     assert "frame-1" in json.dumps(server.requests[2]["messages"])
 
 
 @needs("langgraph", "langchain_openai")
-def test_the_same_tools_in_langgraph(folder: Path) -> None:
+def test_the_same_tools_in_langgraph(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1", "num_frames": 2})], ANSWER]
     with tool_calling_server(turns) as server:
-        printed = run_snippet("langgraph", folder, server)
+        printed = printed_by("langgraph", server)
     assert printed.splitlines()[-1] == ANSWER
     found, frames = results(server.requests[2])
     assert found["result"][0]["text"] == LINES[2].text
@@ -117,10 +125,18 @@ def test_a_rollout_in_verifiers(folder: Path) -> None:
     (folder / "films.py").write_text(program)
     called = [("film_tools_get_informative_subtitles", SEARCH[1])]
     programs = Path(sys.executable).parent
-    environment = {"PYTHONPATH": f"{folder}:{ROOT}", "PATH": f"{programs}:{os.environ['PATH']}"}
     with tool_calling_server([called, ANSWER]) as server:
         command = VF_EVAL.replace("MODEL", "scripted", 1).replace("URL", server.url, 1)
-        run(shlex.split(command.replace("\\\n", " ")), folder, server, environment)
+        paths = {"PYTHONPATH": f"{folder}:{ROOT}", "PATH": f"{programs}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            shlex.split(command.replace("\\\n", " ")),
+            cwd=folder,
+            env={**os.environ, **surroundings(server), **paths},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr
     first, second = server.requests
     names = {each["function"]["name"].removeprefix("film_tools_") for each in first["tools"]}
     assert {"look", "trim_frames", "get_informative_subtitles"} <= names
