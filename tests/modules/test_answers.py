@@ -30,18 +30,21 @@ def answer(text: str, mode: str = "mc", confidence: float = 0.8, **more: Any) ->
 
 # ---- inside a program ------------------------------------------------------------------------------------
 
-HANDLES: dict[str, Any] = {
-    "a": answer("B"),
-    "y": answer("Yes", "yes_no"),
-    "n": answer("No", "yes_no"),
-    "u": answer("", "yes_no", 0.0),
-    "w": answer("A red lantern", "frames"),
-    "t": answer("3", "count"),
-    "z": answer("0", "count"),
-    "c": ClipHandle(video(), 10.0, 20.0, 0.5, "said"),
-    "x": LineHandle(video(), 12.0, 14.0, 0.5, "Anna buys a lantern."),
-    "b": BoxHandle(1.0, 2.0, 30.0, 40.0, "cat", 0.9),
-}
+
+@pytest.fixture(scope="module")
+def handles() -> dict[str, Any]:
+    return {
+        "a": answer("B"),
+        "y": answer("Yes", "yes_no"),
+        "n": answer("No", "yes_no"),
+        "u": answer("", "yes_no", 0.0),
+        "w": answer("A red lantern", "frames"),
+        "t": answer("3", "count"),
+        "z": answer("0", "count"),
+        "c": ClipHandle(video(), 10.0, 20.0, 0.5, "said"),
+        "x": LineHandle(video(), 12.0, 14.0, 0.5, "Anna buys a lantern."),
+        "b": BoxHandle(1.0, 2.0, 30.0, 40.0, "cat", 0.9),
+    }
 
 
 @pytest.mark.parametrize(
@@ -69,9 +72,11 @@ HANDLES: dict[str, Any] = {
         ("[list(b), b[2] - b[0], b['score'], b.label, len(b)]", [[1, 2, 30, 40], 29, 0.9, "cat", 4]),
     ],
 )
-def test_what_a_program_does_with_what_calls_return(expression: str, value: Any) -> None:
-    program = f"def execute_command({', '.join(HANDLES)}):\n    return [{expression}]"
-    outcome = run(program, {}, HANDLES, prelude=PRELUDE)
+def test_what_a_program_does_with_what_calls_return(
+    expression: str, value: Any, handles: dict[str, Any]
+) -> None:
+    program = f"def execute_command({', '.join(handles)}):\n    return [{expression}]"
+    outcome = run(program, {}, handles, prelude=PRELUDE)
     assert outcome.status == "ok", outcome.log
     assert outcome.value[0] == value
 

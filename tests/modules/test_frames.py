@@ -116,7 +116,7 @@ def test_named_parts_and_boxes_in_shares_or_over_an_edge(lib: ModuleLibrary, fns
     for name, box in parts.items():
         left, right = ("right" in name) * 64, 128 - ("left" in name) * 64
         assert box == (left, ("bottom" in name) * 32, right, 64 - ("top" in name) * 32), name
-    assert fns["crop"](frame, (0.25, 0, 0.75, 0.5)).box == (32, 0, 96, 32)
+    assert fns["crop"](frame, (0.25, 0, 1, 0.5)).box == (32, 0, 128, 32)
     assert fns["crop"](frame, (-20, 10, 500, 30)).box == (0, 10, 128, 30)
 
 

@@ -11,11 +11,8 @@ from videopro.modules.calls import VideoHandle
 from videopro.modules.errors import ArgumentError, UnavailableError
 from videopro.video import Video
 
-OTHER = Video.open(video().path)
-OTHER.id = "another"
 
-
-# "V" and "F" stand for the video and a frame of it.
+# "V", "O" and "F" stand for the video, another one, and a frame.
 @pytest.mark.parametrize(
     ("name", "args", "keywords", "message"),
     [
@@ -35,7 +32,7 @@ OTHER.id = "another"
         ("extract_frames", ("V", 3, 4), {}, "got 3 arguments"),
         ("extract_frames", ("V",), {"video_path": "V"}, "got 'video' twice"),
         ("extract_frames", ("/videos/a.mp4",), {}, "video must be the video that the program was given"),
-        ("extract_frames", (VideoHandle(OTHER),), {}, "another video"),
+        ("extract_frames", ("O",), {}, "another video"),
         ("query_mc", ([], "What?", CHOICES), {}, "frames is empty: no frame to look at"),
         ("query_mc", ([[]], "What?", CHOICES), {}, "frames is empty: no frame to look at"),
         ("query_mc", (None, "What?", CHOICES), {}, "frames must be a frame or a list of frames, not None"),
@@ -66,10 +63,14 @@ def test_wrong_calls_say_how_to_fix_them(
     fns = lib.functions()
     (frame,) = fns["extract_frames"](lib.video, 1)
 
+    other = Video.open(video().path)
+    other.id = "another"
+    stands_for = {"V": lib.video, "O": VideoHandle(other), "F": frame}
+
     def real(value: Any) -> Any:
         if isinstance(value, list):
             return [real(item) for item in value]
-        return {"V": lib.video, "F": frame}.get(value, value) if isinstance(value, str) else value
+        return stands_for.get(value, value) if isinstance(value, str) else value
 
     with pytest.raises(ArgumentError) as caught:
         fns[name](*map(real, args), **{key: real(value) for key, value in keywords.items()})

@@ -120,7 +120,10 @@ SAM3_FRAMES = [Frame(noise(48, 64, seed), float(seed)) for seed in range(2)]
 @pytest.fixture(scope="module")
 def sam3_tracks() -> list[Track]:
     """What it tracks in SAM3_FRAMES."""
-    return Sam3Tracker(str(tiny_models.sam3()), device="cpu").track(SAM3_FRAMES, "a red cat")
+    tracker = load_tracker(f"sam3:{tiny_models.sam3()}", None, device="cpu")
+    # As large as frames are.
+    assert tracker.frame_size(48, 64) is None
+    return tracker.track(SAM3_FRAMES, "a red cat")
 
 
 def rounded(boxes: Sequence[tuple[float, ...] | None]) -> tuple[object, ...]:
@@ -265,6 +268,7 @@ def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
     assert (first.x0, first.y0, first.x1, first.y1) == (32, 32, 96, 64)
     assert (second.x0, second.y0, second.x1, second.y1) == (0, 0, 128, 6.4)
     assert (first.score, first.label) == (0.8, "ring")
+    assert fns["crop"](frame, first).box == (32, 32, 96, 64)
     assert backbone.prompts[0].startswith("Locate the ring in the image.")
     for words in ("the ring", "A ring"):
         fns["detect_object"](frame, words)
@@ -315,6 +319,7 @@ def test_rapidocr_reads_lines_in_order() -> None:
     reader = RapidOcr()
     words = reader.read(np.asarray(image))
     assert " ".join(region.text for region in words) == "HARBOR EXIT Gate 42"
+    assert reader.identity()[0] == "rapidocr"  # type: ignore[index]
     x0, y0, x1, y1 = words[0].box
     assert 0 < x0 < 0.12 < x1 < 0.55
     assert 0.05 < y0 < y1 < 0.4

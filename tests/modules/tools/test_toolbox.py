@@ -174,13 +174,13 @@ def test_times_and_intervals_stand_for_frames_and_clips() -> None:
 
 def test_pictures_come_on_request_in_the_format_and_size_asked_for() -> None:
     film = tools()
-    reply = film.call("look", frames=[5, 1.25, 5], side=64, format="png")
+    reply = film.call("look", frames=[5, 1.25, 5], side=16, format="png")
     assert [(image["id"], image["time"], image["mime_type"]) for image in reply["images"]] == [
         ("frame-1", 1.25, "image/png"),
         ("frame-2", 5.0, "image/png"),
     ]
     shown = [Image.open(io.BytesIO(base64.b64decode(image["data"]))) for image in reply["images"]]
-    assert [max(picture.size) for picture in shown] == [64, 64]
+    assert [max(picture.size) for picture in shown] == [16, 16]
     assert film.used["frames"] == 2
     (jpeg,) = film.call("look", frames="frame-1")["images"]
     picture = Image.open(io.BytesIO(base64.b64decode(jpeg["data"])))
