@@ -37,36 +37,15 @@ def test_a_model_at_an_address(kind: str, rest: str, model: str, url: str) -> No
 @pytest.mark.parametrize(
     "rest",
     [
-        "",
-        "qwen",
-        "qwen@",
-        "@http://localhost:8000/v1",
-        "qwen@localhost:8000/v1",
-        "qwen@//localhost:8000/v1",
-        "qwen@ftp://localhost/v1",
-        "qwen@http://",
-        "qwen@http:///v1",
-        "qwen@http://:8000/v1",
-        "qwen@http://host:/v1",
-        "qwen@http://host:eight/v1",
-        "qwen@http://host:99999/v1",
-        "qwen@http://host:0/v1",
-        "qwen@http://[::1/v1",
-        "qwen@http://[:::]/v1",
-        "qwen@http://[fe80::1%25eth0]/v1",
-        "qwen@https://api.openai.com%40evil.com/v1",
-        "qwen@https://h..evil/v1",
-        "qwen@https://.h/v1",
-        "qwen@https://-/v1",
-        "qwen@https://h-.evil/v1",
-        "qwen@https://h,evil/v1",
-        "qwen@http://local host/v1",
-        "qwen @http://host/v1",
-        "qwen@http://host/v1 ",
-        "qw\u200ben@http://host/v1",
-        "qwen@http://host\\v1",
-        "qwen@http://host/v1/chat/completions",
-        "http://host/v1",
+        *("", "qwen", "qwen@", "@http://localhost:8000/v1", "http://host/v1"),
+        *("qwen@localhost:8000/v1", "qwen@//localhost:8000/v1", "qwen@ftp://localhost/v1"),
+        *("qwen@http://", "qwen@http:///v1", "qwen@http://:8000/v1", "qwen@http://host:/v1"),
+        *("qwen@http://host:eight/v1", "qwen@http://host:99999/v1", "qwen@http://host:0/v1"),
+        *("qwen@http://[::1/v1", "qwen@http://[:::]/v1", "qwen@http://[fe80::1%25eth0]/v1"),
+        *("qwen@https://api.openai.com%40evil.com/v1", "qwen@https://h..evil/v1", "qwen@https://.h/v1"),
+        *("qwen@https://-/v1", "qwen@https://h-.evil/v1", "qwen@https://h,evil/v1"),
+        *("qwen@http://local host/v1", "qwen @http://host/v1", "qwen@http://host/v1 "),
+        *("qw\u200ben@http://host/v1", "qwen@http://host\\v1", "qwen@http://host/v1/chat/completions"),
     ],
 )
 @pytest.mark.parametrize("reader", READERS)
@@ -76,10 +55,8 @@ def test_a_malformed_address_is_refused_with_the_right_form(
     """Never a default: not OpenAI's address, and not that of the client's own variable."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
     kind = "server" if reader == "server" else "api"
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=rf"\A.*write {kind}:MODEL@URL, as in {kind}:.*\Z"):
         READERS[reader](f"{kind}:{rest}")
-    assert f"write {kind}:MODEL@URL, as in {kind}:" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +112,3 @@ def test_a_spec_without_its_address() -> None:
     assert without_address("api:a@b@http://host/v1") == "api:a@b"
     assert without_address("server:qwen") == "server:qwen"
     assert without_address("server:qwen@user:pa55@host") == "server:qwen"
-
-
-def test_a_model_that_answers_needs_log_probabilities() -> None:
-    with pytest.raises(ConfigError, match="server:MODEL@URL"):
-        read_spec("api:m@http://host/v1")
-
-
-@pytest.mark.parametrize("name", ["kind", "base_url"])
-def test_what_a_models_name_says_is_no_setting_of_the_backbone(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^backbone: {name} is no setting: .*; write server:MODEL@URL"):
-        read_spec("qwen", **{name: "server"})

@@ -24,18 +24,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.official_scorers import data, ours
+from tests.benchmarks.official_scorers import data
 from tests.benchmarks.official_scorers import data_contributed as contributed
-from tests.benchmarks.official_scorers import ours_contributed as own
-from tests.benchmarks.official_scorers.ours import Scores
-from videopro.benchmarks import BENCHMARKS
+from tests.benchmarks.official_scorers.ours import DIMENSIONS, OURS, Scores
 from videopro.cli import CommandLine, exit_status, setting
 from videopro.storage import write_atomically
 
 RECORDED = Path(__file__).parent / "official_scorers" / "recorded"
-DIMENSIONS = tuple(
-    metric.name for metric in BENCHMARKS["mmbench_video"].protocols[0].metrics if metric.over == "dimension"
-)
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,6 @@ class Case:
     title: str
     asked: Callable[[], Any]
     """Makes the questions and replies."""
-    ours: Callable[[], Scores]
     main: tuple[str, ...]
     """The scores that the table shows."""
     differ: tuple[str, ...] = ()
@@ -56,47 +50,35 @@ class Case:
 _RATED = ("total", "relevance_score", "logic_score", "level_1", "level_2", "level_3")
 
 CASES = (
-    Case("videomme", "Video-MME", data.videomme, ours.videomme, ("Overall",)),
+    Case("videomme", "Video-MME", data.videomme, ("Overall",)),
+    Case("videomme_v2", "Video-MME-v2", contributed.videomme_v2, ("overall_score", "overall_acc")),
     Case(
-        "videomme_v2", "Video-MME-v2", contributed.videomme_v2, own.videomme_v2,
-        ("overall_score", "overall_acc"),
+        *("videomme_v2_authors", "Video-MME-v2, the authors' script", contributed.videomme_v2),
+        *(("total", "total, unread 0"), _RATED),
     ),
+    Case("longvideobench", "LongVideoBench", data.longvideobench, ("Overall",)),
+    Case("lvbench", "LVBench", data.lvbench, ("acc",)),
+    Case("mlvu", "MLVU dev", data.mlvu, ("Avg",)),
     Case(
-        "videomme_v2_authors", "Video-MME-v2, the authors' script", contributed.videomme_v2,
-        own.videomme_v2_authors, ("total", "total, unread 0"), differ=_RATED,
-    ),
-    Case("longvideobench", "LongVideoBench", data.longvideobench, ours.longvideobench, ("Overall",)),
-    Case("lvbench", "LVBench", data.lvbench, ours.lvbench, ("acc",)),
-    Case("mlvu", "MLVU dev", data.mlvu, ours.mlvu, ("Avg",)),
-    Case(
-        "cg_bench", "CG-Bench", data.cg_bench_runs, ours.cg_bench,
+        *("cg_bench", "CG-Bench", data.cg_bench_runs),
         ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
     ),
-    Case("mvbench", "MVBench", contributed.mvbench, own.mvbench, ("Avg",)),
+    Case("mvbench", "MVBench", contributed.mvbench, ("Avg",)),
     *(
-        Case(
-            f"tempcompass_{task}", f"TempCompass, {task}", partial(contributed.tempcompass, task),
-            partial(own.tempcompass, task), ("avg",),
-        )
+        Case(f"tempcompass_{task}", f"TempCompass, {task}", partial(contributed.tempcompass, task), ("avg",))
         for task in ("multi-choice", "yes_no", "caption_matching")
     ),
-    Case("nextqa", "NExT-QA", data.nextqa, ours.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
+    Case("nextqa", "NExT-QA", data.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
+    Case("nextqa_atp_hard", "NExT-QA ATP-hard", contributed.nextqa_atp_hard, ("Acc_C", "Acc_T", "Acc")),
+    Case("intentqa", "IntentQA", contributed.intentqa, ("Why", "How", "Bef&Aft", "Acc")),
+    Case("egoschema", "EgoSchema", data.egoschema, ("score",)),
+    Case("egoschema_exact", "EgoSchema, protocol exact", data.egoschema, ("score",)),
+    Case("charades_sta", "Charades-STA", contributed.charades_sta, ("IOU@3", "IOU@5", "IOU@7", "mIOU")),
     Case(
-        "nextqa_atp_hard", "NExT-QA ATP-hard", contributed.nextqa_atp_hard, own.nextqa_atp_hard,
-        ("Acc_C", "Acc_T", "Acc"),
+        *("mmbench_video", "MMBench-Video", partial(data.mmbench_video, DIMENSIONS)),
+        ("Overall", "Overall, valid"),
     ),
-    Case("intentqa", "IntentQA", contributed.intentqa, own.intentqa, ("Why", "How", "Bef&Aft", "Acc")),
-    Case("egoschema", "EgoSchema", data.egoschema, ours.egoschema, ("score",)),
-    Case("egoschema_exact", "EgoSchema, protocol exact", data.egoschema, ours.egoschema_exact, ("score",)),
-    Case(
-        "charades_sta", "Charades-STA", contributed.charades_sta, own.charades_sta,
-        ("IOU@3", "IOU@5", "IOU@7", "mIOU"),
-    ),
-    Case(
-        "mmbench_video", "MMBench-Video", partial(data.mmbench_video, DIMENSIONS),
-        partial(ours.mmbench_video, DIMENSIONS), ("Overall", "Overall, valid"),
-    ),
-)  # fmt: skip
+)
 
 
 def digest(case: Case) -> str:
@@ -150,12 +132,12 @@ class Comparison:
 
 def compare(case: Case) -> Comparison:
     """Score the replies of a case, once in a process."""
-    return Comparison(recorded(case), _scores(case))
+    return Comparison(recorded(case), _scores(case.name))
 
 
 @cache
-def _scores(case: Case) -> Scores:
-    return case.ours()
+def _scores(name: str) -> Scores:
+    return OURS[name]()
 
 
 def _rows(case: Case) -> Iterator[tuple[str, ...]]:
@@ -186,12 +168,7 @@ def _each(verdicts: Any) -> list[Any]:
 
 
 HEADS = (
-    "benchmark",
-    "official code",
-    "score",
-    "official",
-    "ours",
-    "replies read differently",
+    *("benchmark", "official code", "score", "official", "ours", "replies read differently"),
     "scores that differ",
 )
 

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.benchmark_world import LVB, MME, cg, mlvu, write_json, write_parquet
+from tests.support.benchmark_world import LVB, MLVU_TASKS, MME, cg, mlvu, write_json, write_parquet
 from videopro.commands.benchmarks.command import main
+
+CONTENT = b"something" * 50
 
 
 def zipped(path: Path, *names: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as file:
         for name in names:
-            file.writestr(name, b"something" * 50)
+            file.writestr(name, CONTENT)
 
 
 def tarred(path: Path, *names: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    source = path.with_name("member")
-    source.write_bytes(b"something")
     with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as file:
         for name in names:
-            file.add(source, name)
-    source.unlink()
+            member = tarfile.TarInfo(name)
+            member.size = len(CONTENT)
+            file.addfile(member, io.BytesIO(CONTENT))
 
 
 def cut(path: Path, names: list[str]) -> None:
@@ -52,10 +52,14 @@ def cg_bench(root: Path) -> None:
 
 
 def mlvu_dev(root: Path) -> None:
-    tasks = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")
-    for task in tasks:
-        records = [mlvu("a.mp4", ["x", "y"], "x", "plotQA")] if task == tasks[0] else []
+    for task in MLVU_TASKS:
+        records = [mlvu("a.mp4", ["x", "y"], "x", "plotQA")] if task == "1_plotQA" else []
         write_json(root / f"MLVU/json/{task}.json", records)
+
+
+def check(name: str, root: Path, *more: str) -> int:
+    protocol = () if name == "longvideobench" else ("--protocol", "videopro")
+    return main(["check", name, "--root", str(root), *protocol, *more])
 
 
 MME_VIDEOS = [f"video-id_{number:02}.mp4" for number in range(1, 5)]
@@ -95,61 +99,74 @@ def pickled(root: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "questions", "archives", "expected"),
     [
-        ("videomme", videomme, two_zips, "unzip -n {root}/videos_chunked_01.zip -d {root}\n"),
-        ("videomme", videomme, two_zips, "unzip -n {root}/videos_chunked_02.zip -d {root}/data\n"),
-        ("videomme", videomme, two_zips, "unzip -n {root}/subtitle.zip -d {root}\n"),
-        ("cg_bench", cg_bench, cut_zip, "rm {root}/joined-video_chunk_1.zip"),
-        ("videomme", videomme, cut_tar, "| tar -xzf - -C {root}/data"),
-        ("videomme", videomme, tar_in_many_pieces, "videos.tar.part9 {root}/videos.tar.part10 "),
-        ("mlvu", mlvu_dev, one_tar, "tar -xf '{root}/MLVU/video a.tar' -C {root}"),
-        ("videomme", videomme, pickled, "{root}/video_pkl/video_0.pkl {root}/data"),
+        (
+            *("videomme", videomme, two_zips),
+            (
+                "unzip -n {root}/videos_chunked_01.zip -d {root}\n",
+                "unzip -n {root}/videos_chunked_02.zip -d {root}/data\n",
+                "unzip -n {root}/subtitle.zip -d {root}\n",
+            ),
+        ),
+        ("cg_bench", cg_bench, cut_zip, ("rm {root}/joined-video_chunk_1.zip",)),
+        ("videomme", videomme, cut_tar, ("| tar -xzf - -C {root}/data",)),
+        ("videomme", videomme, tar_in_many_pieces, ("videos.tar.part9 {root}/videos.tar.part10 ",)),
+        ("mlvu", mlvu_dev, one_tar, ("tar -xf '{root}/MLVU/video a.tar' -C {root}",)),
+        ("videomme", videomme, pickled, ("{root}/video_pkl/video_0.pkl {root}/data",)),
     ],
 )
 def test_the_commands_unpack_the_videos(
     name: str,
     questions: Callable[[Path], None],
     archives: Callable[[Path], None],
-    expected: str,
+    expected: Sequence[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     root = tmp_path / "root"
     questions(root)
     archives(root)
-    protocol = ["--protocol", "videopro"]
-    assert main(["check", name, "--root", str(root), *protocol]) == 2
+    assert check(name, root) == 2
     output = capsys.readouterr().out
-    assert expected.format(root=root) in output
+    assert all(command.format(root=root) in output for command in expected)
     listed = output.split("unpack them with\n")[1].splitlines()
     commands = [line.strip() for line in listed if line.startswith("  ")]
     if any("unzip" in command for command in commands) and not shutil.which("unzip"):
         pytest.skip("unzip is not installed")
     for command in commands:
         subprocess.run(["bash", "-c", command], check=True, capture_output=True)
-    assert main(["check", name, "--root", str(root), *protocol]) == 0
-    output = capsys.readouterr().out
-    assert "not unpacked" not in output
+    assert check(name, root) == 0
+    assert "not unpacked" not in capsys.readouterr().out
 
 
-def test_a_damaged_archive_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_archive_is_named_and_a_pickle_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     videomme(tmp_path)
     for name in ("a.zip", "b.tar", "c.7z"):
         (tmp_path / name).write_bytes(b"no archive")
-    assert main(["check", "videomme", "--root", str(tmp_path)]) == 2
+    assert check("videomme", tmp_path) == 2
     output = capsys.readouterr().out
     for command in ("unzip -n {}/a.zip", "tar -xf {}/b.tar", "7z x {}/c.7z"):
         assert command.format(tmp_path) in output
+    for name in ("a.zip", "c.7z"):
+        (tmp_path / name).unlink()
+    assert check("videomme", tmp_path, "--unpack") == 2
+    assert "b.tar: cannot be unpacked" in capsys.readouterr().err
+    (tmp_path / "b.tar").unlink()
+    pickled(tmp_path)
+    assert check("videomme", tmp_path, "--unpack") == 2
+    assert "video_0.pkl: reading a pickle can run anything" in capsys.readouterr().err
 
 
 def test_archives_are_unpacked_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mlvu_dev(tmp_path)
     one_tar(tmp_path)
-    assert main(["check", "mlvu", "--root", str(tmp_path), "--protocol", "videopro", "--unpack"]) == 0
+    assert check("mlvu", tmp_path, "--unpack") == 0
     output = capsys.readouterr().out
     assert "MLVU/video a.tar" in output
     assert output.endswith("complete\n")
     # What is unpacked is not unpacked again.
-    assert main(["check", "mlvu", "--root", str(tmp_path), "--protocol", "videopro", "--unpack"]) == 0
+    assert check("mlvu", tmp_path, "--unpack") == 0
     assert "tar -xf" not in capsys.readouterr().out
 
 
@@ -179,30 +196,15 @@ def test_what_a_full_disk_cut_off_is_unpacked_again(
     stopped.parent.mkdir()
     stopped.write_text(f'#!/bin/sh\n{program} "$@"\nprintf x > {root / last}\nexit 50\n')
     stopped.chmod(0o755)
-    command = ["check", name, "--root", str(root), "--protocol", "videopro", "--unpack"]
     with monkeypatch.context() as full:
         full.setenv("PATH", f"{stopped.parent}{os.pathsep}{os.environ['PATH']}")
-        assert main(command) == 2
-    assert main(command[:-1]) == 2
+        assert check(name, root, "--unpack") == 2
+    assert check(name, root) == 2
     assert (root / last).read_bytes() == b"x"
-    assert main(command) == 0
-    assert (root / last).read_bytes().startswith(b"something")
+    assert check(name, root, "--unpack") == 0
+    assert (root / last).read_bytes() == CONTENT
     assert not [path for path in root.rglob("*") if path.name.startswith("joined-")]
-    assert main(command) == 0
-
-
-def test_a_pickle_is_not_read_and_a_damaged_archive_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    videomme(tmp_path)
-    pickled(tmp_path)
-    command = ["check", "videomme", "--root", str(tmp_path), "--unpack"]
-    assert main(command) == 2
-    assert "video_0.pkl: reading a pickle can run anything" in capsys.readouterr().err
-    (tmp_path / "video_pkl/video_0.pkl").unlink()
-    (tmp_path / "b.tar").write_bytes(b"no archive")
-    assert main(command) == 2
-    assert "b.tar: cannot be unpacked" in capsys.readouterr().err
+    assert check(name, root, "--unpack") == 0
 
 
 def test_subtitles_that_a_protocol_needs_are_unpacked_before_it_asks_for_them(
@@ -211,8 +213,8 @@ def test_subtitles_that_a_protocol_needs_are_unpacked_before_it_asks_for_them(
     write_json(tmp_path / "lvb_val.json", LVB[:1])
     tarred(tmp_path / "videos.tar", "videos/vid1.mp4")
     tarred(tmp_path / "subtitles.tar", "subtitles/vid1_en.json")
-    command = ["check", "longvideobench", "--root", str(tmp_path), "--protocol", "subtitles"]
-    assert main(command) == 2
+    command = ("longvideobench", tmp_path, "--protocol", "subtitles")
+    assert check(*command) == 2
     assert f"subtitles.tar is not unpacked: mkdir -p {tmp_path} && tar -xf" in capsys.readouterr().err
-    assert main([*command, "--unpack"]) == 0
+    assert check(*command, "--unpack") == 0
     assert (tmp_path / "subtitles/vid1_en.json").is_file()

@@ -18,16 +18,15 @@ from videopro.question import Question
 
 @pytest.mark.parametrize("name", sorted(OFFICIAL))
 def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="needs --root, the folder that contains"):
-        load(name)
-    with pytest.raises(BenchmarkError, match="does not exist"):
-        load(name, root=tmp_path / "nowhere")
-    with pytest.raises(BenchmarkError, match=r"does not exist; .*--root.*--annotations"):
-        load(name, root=tmp_path)
-    with pytest.raises(BenchmarkError, match="has no split 'tset'"):
-        load(name, root=tmp_path, split="tset")
-    with pytest.raises(BenchmarkError, match="has no protocol 'mine'"):
-        load(name, root=tmp_path, protocol="mine")
+    for message, settings in (
+        ("needs --root, the folder that contains", {}),
+        ("does not exist", {"root": tmp_path / "nowhere"}),
+        (r"does not exist; .*--root.*--annotations", {"root": tmp_path}),
+        ("has no split 'tset'", {"root": tmp_path, "split": "tset"}),
+        ("has no protocol 'mine'", {"root": tmp_path, "protocol": "mine"}),
+    ):
+        with pytest.raises(BenchmarkError, match=message):
+            load(name, **settings)
     other = tmp_path / "other.json"
     write_json(other, [{"caption": "something else"}])
     write_json(tmp_path / "subset_answers.json", {"uid": 0})
@@ -41,8 +40,8 @@ def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
     [
         ({"options": ["A. x"]}, "2 to 26 options"),
         ({"answer": "E"}, "'E' is not an option"),
-        ({"duration": "endless"}, "'duration' is 'endless'; it must be one of short"),
-        ({"question": ""}, "'question' is ''; it must be a text"),
+        ({"duration": "endless"}, "'duration' is 'endless'"),
+        ({"question": ""}, "'question' is ''"),
         ({"videoID": "../up"}, "must be a file name inside"),
         ({"question_id": "001-1"}, "duplicate id"),
     ],
@@ -57,7 +56,7 @@ def test_broken_records_are_named_and_the_good_ones_run(
         load("videomme", root=tmp_path, annotations=str(path))
     message = str(caught.value)
     assert f"{path}, line 2" in message
-    assert expected.replace("\\", "") in message
+    assert expected in message
     assert f"{path}, line 4: is not valid JSON" in message
     assert "the other 2 questions with --skip-broken" in message
     good = load("videomme", root=tmp_path, annotations=str(path), skip_broken=True)
@@ -96,8 +95,7 @@ def test_a_torn_json_file_is_reported(tmp_path: Path) -> None:
 def test_the_address_of_a_video_or_folder_is_no_file(tmp_path: Path) -> None:
     record = {"id": "q", "question": "Which?", "choices": ["a", "b"]}
     (tmp_path / "questions.jsonl").write_text(json.dumps({**record, "video": "https://host/a.mp4"}) + "\n")
-    with pytest.raises(BenchmarkError) as raised:
+    with pytest.raises(BenchmarkError, match=r"line 1: field .video.: https://host/a\.mp4: videos"):
         load("jsonl", root=tmp_path)
-    assert "line 1: field 'video': https://host/a.mp4: videos are read from files only" in str(raised.value)
     with pytest.raises(BenchmarkError, match="jsonl: --root: https://host/folder: videos"):
         load("jsonl", root=Path("https://host/folder"))

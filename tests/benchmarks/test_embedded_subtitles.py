@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.fakes import COLOURS, load_fake
 from tests.support.making_videos import with_subtitles
 from videopro import benchmarks
@@ -40,49 +41,21 @@ def write(root: Path, **videos: dict[str, Any]) -> None:
     (root / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_they_are_used_where_no_field_says_otherwise(root: Path) -> None:
-    write(root, talk={}, talk_listed={"subtitles": "talk.srt"}, talk_none={"subtitles": None}, mute={})
-    found = benchmarks.load("jsonl", root=root)
-    assert {item.id: item.subtitles for item in found.items} == {
-        "talk": root / "talk.mkv",
-        "talk_listed": root / "talk.srt",
-        "talk_none": None,
-        "mute": None,
-    }
-    assert found.version == "embedded subtitles"
+def run(root: Path, output: Path, *more: str) -> str:
+    """What is asked in a run over the folder; nothing if the command fails."""
+    prompts = output.with_suffix(".txt")
+    words = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(output), *more]
+    status = infer([*words, "--workers", "1", "--backbone", f"log={prompts}"], load=load_fake)
+    return prompts.read_text() if status == 0 and prompts.exists() else ""
 
 
-@pytest.mark.parametrize("fields", [{"subtitles": "talk.srt"}, {"subtitles": None}])
-def test_a_folder_that_uses_none_keeps_its_run_key(root: Path, fields: dict[str, Any]) -> None:
-    write(root, talk=fields, mute={})
-    assert benchmarks.load("jsonl", root=root).version == ""
-
-
-def test_a_run_shows_them_where_subtitles_are_asked_for(root: Path, tmp_path: Path) -> None:
-    write(root, talk={})
-    for subtitles, is_shown in (("all", True), ("none", False)):
-        prompts, run = tmp_path / f"{subtitles}.txt", tmp_path / subtitles
-        argv = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(run)]
-        argv += ["--options", f"subtitles={subtitles}", "--backbone", f"log={prompts}", "--workers", "1"]
-        assert infer(argv, load=load_fake) == 0
-        assert ("the code is seven" in prompts.read_text()) is is_shown
-        (trace,) = read_traces(run / "traces.jsonl")
-        assert trace.error is None
-
-
-def test_ask_shows_them_where_subtitles_are_asked_for(root: Path, tmp_path: Path) -> None:
-    prompts = tmp_path / "prompt.txt"
-    argv = [str(root / "talk.mkv"), "Which?", "--choices", *COLOURS, "--model", "m", "--backbone"]
-    argv.append(f"log={prompts}")
-    assert ask(argv, load=load_fake) == 0
-    assert "seven" not in prompts.read_text()
-    assert ask([*argv, "--options", "subtitles=all"], load=load_fake) == 0
-    assert "the code is seven" in prompts.read_text()
-    prompts.unlink()
-    more = ["--subtitles", str(root / "talk.srt")]
-    assert ask([*argv, *more], load=load_fake) == 0
-    assert "from the file" in prompts.read_text()
-    assert "seven" not in prompts.read_text()
+def asked(root: Path, *more: str) -> str:
+    """What `ask` asks about the video with a track; nothing if it fails."""
+    prompts = root / "prompt.txt"
+    prompts.unlink(missing_ok=True)
+    words = [str(root / "talk.mkv"), "Which?", "--choices", *COLOURS, "--model", "m", *more]
+    status = ask([*words, "--backbone", f"log={prompts}"], load=load_fake)
+    return prompts.read_text() if status == 0 else ""
 
 
 def two_tracks(root: Path) -> None:
@@ -90,57 +63,61 @@ def two_tracks(root: Path) -> None:
     with_subtitles(root / "talk.mkv", tracks)
 
 
+def test_they_are_used_where_no_field_says_otherwise(root: Path) -> None:
+    write(root, talk={}, talk_listed={"subtitles": "talk.srt"}, talk_none={"subtitles": None}, mute={})
+    found = benchmarks.load("jsonl", root=root)
+    own = {"talk": root / "talk.mkv", "talk_listed": root / "talk.srt", "talk_none": None, "mute": None}
+    assert {item.id: item.subtitles for item in found.items} == own
+    assert found.version == "embedded subtitles"
+    # A folder that uses none keeps its run key.
+    for name in ("talk.srt", None):
+        write(root, talk={"subtitles": name}, mute={})
+        assert benchmarks.load("jsonl", root=root).version == ""
+
+
+def test_they_are_shown_where_subtitles_are_asked_for(root: Path, tmp_path: Path) -> None:
+    write(root, talk={})
+    for subtitles in ("all", "none"):
+        prompts = run(root, tmp_path / subtitles, "--options", f"subtitles={subtitles}")
+        assert ("the code is seven" in prompts) is (subtitles == "all")
+    assert "Which?" in (bare := asked(root))
+    assert "seven" not in bare
+    assert "the code is seven" in asked(root, "--options", "subtitles=all")
+    from_file = asked(root, "--options", "subtitles=all", "--subtitles", str(root / "talk.srt"))
+    assert "from the file" in from_file
+    assert "seven" not in from_file
+
+
 def test_the_track_of_a_run_is_part_of_its_key(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     two_tracks(root)
     write(root, talk={})
-    argv = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--workers", "1"]
-    argv += ["--options", "subtitles=all"]
-    keys = {}
-    for name, track in (
-        ("unset", []),
-        ("german", ["--subtitle-track", "de"]),
-        ("two", ["--subtitle-track", "2"]),
-    ):
-        prompts, run = tmp_path / f"{name}.txt", tmp_path / name
-        assert (
-            infer([*argv, *track, "--output", str(run), "--backbone", f"log={prompts}"], load=load_fake) == 0
-        )
-        (trace,) = read_traces(run / "traces.jsonl")
-        if name == "two":
-            assert trace.error is not None
-            assert "has no subtitle track '2'; it has 0: srt (eng); 1: srt (ger)" in trace.error.message
-        else:
-            assert ("sieben" in prompts.read_text()) is (name == "german")
-        recorded = read_yaml(run / "config.yaml")
-        keys[name] = recorded["identity"]["protocol"].get("subtitle_track")
-    assert keys == {"unset": None, "german": "de", "two": "2"}
+    shown = ("--options", "subtitles=all")
+    for track, name in ((None, "unset"), ("de", "german"), ("2", "two")):
+        output = tmp_path / name
+        prompts = run(root, output, *shown, *(("--subtitle-track", track) if track else ()))
+        (trace,) = read_traces(output / "traces.jsonl")
+        assert ("sieben" in prompts) is (name == "german")
+        assert (trace.error is not None) is (name == "two")
+        recorded = read_yaml(output / "config.yaml")
+        assert recorded["identity"]["protocol"].get("subtitle_track") == track
+    assert trace.error is not None
+    assert "has no subtitle track '2'; it has 0: srt (eng); 1: srt (ger)" in trace.error.message
     capsys.readouterr()
     # The same folder with another track is another run.
-    assert infer([*argv, "--output", str(tmp_path / "german")], load=load_fake) == 2
+    assert not run(root, tmp_path / "german", *shown)
     assert "subtitle_track" in capsys.readouterr().err
-
-
-def test_a_track_where_no_video_has_subtitles_is_refused(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    # No question has subtitles in its video, so there is no track.
     write(root, mute={}, talk_listed={"subtitles": "talk.srt"})
-    argv = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(tmp_path / "run")]
-    assert infer([*argv, "--subtitle-track", "eng"], load=load_fake) == 2
+    assert not run(root, tmp_path / "run", "--subtitle-track", "eng")
     assert "--subtitle-track eng: jsonl has no question whose subtitles are in" in capsys.readouterr().err
 
 
-def test_ask_shows_the_track_that_is_named(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ask_shows_the_track_that_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     two_tracks(root)
-    prompts = tmp_path / "prompt.txt"
-    argv = [str(root / "talk.mkv"), "Which?", "--choices", *COLOURS, "--model", "m", "--backbone"]
-    argv.append(f"log={prompts}")
-    assert ask([*argv, "--subtitle-track", "ger"], load=load_fake) == 0
-    assert "sieben" in prompts.read_text()
-    assert ask([*argv, "--subtitle-track", "fra"], load=load_fake) == 2
+    assert "sieben" in asked(root, "--subtitle-track", "ger")
+    assert not asked(root, "--subtitle-track", "fra")
     assert "no subtitle track 'fra'; it has 0: srt (eng); 1: srt (ger)" in capsys.readouterr().err
-    assert ask([*argv, "--subtitles", str(root / "talk.srt"), "--subtitle-track", "0"], load=load_fake) == 2
+    assert not asked(root, "--subtitles", str(root / "talk.srt"), "--subtitle-track", "0")
     assert f"--subtitle-track 0: {root / 'talk.srt'} is no video file" in capsys.readouterr().err

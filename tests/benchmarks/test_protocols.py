@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 
-from videopro.benchmarks import BENCHMARKS, OFFICIAL, PRESETS
+import pytest
+
+from videopro.benchmarks import BENCHMARKS, OFFICIAL, PRESETS, load
 from videopro.benchmarks.protocol import AnswerPrompt, Protocol
+from videopro.benchmarks.registry import CONTRIBUTED
+from videopro.errors import BenchmarkError
 from videopro.question import Question
 
 
-def test_every_protocol_names_its_source_and_survives_a_run_folder() -> None:
-    assert set(OFFICIAL) < set(BENCHMARKS)
-    for spec in map(BENCHMARKS.__getitem__, OFFICIAL):
-        assert len({protocol.name for protocol in spec.protocols}) == len(spec.protocols)
-        identities = [json.dumps(protocol.identity(), sort_keys=True) for protocol in spec.protocols]
-        assert len(set(identities)) == len(identities)
-        for protocol, identity in zip(spec.protocols, identities, strict=True):
-            assert Protocol.from_identity(json.loads(identity)) == protocol
-            if protocol.answer_prompt is not None:
-                assert "commit" in protocol.answer_prompt.source
-                assert "{question}" in protocol.answer_prompt.text
+@pytest.mark.parametrize("name", [*OFFICIAL, *CONTRIBUTED])
+def test_every_protocol_names_its_source_and_survives_a_run_folder(name: str) -> None:
+    plugin = BENCHMARKS.find(name)
+    # A file of this package is no part of a run's key.
+    assert (plugin.value.name, plugin.version) == (name, "")
+    protocols = plugin.value.protocols
+    identities = {json.dumps(protocol.identity(), sort_keys=True): protocol for protocol in protocols}
+    assert len(identities) == len(protocols)
+    for identity, protocol in identities.items():
+        assert Protocol.from_identity(json.loads(identity)) == protocol
+        prompt = protocol.answer_prompt
+        assert prompt is not None or name in OFFICIAL
+        assert prompt is None or ("commit" in prompt.source and "{question}" in prompt.text)
 
 
 def test_presets_exist() -> None:
+    with pytest.raises(BenchmarkError, match=r"videopro: is a set of benchmarks \(lvbench, videomme"):
+        load("videopro")
     for parts, frames in PRESETS.values():
         assert frames == 64
         for name, split, protocol in parts:

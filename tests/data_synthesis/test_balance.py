@@ -10,9 +10,6 @@ import pytest
 
 from tests.support.stub_server import StubServer
 from tests.support.synthesis_runs import flags, rows
-from tests.support.synthesis_runs import own_world as own_world
-from tests.support.synthesis_runs import root as root
-from tests.support.synthesis_runs import stub as stub
 from tests.support.synthesis_world import (
     NO_MODELS,
     answered,
@@ -79,28 +76,6 @@ def test_caps_are_by_kind_rule_and_mode() -> None:
     made = limited(Datasets([], prompts), RowLimits(), grpo, seed=0)
     assert [row["oracle_mode"] for row in made.grpo] == ["native", "program", "program"]
     assert made.rejected == {"grpo: beyond the cap of mode_native": 5}
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--sft-rows", "0"], "sft_rows is 0; it must be at least 1"),
-        (["--sft-caps", "nativ=3"], "sft_caps: unknown kind 'nativ'; it must be one of native, program"),
-        (["--grpo-caps", "native=3"], "grpo_caps: unknown kind 'native'; it must be one of plan"),
-        (["--grpo-caps", "plan=-1"], "grpo_caps: plan is -1"),
-        (["--sft-share", "1.5"], "sft_share is 1.5; it must lie in 0..1"),
-        (["--grpo-programs", "1"], "grpo_programs: needs --sft-share"),
-        (["--held-out-videos", "0"], "held_out_videos is 0; it must be at least 1"),
-        ([], "teacher is missing: who writes programs"),
-    ],
-)
-def test_invalid_limits_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], problem: str
-) -> None:
-    base = ["--source", "jsonl", "--root", str(tmp_path), "--model", "m", "--output", str(tmp_path / "out")]
-    teacher = ["--teacher", "pocket-teacher"] if words else []
-    assert main([*base, *teacher, *words], load=load_moody) == 2
-    assert problem in capsys.readouterr().err
 
 
 # ---- the two sides -----------------------------------------------------------------------------------------

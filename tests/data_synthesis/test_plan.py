@@ -11,11 +11,7 @@ import yaml
 
 from tests.support import ROOT
 from tests.support.stub_server import StubServer
-from tests.support.synthesis_runs import flags
-from tests.support.synthesis_runs import own_world as own_world
-from tests.support.synthesis_runs import root as root
-from tests.support.synthesis_runs import stub as stub
-from tests.support.synthesis_sources import cg, write_cg
+from tests.support.synthesis_runs import cg, flags, write_cg
 from tests.support.synthesis_world import answered, crashed, load_moody, native, program, record
 from videopro.backbones import Backbone
 from videopro.data_synthesis.plan import plan_rows
@@ -122,7 +118,7 @@ def test_a_plan_of_two_sides_asks_less_for_grpo(cg_bench: Path) -> None:
 
 
 def test_a_plan_asks_loads_and_writes_nothing(
-    cg_bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cg_bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], pocket_cache: None
 ) -> None:
     words = ["--source", "cg_bench", "--root", str(cg_bench), "--model", "no/such-model", "--plan"]
     words += ["--teacher", "api:t@https://nowhere.invalid/v1", "--output", str(tmp_path / "out")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.synthesis_world import CHOICES, answered, code, crashed, native, program, record, written
@@ -15,7 +17,7 @@ from videopro.data_synthesis.rules import (
 )
 from videopro.executor import parse_program
 from videopro.question import Question, prompts
-from videopro.traces import Failure, Trace
+from videopro.traces import Execution, Failure, Round, Trace
 
 QUESTION = Question("Which colour is shown?", CHOICES)
 PLAN = prompts.plan(QUESTION, adaptive=True)
@@ -32,6 +34,12 @@ def kinds(trace: Trace) -> list[str]:
 
 def rejected(trace: Trace) -> dict[str, int]:
     return dict(select_trajectories(trace, TAU)[1])
+
+
+def single(kind: str, confidence: float, refines: int | None = None) -> Round:
+    """A look at the whole where a program was asked for."""
+    look = answered("A", confidence)
+    return program(look, kind=kind, refines=refines, text=prompts.NATIVE_PROGRAM, mode="native")
 
 
 # ---- R1 ----------------------------------------------------------------------------------------------------
@@ -79,25 +87,16 @@ def test_r2_takes_the_most_confident_right_program() -> None:
         program(crashed(), 5),
     )
     (row,) = rows(trace)
-    assert (row.kind, row.mode, row.prompt, row.reply, row.position) == (
-        *("program", "program", PLAN),
-        *(written(code(3)), 2),
-    )
+    assert (row.kind, row.mode, row.prompt) == ("program", "program", PLAN)
+    assert (row.reply, row.position) == (written(code(3)), 2)
     assert rejected(trace) == {
         "R2: right, and another was more confident": 1,
         "R2: wrong answer": 1,
         "R2: failed (NameError)": 1,
     }
-
-
-def test_r2_among_equals_takes_the_earliest() -> None:
-    trace = record(native("A", 0.5), program(answered("A", 0.6), 2), program(answered("A", 0.6), 3))
-    (row,) = rows(trace)
-    assert row.reply == written(code(2))
-
-
-def test_r2_an_unsure_program_counts_if_it_was_right() -> None:
-    assert kinds(record(native("B", 0.5), program(answered("A", 0.01)))) == ["program"]
+    # Among equals the earliest; and an unsure one counts if it was right.
+    (row,) = rows(record(native("A", 0.5), program(answered("A", 0.01), 2), program(answered("A", 0.01), 3)))
+    assert (row.kind, row.reply) == ("program", written(code(2)))
 
 
 @pytest.mark.parametrize(
@@ -108,10 +107,7 @@ def test_r2_an_unsure_program_counts_if_it_was_right() -> None:
         (program(crashed("TimeLimit", "TimeLimitError")), "failed (TimeLimitError)"),
         # It states a letter that no look at the video gave.
         (program(answered("A", 0.0)), "right, but no answering call said so"),
-        (
-            program(answered("A", 0.9), text=prompts.NATIVE_PROGRAM, mode="native"),
-            "a single look where several steps were asked for",
-        ),
+        (single("plan_program", 0.9), "a single look where several steps were asked for"),
         (
             program(answered("A", 0.9), raw=f"<code>\n{code()}\n</code>"),
             "not well-formed: There is no planning between <planning> and </planning>.",
@@ -122,8 +118,8 @@ def test_r2_an_unsure_program_counts_if_it_was_right() -> None:
         (program(answered("A", 0.9), notes={"same as": "1"}), "the same program again"),
     ],
 )
-def test_r2_rejected_targets_are_counted(unfit: object, why: str) -> None:
-    trace = record(native("B", 0.5), unfit)  # type: ignore[arg-type]
+def test_r2_rejected_targets_are_counted(unfit: Round, why: str) -> None:
+    trace = record(native("B", 0.5), unfit)
     assert rows(trace) == []
     assert rejected(trace) == {
         f"R2: {why}": 1,
@@ -159,20 +155,16 @@ def test_always_program_adds_the_best_program_of_a_question_that_one_look_answer
 # ---- R3 ----------------------------------------------------------------------------------------------------
 
 
-def fixed(after: object, number: int = 7, **more: object) -> object:
-    return program(after, number, kind="bug_fix", refines=1, **more)  # type: ignore[arg-type]
+def fixed(after: Execution, number: int = 7, **more: Any) -> Round:
+    return program(after, number, kind="bug_fix", refines=1, **more)
 
 
 def test_r3_pairs_a_failure_and_its_log_with_the_fix() -> None:
-    trace = record(native("B", 0.9), program(crashed("NameError: no frames")), fixed(answered("A", 0.2)))  # type: ignore[arg-type]
-    (row,) = rows(trace)
+    failed, repaired = program(crashed("NameError: no frames")), fixed(answered("A", 0.2))
+    (row,) = rows(record(native("B", 0.9), failed, repaired))
     assert (row.kind, row.mode, row.reply, row.position) == ("bug_fix", "program", written(code(7)), 2)
     assert row.prompt == prompts.bug_fix(QUESTION, code(2), "NameError: no frames")
-
-
-def test_r3_stands_beside_r1() -> None:
-    trace = record(native("A", 0.9), program(crashed()), fixed(answered("A", 0.2)))  # type: ignore[arg-type]
-    assert kinds(trace) == ["native", "bug_fix"]
+    assert kinds(record(native("A", 0.9), failed, repaired)) == ["native", "bug_fix"], "beside R1"
 
 
 @pytest.mark.parametrize(
@@ -186,37 +178,33 @@ def test_r3_stands_beside_r1() -> None:
         (crashed(log=" \n"), answered("A", 0.9), "the failure left no log"),
     ],
 )
-def test_r3_rejected_repairs_are_counted(before: object, after: object, why: str) -> None:
-    trace = record(native("B", 0.9), program(before), fixed(after))  # type: ignore[arg-type]
+def test_r3_rejected_repairs_are_counted(before: Execution, after: Execution, why: str) -> None:
+    trace = record(native("B", 0.9), program(before), fixed(after))
     assert rows(trace) == []
     assert rejected(trace)[f"R3: {why}"] == 1
 
 
-def test_r3_may_give_up_for_one_look_only_where_one_look_is_enough() -> None:
-    single = fixed(answered("A", 0.9), text=prompts.NATIVE_PROGRAM, mode="native")
-    assert kinds(record(native("A", 0.9), program(crashed()), single)) == ["native", "bug_fix"]  # type: ignore[arg-type]
-    trace = record(native("A", 0.5), program(crashed()), single)  # type: ignore[arg-type]
-    assert rows(trace) == []
-    assert rejected(trace)["R3: a single look, which is unsure or wrong for this question"] == 1
+def test_r3_and_r4_may_give_up_for_one_look_only_where_one_look_is_enough() -> None:
+    fix, look = single("bug_fix", 0.9, refines=1), single("native_refinement", 0.6, refines=0)
+    assert kinds(record(native("A", 0.9), program(crashed()), fix)) == ["native", "bug_fix"]
+    for trace, rule in (
+        (record(native("A", 0.5), program(crashed()), fix), "R3"),
+        (record(native("A", 0.5), look), "R4"),
+    ):
+        assert rows(trace) == []
+        assert rejected(trace)[f"{rule}: a single look, which is unsure or wrong for this question"] == 1
 
 
 def test_r3_takes_each_repair_of_a_program_once() -> None:
+    """Comments, blank lines and quotes do not make another program."""
     again = fixed(answered("A", 0.9), notes={"same as": "2"})
-    trace = record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), again)  # type: ignore[arg-type]
+    trace = record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), again)
     assert [(row.kind, row.position) for row in rows(trace)] == [("bug_fix", 2)]
     assert rejected(trace)["bug_fix: the same program again"] == 1
-
-
-def test_another_layout_is_the_same_program() -> None:
-    """Comments, blank lines and quotes do not make another program."""
-    other = code(7).replace("    return", "    # and now\n\n    return")
-    trace = record(
-        native("B", 0.9),
-        program(crashed()),
-        fixed(answered("A", 0.9)),  # type: ignore[arg-type]
-        fixed(answered("A", 0.9), text=other),  # type: ignore[arg-type]
-    )
-    assert kinds(trace) == ["bug_fix"]
+    other = fixed(answered("A", 0.9), text=code(7).replace("    return", "    # and now\n\n    return"))
+    assert kinds(record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), other)) == [
+        "bug_fix"
+    ]
 
 
 # ---- R4 ----------------------------------------------------------------------------------------------------
@@ -251,15 +239,6 @@ def test_r4_takes_what_corrected_an_answer(
     assert [(row.prompt, row.reply, row.mode) for row in found] == (
         [(shown, written(code(7)), "program")] if taken else []
     )
-
-
-def test_r4_never_answers_an_unsure_look_with_another_look() -> None:
-    single = program(
-        answered("A", 0.6), kind="native_refinement", refines=0, text=prompts.NATIVE_PROGRAM, mode="native"
-    )
-    trace = record(native("A", 0.5), single)
-    assert rows(trace) == []
-    assert rejected(trace)["R4: a single look, which is unsure or wrong for this question"] == 1
 
 
 # ---- questions without examples ---------------------------------------------------------------------------
@@ -303,7 +282,5 @@ def test_tasks_are_every_prompt_that_inference_would_meet() -> None:
         GRPOTask("program_refinement", prompts.program_refinement(QUESTION, code(4)), code(4), "", 3),
         GRPOTask("program_refinement", prompts.program_refinement(QUESTION, code(5)), code(5), "", 4),
     ]
-
-
-def test_a_confident_native_answer_leaves_the_plan_alone() -> None:
+    # A confident native answer leaves the plan alone.
     assert [task.kind for task in grpo_tasks(record(native("A", 0.75)), TAU)] == ["plan"]

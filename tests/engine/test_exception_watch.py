@@ -79,26 +79,22 @@ def test_a_run_with_nothing_left_is_not_stopped_and_a_stop_closes_the_log(
 ) -> None:
     traces = [about(answered, str(number), BUG) for number in range(4)]
     ids = [trace.question_id for trace in traces]
-    for asked, stops in ((ids, False), ([*ids, "another"], True)):
-        run = world.write_run(tmp_path / str(stops), [])
-        watch, seen = ExceptionWatch(run.exceptions), TraceLog(run.traces)
-        progress = Progress(asked, seen=watch.see)
 
-        def work(progress: Progress = progress, seen: TraceLog = seen, run: RunFolder = run) -> None:
-            with progress:
-                progress.watch(seen)
-                log = TraceLog(run.traces)
-                log.append_all(traces)
-                log.close()
+    def work(asked: list[str], run: RunFolder, seen: TraceLog) -> None:
+        with Progress(asked, seen=ExceptionWatch(run.exceptions).see) as progress:
+            progress.watch(seen)
+            log = TraceLog(run.traces)
+            log.append_all(traces)
+            log.close()
 
-        if stops:
-            with pytest.raises(
-                WorkerBug,
-                match=r"(?s)ValueError: odd\n.*\(ValueError at lib/a.py:1\) ended all questions about 3",
-            ):
-                work()
+    for asked in (ids, [*ids, "another"]):
+        run = world.write_run(tmp_path / str(len(asked)), [])
+        seen = TraceLog(run.traces)
+        if asked == ids:
+            work(asked, run, seen)
         else:
-            work()
+            with pytest.raises(WorkerBug, match=r"(?s)ValueError: odd\n.*lib/a.py:1.* questions about 3"):
+                work(asked, run, seen)
         assert (run.exceptions / "ValueError.txt").exists()
         with pytest.raises(OSError, match="Bad file descriptor"):
             seen.refresh()

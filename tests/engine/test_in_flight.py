@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,12 +13,6 @@ from videopro.engine import InFlight, read_crashes, record_crash, share_of_units
 from videopro.traces import SharedClock
 
 SECONDS = 20
-
-
-def started(work: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
 
 
 def test_all_questions_in_flight_are_reported() -> None:
@@ -31,6 +25,15 @@ def test_all_questions_in_flight_are_reported() -> None:
         other.answering([])
     assert seen == [["a", "b"], ["a", "b", "c"], ["c"], ["c", "d"], ["d"], []]
 
+    def fail() -> None:
+        with both.unit() as unit:
+            unit.answering(["a"])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert seen[6:] == [["a"], []]
+
 
 def test_what_the_units_are_at_is_counted() -> None:
     told: list[dict[str, int]] = []
@@ -42,27 +45,8 @@ def test_what_the_units_are_at_is_counted() -> None:
         other.doing("opening")
         one.doing("indexing")
         one.doing("indexing")
-    assert told == [
-        {"opening": 1},
-        {"opening": 2},
-        {"opening": 1, "indexing": 1},
-        {"indexing": 1},
-        {},
-    ]
-
-
-def test_a_unit_that_fails_is_not_in_flight_anymore() -> None:
-    seen: list[list[str]] = []
-    both = InFlight(lambda ids: seen.append(list(ids)))
-
-    def fail() -> None:
-        with both.unit() as unit:
-            unit.answering(["a"])
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert seen[-1] == []
+    assert told[:2] == [{"opening": 1}, {"opening": 2}]
+    assert told[2:] == [{"opening": 1, "indexing": 1}, {"indexing": 1}, {}]
 
 
 def test_a_suspect_waits_for_the_others_and_they_wait_for_it() -> None:
@@ -70,28 +54,25 @@ def test_a_suspect_waits_for_the_others_and_they_wait_for_it() -> None:
     all_units = InFlight(lambda ids: seen.append(list(ids)))
     suspect_runs, suspect_ends, later_runs = (threading.Event() for _ in range(3))
 
-    def suspect() -> None:
+    def run(name: str, runs: threading.Event) -> None:
         with all_units.unit(lambda question_id: question_id == "s") as unit:
-            unit.answering(["s"])
-            suspect_runs.set()
-            suspect_ends.wait(SECONDS)
+            unit.answering([name])
+            runs.set()
+            if name == "s":
+                suspect_ends.wait(SECONDS)
 
-    def later() -> None:
-        with all_units.unit() as unit:
-            unit.answering(["l"])
-            later_runs.set()
-
-    with all_units.unit() as ordinary:
-        ordinary.answering(["o"])
-        waiting = started(suspect)
-        assert not suspect_runs.wait(0.1)
-    assert suspect_runs.wait(SECONDS)
-    after = started(later)
-    assert not later_runs.wait(0.1)
-    suspect_ends.set()
-    assert later_runs.wait(SECONDS)
-    for thread in (waiting, after):
-        thread.join(SECONDS)
+    with ThreadPoolExecutor(2) as threads:
+        with all_units.unit() as ordinary:
+            ordinary.answering(["o"])
+            waiting = threads.submit(run, "s", suspect_runs)
+            assert not suspect_runs.wait(0.1)
+        assert suspect_runs.wait(SECONDS)
+        after = threads.submit(run, "l", later_runs)
+        assert not later_runs.wait(0.1)
+        suspect_ends.set()
+        assert later_runs.wait(SECONDS)
+        waiting.result()
+        after.result()
     assert all(len(ids) <= 1 for ids in seen)
 
 

@@ -39,9 +39,7 @@ def test_letters(served: Backbone, local: Backbone, seen: list[Frame]) -> None:
         assert close(live, here), (live, here)
         assert sum(live.letters.values()) <= 1.0001
         assert live.tokens_in == here.tokens_in
-
-
-def test_letters_of_a_text_without_a_video(served: Backbone, local: Backbone) -> None:
+    # Of a text without a video.
     assert close(served.answer(None, QUESTIONS[0]), local.answer(None, QUESTIONS[0]))
 
 
@@ -55,9 +53,8 @@ def test_yes_or_no(served: Backbone, local: Backbone, seen: list[Frame]) -> None
 def test_words_and_their_log_probabilities(served: Backbone, local: Backbone, seen: list[Frame]) -> None:
     asked = [GenerateRequest(seen, text) for text in ("What is the sign?", "Describe the video.")]
     greedy = Sampling(max_new_tokens=12)
-    for live, here in zip(
-        served.generate_batch(asked, greedy), local.generate_batch(asked, greedy), strict=True
-    ):
+    replies = served.generate_batch(asked, greedy), local.generate_batch(asked, greedy)
+    for live, here in zip(*replies, strict=True):
         assert live.text == here.text
         assert live.finish == here.finish
         assert live.logprobs == pytest.approx(here.logprobs, abs=0.05)

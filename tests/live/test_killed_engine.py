@@ -22,19 +22,9 @@ PATIENT = ("--backbone", f"retries={int(START_SECONDS / 30) + 6}")
 
 
 def start(engine: Engine, output: Path, *more: str) -> subprocess.Popen[str]:
+    words = ("--benchmark", "pocket", "--split", "test", "--limit", str(LIMIT), "--output", str(output))
     return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "videopro", "infer", "--benchmark", "pocket", "--split", "test"),
-            *(
-                "--limit",
-                str(LIMIT),
-                "--model",
-                f"server:pocket@{engine.url}",
-                "--output",
-                str(output),
-                *more,
-            ),
-        ],
+        [sys.executable, "-m", "videopro", "infer", *words, "--model", f"server:pocket@{engine.url}", *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

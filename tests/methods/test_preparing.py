@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.stub_server import StubServer
 from videopro.backbones import load_backbone
-from videopro.benchmarks import Protocol
+from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
+from videopro.cli import answering_settings, is_setting, setting
 from videopro.errors import BackboneError, ConfigError
-from videopro.methods import METHODS, PreparedRun, Questions, RunRequest, create, prepare
+from videopro.methods import METHODS, PreparedRun, Questions, RunRequest, answer_each, create, prepare
 from videopro.pocket import adapter_dir
+from videopro.question import Answer, Question
+from videopro.traces import Result
 
 PROMPTS = {"plan_program": "Answer {question} of {choices} with execute_command."}
 
@@ -92,25 +96,47 @@ def test_the_shipped_planner_is_loaded_and_needed() -> None:
     assert [note.split(":")[0] for note in run.notes] == ["planner"]
 
 
-def test_prompts_whose_file_is_gone_are_those_that_the_run_recorded(tmp_path: Path) -> None:
-    file = tmp_path / "p.yaml"
-    file.write_text(yaml.safe_dump(PROMPTS))
-    given = {"prompts": str(file)}
-    begun = prepared("program", given)
-    # Workers get the texts, even if the file changes meanwhile.
-    assert begun.options["prompts"] == PROMPTS
-    file.unlink()
-    resumed = prepared("program", given, recorded=begun.identity)
-    assert resumed.identity == begun.identity
-    assert any("the run goes on with those that it recorded" in note for note in resumed.notes)
-    with pytest.raises(ConfigError, match=r"p\.yaml: cannot be read"):
-        prepared("program", given)
+# ---- what of its settings is in a run's key ---------------------------------------------------------------
 
 
-def test_a_command_says_what_helps_with_open_questions() -> None:
-    some = Questions(Protocol(ROBUST), open=2)
-    with pytest.raises(ConfigError, match=r"only; 2 of these questions are open: use --method native"):
-        prepared("lvagent", {"agents": ["a", "b"]}, some)
-    asked = Questions(Protocol(ROBUST), open=1, remedy="give --choices")
-    with pytest.raises(ConfigError, match=r"^planner 'pocket-teacher' writes .* only; give --choices$"):
-        prepared("program", {"planner": "pocket-teacher"}, asked)
+# How the key names a setting whose meaning, not its text, tells runs apart.
+RENAMED = {"final": "final_answer", "team": "agents"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_key_has_what_changes_answers_and_nothing_else_of_the_settings(name: str) -> None:
+    identity = create(name, {"agents": ["self", "other"]} if name == "lvagent" else {}).identity()
+    for option in fields(METHODS[name].Settings):
+        says = option.metadata.get("answers")
+        assert isinstance(says, bool) or not is_setting(option), option.name
+        assert (RENAMED.get(option.name, option.name) in identity) == (says is not False), option.name
+
+
+def test_what_does_not_say_so_is_in_the_key() -> None:
+    @dataclass(frozen=True)
+    class Settings:
+        length: int = field(default=1, metadata=setting("how much is seen"))
+        threads: int = field(default=2, metadata=setting("how fast", answers=False))
+        found: str = "by the run"
+
+    assert answering_settings(Settings()) == {"length": 1, "found": "by the run"}
+
+
+# ---- an exception of a method that answers several questions ----------------------------------------------
+
+
+def test_an_exception_after_the_last_answer_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [Item(name, Path("v.mp4"), "v", Question("Which?", ("red", "blue"))) for name in "ab"]
+
+    def run_video(items: Sequence[Item], context: object) -> Iterator[tuple[Item, Result]]:
+        for item in items:
+            yield item, Result(final=Answer("A", 0.9, {}, "A"))
+        raise KeyError("teardown")
+
+    method: Any = SimpleNamespace(run_video=run_video)
+    context: Any = object()
+    assert [item.id for item, _ in answer_each(method, items, lambda: context)] == ["a", "b"]
+    said = capsys.readouterr().err
+    assert "questions without an answer yet: 0" in said
+    assert "in run_video" in said
+    assert "KeyError: 'teardown'" in said

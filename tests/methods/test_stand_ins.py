@@ -67,19 +67,22 @@ def run(root: Path, output: Path, *more: str) -> int:
     return infer.main(flags(root, output, "--options", "frames=2", *more), load=load_fake)
 
 
-def test_without_the_setting_the_error_names_it(root: Path, tmp_path: Path) -> None:
+def test_without_the_setting_the_error_names_it(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(root, tmp_path / "run") == 0
     errors = {trace.question_id: trace.error for trace in read_traces(tmp_path / "run" / "traces.jsonl")}
     for name in ("v0q0", "v0q1"):
-        error = errors[name]
-        assert error is not None
+        error: Any = errors[name]
         assert error.type == "VideoError"
         assert "v0.mp4: the picture at 2.500 s is damaged" in error.message
         assert "--nearest-intact SECONDS" in error.message
     assert errors["v1q0"] is errors["v1q1"] is None
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["left_out"] == {"VideoError": 2}
-    assert summary["stand_ins"] == {}
+    assert (summary["left_out"], summary["stand_ins"]) == ({"VideoError": 2}, {})
+    # It is part of the run's key.
+    assert run(root, tmp_path / "run", "--nearest-intact", "1") == 2
+    assert "generation.nearest_intact: the run has 0.0, this command 1.0" in capsys.readouterr().err
 
 
 def test_each_use_is_in_the_trace_and_counted(
@@ -89,10 +92,9 @@ def test_each_use_is_in_the_trace_and_counted(
     output = tmp_path / "run"
     assert run(root, output, "--nearest-intact", "1") == 0
     traces = {trace.question_id: trace for trace in read_traces(output / "traces.jsonl")}
-    for name in ("v0q0", "v0q1"):
-        assert traces[name].error is None
-        assert traces[name].stand_ins == (StandIn("round 1, call 1 answer", 2.5, 2.0),)
-    assert traces["v1q0"].stand_ins == ()
+    used = (StandIn("round 1, call 1 answer", 2.5, 2.0),)
+    assert [traces[name].stand_ins for name in ("v0q0", "v0q1", "v1q0")] == [used, used, ()]
+    assert not any(trace.error for trace in traces.values())
     summary = json.loads((output / "summary.json").read_text())
     assert summary["stand_ins"] == {"frames": 2, "questions": 2, "videos": 1}
     counted = "2 damaged frames (questions: 2, videos: 1)"
@@ -104,34 +106,20 @@ def test_each_use_is_in_the_trace_and_counted(
     assert counted in stand_ins_note([read_run(output)])
 
 
-def test_it_is_part_of_the_runs_key(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(root, tmp_path / "run") == 0
-    assert run(root, tmp_path / "run", "--nearest-intact", "1") == 2
-    assert "generation.nearest_intact: the run has 0.0, this command 1.0" in capsys.readouterr().err
-    assert run(root, tmp_path / "other", "--nearest-intact", "-1") == 2
-    assert "nearest_intact is -1.0" in capsys.readouterr().err
-
-
-def test_check_decodes_what_a_run_shows(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def check(*more: str) -> tuple[int, str]:
-        status = benchmarks(["check", "jsonl", "--root", str(root), "--open", *more])
-        return status, capsys.readouterr().out
-
-    status, said = check()
-    assert status == 2
-    assert "v0.mp4: damaged at 2.10 to 3.00 s; download it again, or give --nearest-intact SECONDS" in said
-    status, said = check("--nearest-intact", "0.3")
-    assert (status, "give a larger --nearest-intact" in said) == (2, True)
-    status, said = check("--nearest-intact", "1")
-    assert (status, "2.10 to 3.00 s; the nearest intact frames stand in" in said) == (0, True)
-
-
-def test_check_names_a_folder_of_frames(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (root / "videos" / "v0.mp4").unlink()
-    (root / "videos" / "v0.mp4").mkdir()
-    (root / "videos" / "v0.mp4" / "0001.jpg").write_bytes(b"a picture")
-    assert benchmarks(["check", "jsonl", "--root", str(root)]) == 2
-    assert "v0.mp4: is a directory; give the video file itself, or, as its" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("seconds", "status", "expected"),
+    [
+        ("0", 2, "v0.mp4: damaged at 2.10 to 3.00 s; download it again, or give --nearest-intact SECONDS"),
+        ("0.3", 2, "give a larger --nearest-intact"),
+        ("1", 0, "2.10 to 3.00 s; the nearest intact frames stand in"),
+    ],
+)
+def test_check_decodes_what_a_run_shows(
+    root: Path, capsys: pytest.CaptureFixture[str], seconds: str, status: int, expected: str
+) -> None:
+    words = ["check", "jsonl", "--root", str(root), "--open", "--nearest-intact", seconds]
+    assert benchmarks(words) == status
+    assert expected in capsys.readouterr().out
 
 
 # ---- who shows frames --------------------------------------------------------------------------------------
@@ -171,8 +159,7 @@ def test_an_index_tells_of_them_and_is_not_used_where_they_may_not_stand_in(
     index = build_index(opened(film, 1.0), encoder, clip_seconds=2.0, root=tmp_path)
     assert index.stand_ins
     assert all(2.1 <= wanted < 3.0 and given in (2.0, 3.0) for wanted, given in index.stand_ins)
-    again = load_index(opened(film, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
-    assert again is not None
+    again: Any = load_index(opened(film, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
     assert again.stand_ins == index.stand_ins
     assert load_index(opened(film, 0.0), encoder, clip_seconds=2.0, root=tmp_path) is None
 
@@ -192,14 +179,9 @@ def test_a_database_tells_of_them_and_captions_clips_again(film: Path, tmp_path:
 
 
 def test_training_decodes_as_runs_do(film: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def cache(nearest_intact: float) -> FrameCache:
-        return FrameCache(
-            tmp_path / "c",
-            count=2,
-            resize=lambda height, width, n: (height, width),
-            form="f",
-            nearest_intact=nearest_intact,
-        )
+    def cache(seconds: float) -> FrameCache:
+        whole: Any = lambda height, width, n: (height, width)  # noqa: E731
+        return FrameCache(tmp_path / "c", count=2, resize=whole, form="f", nearest_intact=seconds)
 
     (reason,) = cache(0.0).prepare([film]).values()
     assert "damaged" in reason

@@ -23,20 +23,28 @@ from videopro.question import Answer, Question
 QUESTION = Question("Which colour?", CHOICES)
 
 
-def inside(expression: str, **handles: Any) -> Any:
-    """The value of an expression in a program that holds handles by these names."""
-    program = f"def execute_command({', '.join(handles)}):\n    return [{expression}]"
-    outcome = run(program, {}, handles, prelude=PRELUDE)
-    assert outcome.status == "ok", outcome.log
-    return outcome.value[0]
-
-
 def answer(text: str, mode: str = "mc", confidence: float = 0.8, **more: Any) -> AnswerHandle:
     letters = more.pop("letters", {})
     return AnswerHandle(Answer(text or None, confidence, letters, text), mode, **more)
 
 
 # ---- inside a program ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def handles() -> dict[str, Any]:
+    return {
+        "a": answer("B"),
+        "y": answer("Yes", "yes_no"),
+        "n": answer("No", "yes_no"),
+        "u": answer("", "yes_no", 0.0),
+        "w": answer("A red lantern", "frames"),
+        "t": answer("3", "count"),
+        "z": answer("0", "count"),
+        "c": ClipHandle(video(), 10.0, 20.0, 0.5, "said"),
+        "x": LineHandle(video(), 12.0, 14.0, 0.5, "Anna buys a lantern."),
+        "b": BoxHandle(1.0, 2.0, 30.0, 40.0, "cat", 0.9),
+    }
 
 
 @pytest.mark.parametrize(
@@ -47,112 +55,35 @@ def answer(text: str, mode: str = "mc", confidence: float = 0.8, **more: Any) ->
         ("[a[0], a[1], a[-1], len(a)]", ["B", 0.8, 0.8, 2]),
         ("[a.answer, a.confidence, a.get('answer'), a.get('nothing', 3)]", ["B", 0.8, "B", 3]),
         ("[a == 'B', a == ' b', a == 'A', a != 'B', 'B' == a]", [True, True, False, False, True]),
-        ("dict(a.items())['answer']", "B"),
-        ("dict(a)['answer']", "B"),
-        ("['B' in a, 'C' in a, 'answer' in a, a in ['A', 'B']]", [True, False, True, True]),
+        ("[dict(a.items())['answer'], dict(a)['answer'], str(a), {'B': 1}[a]]", ["B", "B", "B", 1]),
+        ("['B' in a, 'C' in a, 'answer' in a, a in ['A', 'B'], bool(a)]", [True, False, True, True, True]),
         ("f'{a} {a:>3} ' + a + '!' + a.lower()", "B   B B!b"),
-        ("str(a)", "B"),
-        ("bool(a)", True),
-        ("{'B': 1}[a]", 1),
         ("max([a, a], key=lambda one: one.confidence).answer", "B"),
+        ("[y == 'Yes', y == 'yes', n == 'Yes', n == 'No']", [True, True, False, True]),
+        ("[bool(y), bool(n), bool(u), y == True, n == False]", [True, False, False, True, True]),
+        ("[any(one for one in [n, y, u]), 'yes' in y.lower()]", [True, True]),
+        ("['lantern' in w, 'RED' in w, 'boat' in w]", [True, True, False]),
+        ("[w.split()[1], w + '.']", ["red", "A red lantern."]),
+        ("[t > 2, t >= 4, t < 5, 3 <= t, t == 3]", [True, False, True, True, True]),
+        ("[t + 1, 1 + t, sum([t, t]), t - 1, 5 - t, int(t), list(range(t))]", [4, 4, 6, 2, 2, 3, [0, 1, 2]]),
+        ("[bool(z), bool(t), t > z, t + z, f'{t:02d}']", [False, True, True, 3, "03"]),
+        ("[list(c), c[0], c.duration, [s for s, e in [c]]]", [[10, 20], 10, 10, [10]]),
+        ("[list(x), f'{x}', x.text]", [[12, 14], "Anna buys a lantern.", "Anna buys a lantern."]),
+        ("[list(b), b[2] - b[0], b['score'], b.label, len(b)]", [[1, 2, 30, 40], 29, 0.9, "cat", 4]),
     ],
 )
-def test_a_letter(expression: str, value: Any) -> None:
-    assert inside(expression, a=answer("B")) == value
-
-
-def test_yes_and_no() -> None:
-    yes, no, unread = answer("Yes", "yes_no"), answer("No", "yes_no"), answer("", "yes_no", 0.0)
-    code = "[y == 'Yes', y == 'yes', n == 'Yes', n == 'No', bool(y), bool(n), bool(u), y == True, n == False]"
-    assert inside(code, y=yes, n=no, u=unread) == [True, True, False, True, True, False, False, True, True]
-    assert inside("any(one for one in [n, y, u])", y=yes, n=no, u=unread) is True
-    assert inside("'yes' in y.lower()", y=yes) is True
-
-
-def test_words() -> None:
-    words = answer("A red lantern", "frames")
-    assert inside("['lantern' in w, 'RED' in w, 'boat' in w, w.split()[1], w + '.']", w=words) == [
-        True,
-        True,
-        False,
-        "red",
-        "A red lantern.",
-    ]
-
-
-def test_a_number() -> None:
-    three, zero = answer("3", "count"), answer("0", "count")
-    assert inside("[t > 2, t >= 4, t < 5, 3 <= t, t == 3]", t=three) == [True, False, True, True, True]
-    code = "[t + 1, 1 + t, sum([t, t]), t - 1, 5 - t, int(t), list(range(t))]"
-    assert inside(code, t=three) == [4, 4, 6, 2, 2, 3, [0, 1, 2]]
-    assert inside("[bool(z), bool(t), t > z, t + z, f'{t:02d}']", t=three, z=zero) == [
-        False,
-        True,
-        True,
-        3,
-        "03",
-    ]
+def test_what_a_program_does_with_what_calls_return(
+    expression: str, value: Any, handles: dict[str, Any]
+) -> None:
+    program = f"def execute_command({', '.join(handles)}):\n    return [{expression}]"
+    outcome = run(program, {}, handles, prelude=PRELUDE)
+    assert outcome.status == "ok", outcome.log
+    assert outcome.value[0] == value
 
 
 def test_a_letter_is_not_a_number() -> None:
     outcome = run("def execute_command(a):\n    return a > 2", {}, {"a": answer("B")}, prelude=PRELUDE)
     assert (outcome.status, outcome.error and outcome.error.type) == ("failed", "TypeError")
-
-
-def test_clips_lines_and_boxes_unpack() -> None:
-    clip = ClipHandle(video(), 10.0, 20.0, 0.5, "said")
-    line = LineHandle(video(), 12.0, 14.0, 0.5, "Anna buys a lantern.")
-    box = BoxHandle(1.0, 2.0, 30.0, 40.0, "cat", 0.9)
-    assert inside("[list(c), c[0], c.duration, [s for s, e in [c]]]", c=clip) == [[10, 20], 10, 10, [10]]
-    assert inside("[list(x), f'{x}', x.text, '\\n'.join(str(one) for one in [x, x])]", x=line) == [
-        [12, 14],
-        "Anna buys a lantern.",
-        "Anna buys a lantern.",
-        "Anna buys a lantern.\nAnna buys a lantern.",
-    ]
-    assert inside("[list(b), b[2] - b[0], b['score'], b.label, len(b)]", b=box) == [
-        [1, 2, 30, 40],
-        29,
-        0.9,
-        "cat",
-        4,
-    ]
-
-
-def test_a_program_in_the_style_of_the_paper() -> None:
-    # In the style of Fig. 8: retrieval, frames, a filter over frames, a fallback, an answer.
-    backbone = ReadingBackbone(frames=8)
-    lib = library(backbone)
-    program = """
-def execute_command(video, question):
-    lines = get_informative_subtitles(video, "lantern", top_k=1)
-    frames = []
-    for start, end in lines:
-        frames.extend(trim_frames(video, start - 1, end + 1, num_frames=4))
-    kept = [frame for frame in frames if query_yn(frame, "Is 50 shown?") == "Yes"]
-    if not kept:
-        kept = extract_frames(video)
-    answer, confidence = query_mc(kept, f"At {kept[0].time:.1f} s: {question}", choices)
-    return answer, confidence
-"""
-    outcome = run(
-        program,
-        lib.functions(),
-        {"video": lib.video, "question": "Which colour?", "choices": list(CHOICES), "duration": 60.0},
-        prelude=PRELUDE,
-    )
-    assert outcome.status == "ok", outcome.log
-    # 11-15 s in quarters: frames at 11.5, 12.5, 13.5, 14.5 s are pictures 46, 50, 54, 58.
-    assert backbone.seen == [[46], [50], [54], [58], [50]]
-    assert backbone.prompts[-1].startswith("At 12.5 s: Which colour?\nA. red")
-    read, claim = read_program_answer(outcome.value, QUESTION, lib.answers)
-    assert (read.letter, read.confidence, read.letters, read.raw, claim) == (
-        "C",
-        0.8,
-        {"A": 0.05, "B": 0.05, "C": 0.8},
-        "C",
-        0.8,
-    )
 
 
 # ---- what is asked ---------------------------------------------------------------------------------------
@@ -174,9 +105,7 @@ def test_an_answer_carries_the_backbones_confidence_and_letters() -> None:
     assert got.metadata == {"mode": "mc", "letters": {"A": 0.05, "B": 0.8, "C": 0.05}}
     assert backbone.prompts[0].startswith("It is told:\na tale\nWhich colour?\nA. red\nB. green\nC. blue\n")
     assert lib.answers == [got]
-
-
-def test_a_reply_that_cannot_be_read_is_empty_with_no_confidence() -> None:
+    # A reply that cannot be read.
     got, _, _ = asked("query_mc", "(mumble)", list(CHOICES))
     assert (got.answer, got.confidence, got.raw_output) == ("", 0.0, "Hmm")
 
@@ -191,11 +120,9 @@ def test_yes_no_words_and_numbers() -> None:
     got, backbone, _ = asked("query_count", "people in red", most=5)
     # Picture 10 modulo 6 options, the fifth of which says 4.
     assert (got.answer, got.confidence, got.mode) == ("4", 0.8, "count")
-    assert got.letters == {"0": 0.05, "1": 0.05, "2": 0.05, "3": 0.05, "4": 0.8, "5": 0.05}
-    assert (
-        "How many people in red are there?\nA. 0\nB. 1\nC. 2\nD. 3\nE. 4\nF. 5 or more\n"
-        in backbone.prompts[0]
-    )
+    assert got.letters == {**dict.fromkeys("01235", 0.05), "4": 0.8}
+    options = "A. 0\nB. 1\nC. 2\nD. 3\nE. 4\nF. 5 or more\n"
+    assert f"How many people in red are there?\n{options}" in backbone.prompts[0]
     _, backbone, _ = asked("query_count", "How many goals are scored?")
     assert backbone.prompts[0].startswith("How many goals are scored?\nA. 0\n")
 
@@ -209,11 +136,6 @@ def mc(
     own = "ABCDEFGH"[: len(choices)]
     letters = {option: confidence if option == letter else 0.02 for option in own}
     return AnswerHandle(Answer(letter or None, confidence, letters, letter), mode, choices)
-
-
-def claimed(answer: Any, confidence: float) -> AnswerHandle:
-    lib = library()
-    return lib.functions()["make_result"](answer, confidence)
 
 
 @pytest.mark.parametrize(
@@ -250,18 +172,15 @@ def test_confidence_comes_from_answering_calls_only(
 
 
 def test_make_result_only_claims() -> None:
+    lib = library()
+    claimed = lib.functions()["make_result"]
     assert read_program_answer(claimed("B", 1.0), QUESTION, []) == (Answer("B", raw="B"), 1.0)
     read, claim = read_program_answer(claimed("B", 1.0), QUESTION, [mc("B", 0.4)])
     assert (read.letter, read.confidence, claim) == ("B", 0.4, 1.0)
     read, claim = read_program_answer(claimed(claimed(mc("C", 0.3), 0.8), 0.95), QUESTION, [mc("C", 0.6)])
     assert (read.letter, read.confidence, claim) == ("C", 0.3, 0.95)
-    lib = library()
-    made = lib.functions()["make_result"]("B", confidence=2.0, reason="seen", raw_output=mc("A"))
-    assert (made.confidence, made.metadata, made.raw_output) == (
-        1.0,
-        {"mode": "result", "reason": "seen"},
-        "A",
-    )
+    made = claimed("B", confidence=2.0, reason="seen", raw_output=mc("A"))
+    assert (made.confidence, made.raw_output, made.metadata["reason"]) == (1.0, "A", "seen")
     assert lib.answers == []
 
 

@@ -22,19 +22,15 @@ def hints(word_number: int = 300, asked: Any = ASKED, **models: Any) -> tuple[st
     return lib.functions()["get_subtitle_hints"](lib.video, *asked, word_number=word_number), backbone
 
 
-def test_a_transcript_that_fits_is_given_as_it_is() -> None:
+def test_a_transcript_that_fits_is_given_as_it_is_and_a_longer_one_summarized() -> None:
     # The four lines have 7 + 4 + 5 + 5 words.
     text, backbone = hints(21)
     assert (text, backbone.prompts) == (WHOLE, [])
-
-
-def test_a_longer_transcript_is_summarized_in_full() -> None:
     text, backbone = hints(20)
     assert text == "In short."
     (prompt,) = backbone.prompts
-    assert WHOLE in prompt
-    assert "What breaks the bridge?\nA. the storm\nB. a ship\nC. a fire" in prompt
-    assert "20 words" in prompt
+    for part in (WHOLE, "What breaks the bridge?\nA. the storm\nB. a ship\nC. a fire", "20 words"):
+        assert part in prompt
     assert backbone.seen == [[]]
 
 
@@ -59,13 +55,11 @@ def test_the_lines_themselves_where_the_backbone_cannot_summarize() -> None:
 
 def test_hints_of_the_beginning_and_of_silence() -> None:
     lib = library()
-    fns = lib.functions()
-    assert fns["get_subtitle_hints"](lib.video, *ASKED, duration=20) == "\n".join(
-        line.text for line in LINES[:2]
-    )
-    with pytest.raises(NotFoundError, match=r"nothing is said within 0\.0-1\.5 s about 'What breaks"):
-        fns["get_subtitle_hints"](lib.video, *ASKED, 1.5)
-    with pytest.raises(NotFoundError, match="has to do with 'Xyz"):
+    hint = lib.functions()["get_subtitle_hints"]
+    assert hint(lib.video, *ASKED, duration=20).splitlines() == [line.text for line in LINES[:2]]
+    with pytest.raises(NotFoundError, match=r"0\.0-1\.5 s about 'What breaks"):
+        hint(lib.video, *ASKED, 1.5)
+    with pytest.raises(NotFoundError, match="'Xyz"):
         hints(3, ("Xyz?", ["qq", "rr"]), can_summarize=False)
 
 
@@ -97,20 +91,18 @@ def test_lines_are_ranked_by_bm25() -> None:
     )
 
 
+def lines_of(*texts: str) -> Subtitles:
+    """Lines of a second each."""
+    return Subtitles(tuple(SubtitleLine(i, i + 1, text) for i, text in enumerate(texts)), "test")
+
+
 @pytest.mark.parametrize(
     ("query", "found"), [("CAT?", [0]), ("zebra", []), ("猫", [2]), ("...", []), ("I", [3]), ("niño", [4])]
 )
 def test_words_of_any_script(query: str, found: list[int]) -> None:
     texts = ("The cat sat.", "...", "猫が好き", "It is I!", "El Niño")
-    search = SubtitleSearch(
-        Subtitles(tuple(SubtitleLine(i, i + 1, text) for i, text in enumerate(texts)), "test")
-    )
-    assert [number for number, _ in search.rank(query)] == found
-
-
-def test_subtitles_without_a_word() -> None:
-    assert SubtitleSearch(Subtitles((SubtitleLine(0, 1, "..."),), "test")).rank("what") == []
-    assert SubtitleSearch(Subtitles((), "test")).rank("what") == []
+    assert [number for number, _ in SubtitleSearch(lines_of(*texts)).rank(query)] == found
+    assert SubtitleSearch(lines_of("...")).rank(query) == SubtitleSearch(lines_of()).rank(query) == []
 
 
 def test_lines_by_meaning() -> None:
@@ -124,16 +116,13 @@ def test_lines_by_meaning() -> None:
 
         def encode_texts(self, texts: list[str]) -> np.ndarray:
             self.calls.append(texts)
-            return np.array(
-                [[1.0, 0.0] if "ruby" in text or "rose" in text else [0.0, 1.0] for text in texts]
-            )
+            return np.array([[0.0, 1.0] if "sea" in text else [1.0, 0.0] for text in texts])
 
         def encode_queries(self, texts: list[str]) -> np.ndarray:
             return np.array([[0.6, 0.8] if "water" in text else [0.8, 0.6] for text in texts])
 
     encoder = Colours()
-    lines = tuple(SubtitleLine(i, i + 1, text) for i, text in enumerate(("a ruby", "the sea", "a rose")))
-    search = SubtitleSearch(Subtitles(lines, "test"), encoder)  # type: ignore[arg-type]
+    search = SubtitleSearch(lines_of("a ruby", "the sea", "a rose"), encoder)  # type: ignore[arg-type]
     assert search.rank("something red") == [(0, 0.8), (2, 0.8), (1, 0.6)]
     assert search.rank("water") == [(1, 0.8), (0, 0.6), (2, 0.6)]
     assert encoder.calls == [["a ruby", "the sea", "a rose"]]

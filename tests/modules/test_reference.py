@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.support import ROOT
 from videopro.errors import ConfigError
 from videopro.modules import calls
 from videopro.modules.__main__ import argument_table, handle_table
+from videopro.modules.__main__ import main as print_docs
 from videopro.modules.calls import FAMILIES, HANDLES, MODULES
 from videopro.modules.library import ModuleLibrary
 from videopro.modules.reference import api_reference, named_modules, reference_text
 
 
-def test_the_docs_are_current() -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "videopro.modules"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert (ROOT / "docs" / "modules.md").read_text() == made.stdout, (
+def test_the_docs_are_current(capsys: pytest.CaptureFixture[str]) -> None:
+    print_docs()
+    made = capsys.readouterr().out
+    assert (ROOT / "docs" / "modules.md").read_text() == made, (
         "run: python -m videopro.modules > docs/modules.md"
     )
 
 
-def test_every_module_and_handle_is_listed_once_under_its_family() -> None:
+def test_nothing_is_missing_there() -> None:
     text = api_reference(list(MODULES.values()))
     parts = {part.partition("\n")[0]: part for part in text.split("## ")[1:]}
     assert list(parts) == [*FAMILIES.values(), "What a program holds", "What a program may import"]
-    documented = [module for module in MODULES.values() if module.is_documented]
-    assert len(documented) == len(MODULES) - 2
-    for module in documented:
-        own = [line for line in text.splitlines() if line.startswith(f"- `{module.name}(")]
-        assert len(own) == 1
-        assert own[0] in parts[FAMILIES[module.family]]
-        assert own[0].startswith(f"- `{module.signature}`: ")
+    for module in MODULES.values():
+        assert (f"- `{module.signature}`: " in parts[FAMILIES[module.family]]) == module.is_documented
     for kind in HANDLES:
         assert f"- {kind.__program_kind__} ({', '.join(kind.__program_fields__)}): " in text
+        assert f"| {kind.__program_kind__} |" in handle_table()
+    for name in dir(calls):
+        if hasattr(getattr(calls, name), "__metadata__"):
+            assert f"| `{name}` |" in argument_table()
 
 
 def test_the_prelude_is_python_that_gives_handles_their_behaviour() -> None:
@@ -52,36 +44,6 @@ def test_the_prelude_is_python_that_gives_handles_their_behaviour() -> None:
     exec(compile(ModuleLibrary.prelude, "<prelude>", "exec"), names)
     made = {name for name, value in names.items() if isinstance(value, type) and issubclass(value, Handle)}
     assert made - {"Handle"} <= {kind.__program_kind__ for kind in HANDLES}
-
-
-def cells(table: str) -> dict[str, list[str]]:
-    """The rows of a table by their first cell. A bar in a cell is written `\\|`."""
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
-    return {first: others for first, *others in rows[2:]}
-
-
-def test_the_table_of_handles_says_what_each_holds_and_what_a_program_can_do_with_it() -> None:
-    rows = cells(handle_table())
-    assert list(rows) == [kind.__program_kind__ for kind in HANDLES]
-    for kind in HANDLES:
-        names = [field.partition(":")[0].strip("`") for field in rows[kind.__program_kind__][0].split("`, `")]
-        assert tuple(names) == kind.__program_fields__
-    # An optional box in a tuple, an inherited field, a property and a method.
-    assert r"`boxes: tuple[tuple[float, float, float, float] \| None, ...]`" in rows["Track"][0]
-    assert r"`score: float \| None`" in rows["Line"][0]
-    assert "`size: tuple[int, int]`" in rows["Frame"][0]
-    assert "`frame.crop(box)`" in rows["Frame"][1]
-    assert "`get`" in rows["Answer"][1]
-
-
-def test_the_table_of_arguments_has_every_type_that_a_module_can_be_annotated_with() -> None:
-    rows = cells(argument_table())
-    exported = {name for name in dir(calls) if hasattr(getattr(calls, name), "__metadata__")}
-    assert set(rows) == {f"`{name}`" for name in exported}
-    assert rows["`Segment`"][1:] == [r"`VideoHandle \| ClipHandle`", "`video`"]
-    assert rows["`Frames`"][1:] == ["`tuple[FrameHandle, ...]`", "`frames`"]
-    assert rows["`Count`"][1:] == ["`int`", "`most`, `top_k`"]
-    assert all(row[0] for row in rows.values())
 
 
 def test_the_compact_reference_has_a_line_for_each_module_that_is_there() -> None:
@@ -98,10 +60,6 @@ def test_the_compact_reference_has_a_line_for_each_module_that_is_there() -> Non
     ]
     assert reference_text("none", modules) == ""
     assert reference_text("full", modules) == api_reference(modules)
-    whole = reference_text("compact", list(MODULES.values()))
-    names = [line.split("`")[1].partition("(")[0] for line in whole.splitlines()]
-    assert set(names) == {module.name for module in MODULES.values() if module.is_documented}
-    assert len(whole) < 4000 < len(api_reference(list(MODULES.values())))
 
 
 def test_times_that_count_from_a_clip_are_told_in_every_form() -> None:
@@ -114,5 +72,5 @@ def test_times_that_count_from_a_clip_are_told_in_every_form() -> None:
 
 def test_a_module_that_is_gone_is_named() -> None:
     assert named_modules(["run_ocr"]) == [MODULES["run_ocr"]]
-    with pytest.raises(ConfigError, match="module 'read_signs': there was one when the records were made"):
+    with pytest.raises(ConfigError, match="'read_signs'"):
         named_modules(["run_ocr", "read_signs"])

@@ -4,6 +4,7 @@ weights.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,38 +30,35 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def loaded(folder: Path) -> tuple[Any, Any]:
+    return AutoProcessor.from_pretrained(folder), AutoModelForImageTextToText.from_pretrained(folder).eval()
+
+
 def test_every_word_that_a_question_turns_on_is_one_token() -> None:
     tokenizer = checkpoint.build_tokenizer()
     words = [
         *vocabulary.COLORS, *vocabulary.SHAPES, *vocabulary.MOVES, *vocabulary.WEATHERS, *vocabulary.PLACES,
         *vocabulary.SIGNS, *vocabulary.COUNTS, *vocabulary.NAMES, *vocabulary.THINGS, *vocabulary.TOPICS,
     ]  # fmt: skip
-    for word in words:
-        assert len(tokenizer(word).input_ids) == 1
-        if not word.isdigit():
-            assert len(tokenizer(f" {word}").input_ids) == 1
-    for letter in "ABCDEFGHIJ":
-        assert len(tokenizer(letter).input_ids) == 1
+    spaced = [f" {word}" for word in words if not word.isdigit()]
+    for text in (*words, *spaced, *"ABCDEFGHIJ"):
+        assert len(tokenizer(text).input_ids) == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_the_tokenizer_gives_any_text_back() -> None:
+    tokenizer = checkpoint.build_tokenizer()
+    for text in (
         "What color is the ring at the beach?\nA. red\nB. blue",
         '    clips = get_informative_clips(video, "beach", top_k=3)\n        return x[0]\n\n\n',
         "naïve 東京 🙂 zqx_w\t tab",
         "<12.5 seconds> 3.75 e.g. it's",
         "<planning>\nLook.\n</planning>\n<code>\npass\n</code>",
-    ],
-)
-def test_the_tokenizer_gives_any_text_back(text: str) -> None:
-    tokenizer = checkpoint.build_tokenizer()
-    assert tokenizer.decode(tokenizer(text).input_ids) == text
+    ):
+        assert tokenizer.decode(tokenizer(text).input_ids) == text
 
 
 def test_a_saved_model_loads_by_the_auto_classes(saved: Path) -> None:
-    processor = AutoProcessor.from_pretrained(saved)
-    model = AutoModelForImageTextToText.from_pretrained(saved)
+    processor, model = loaded(saved)
     assert type(model).__name__ == "Qwen3VLForConditionalGeneration"
     assert type(processor).__name__ == "Qwen3VLProcessor"
     assert sum(p.numel() for p in model.parameters()) <= 8_000_000
@@ -69,8 +67,7 @@ def test_a_saved_model_loads_by_the_auto_classes(saved: Path) -> None:
 
 def test_a_shared_row_reads_as_each_exchange_would_alone(saved: Path) -> None:
     """Expected ids, pixels and logits come from transformers' processor and a plain forward pass."""
-    processor = AutoProcessor.from_pretrained(saved)
-    model = AutoModelForImageTextToText.from_pretrained(saved).eval()
+    processor, model = loaded(saved)
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 255, (8, *checkpoint.FRAME_SIZE, 3), dtype=np.uint8)
     times = [1.3, 2.9, 4.0, 5.5, 100.2, 101.0, 110.0, 120.7]
@@ -106,8 +103,7 @@ def test_a_shared_row_reads_as_each_exchange_would_alone(saved: Path) -> None:
 
 
 def test_only_replies_are_learned(saved: Path) -> None:
-    processor = AutoProcessor.from_pretrained(saved)
-    model = AutoModelForImageTextToText.from_pretrained(saved)
+    processor, model = loaded(saved)
     batch = BatchEncoder(processor.tokenizer).batch(
         [PocketExample([("Pick red.", "A"), ("Say it.", " red ball")])]
     )
@@ -142,7 +138,7 @@ def test_the_shipped_model_is_recorded_and_fits() -> None:
 
 def test_the_shipped_model_sees_what_it_is_shown(tmp_path: Path) -> None:
     """On val videos: colour and shape from the evidence, the weather from the whole, and its confidence."""
-    names = ["short_000", "short_001", "short_002"]
+    names = ["short_000", "short_001"]
     folder = world.ensure("val", tmp_path, videos=names, quiet=True)
     rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
     rows = [row for row in rows if Path(row["video"]).stem in names]
@@ -160,6 +156,6 @@ def test_the_shipped_model_sees_what_it_is_shown(tmp_path: Path) -> None:
         answer = backbone.answer(frames, Question(row["question"], tuple(row["choices"])))
         right.append(answer.letter == row["answer"])
         confidences.append(answer.confidence)
-    assert len(right) == 9
-    assert sum(right) >= 8
+    assert len(right) == 6
+    assert sum(right) >= 5
     assert np.median(confidences) > 0.9

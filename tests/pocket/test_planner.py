@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.benchmark_runs import in_this_process as in_this_process
 from videopro.commands import infer
 from videopro.pocket import PLANNERS, adapter_dir
 from videopro.traces import read_traces
 
-SHORT = ["val_short_000_color", "val_short_000_shape", "val_short_000_weather", "val_short_000_narration"]
+SHORT = [f"val_short_000_{kind}" for kind in ("weather", "narration")]
 
 
 def test_shipped_planners_are_recorded_and_fit() -> None:
@@ -31,14 +32,9 @@ def test_shipped_planners_are_recorded_and_fit() -> None:
 )
 def test_shipped_planners_write_programs_that_run(name: str, tmp_path: Path) -> None:
     """One look for the weather, a program for the rest, and every one runs to an answer."""
-    status = infer.main(
-        [
-            *("--benchmark", "pocket", "--split", "val", "--model", "pocket", "--method", "adaptive"),
-            *("--backbone", f"adapter={name}", "--options", "temperature=0", "--workers", "1"),
-            *("--ids", *SHORT, "--output", str(tmp_path / "run")),
-        ]
-    )
-    assert status == 0
+    words = ["--benchmark", "pocket", "--split", "val", "--model", "pocket", "--method", "adaptive"]
+    words += ["--backbone", f"adapter={name}", "--options", "temperature=0", "--workers", "1"]
+    assert infer.main([*words, "--ids", *SHORT, "--output", str(tmp_path / "run")]) == 0
     traces = {trace.question_id: trace for trace in read_traces(tmp_path / "run" / "traces.jsonl")}
     assert traces.keys() == set(SHORT)
     for question, trace in traces.items():

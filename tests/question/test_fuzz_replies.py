@@ -15,73 +15,16 @@ from videopro.runs.grading import read_grade, read_official
 
 COLOURS = Question("Which colour?", ("red", "blue", "green", "A dog runs. Then (B) stops"))
 JUDGE = next(protocol.judge for protocol in PROTOCOLS if protocol.judge is not None)
+MARKS = """
+<answer> </answer> <final> </final> <think> </think> <|im_end|> < <b> </s> \\boxed{ \\text{ { } [ ] ( ) ```
+. ? ** ` $ ✓ 答案是A 选 Ａ A red 3 4 - / {"answer":
+"""
 UNITS = (
-    *(
-        "<answer>",
-        "</answer>",
-        "<final>",
-        "</final>",
-        "<think>",
-        "</think>",
-        "<|im_end|>",
-        "<",
-        "<b>",
-        "</s>",
-    ),
-    *(
-        "\\boxed{",
-        "\\text{",
-        "{",
-        "}",
-        "[",
-        "]",
-        "(",
-        ")",
-        '{"answer": "B"}',
-        '{"answer":',
-        "{answer: A,",
-        "```json\n",
-    ),
-    *(
-        "```",
-        "Answer: A\n",
-        "Answer:",
-        "the answer is B. ",
-        "Final answer: ",
-        "A",
-        "B. ",
-        "(C) ",
-        "D) red\n",
-        "red",
-    ),
-    *(
-        "wait, ",
-        "not ",
-        "so ",
-        "it is ",
-        "maybe B ",
-        "likely, ",
-        "option B is correct ",
-        "A or B ",
-        "答案是A",
-        "选",
-    ),
-    *(
-        "The answer is red (B) ",
-        "fits a b c best ",
-        "\n",
-        "\n\n",
-        " ",
-        "\t",
-        ".",
-        "?",
-        "**",
-        "`",
-        "$",
-        "✓",
-        "Ａ",
-    ),
-    *("3", "[1, 2, 3, 4]", '{"bbox_2d": [1, 2, 3, 4]}', '{"bbox_2d": [', "1e999, ", "-", "/", "4 of 5"),
+    *MARKS.split(),
+    *('{"answer": "B"}', "{answer: A,", "```json\n", "Answer: A\n", "the answer is B. ", "Final answer: "),
+    *("Answer:", "B. ", "(C) ", "D) red\n", "wait, ", "not ", "so ", "it is ", "maybe B ", "likely, "),
+    *("option B is correct ", "A or B ", "The answer is red (B) ", "fits a b c best ", "\n", "\n\n", " "),
+    *("\t", "[1, 2, 3, 4]", '{"bbox_2d": [1, 2, 3, 4]}', '{"bbox_2d": [', "1e999, ", "4 of 5"),
 )
 replies = repeated(UNITS)
 

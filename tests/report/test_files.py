@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import re
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -23,7 +21,6 @@ from tests.support.report_world import answers, direct_round, planned_run, trace
 from videopro.commands.report import main
 from videopro.report import writing
 from videopro.report.export import fenced_reply
-from videopro.report.reading import read_runs
 from videopro.report.sections import BUILDERS, PUBLISHED
 from videopro.report.table import BENCHMARK, Estimate, Number, Table, as_text, comma_separated
 from videopro.traces import Round, Step
@@ -90,50 +87,46 @@ def write_runs(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return write_runs(tmp_path / "runs")
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 class Report(NamedTuple):
-    """A report of these runs: its folder, what was printed, and the runs' files before it."""
+    """A report of these runs: their folder, its own, and what was printed."""
 
+    runs: Path
     folder: Path
-    words: list[str]
     printed: str
-    before: dict[Path, bytes]
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     runs = write_runs(tmp_path_factory.mktemp("reported") / "runs")
-    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    before = contents(runs)
     output, printed = runs.parent / "report", io.StringIO()
-    words = [str(runs), "--title", "Runs <of> today"]
     with redirect_stdout(printed):
-        assert main([*words, "--output", str(output)]) == 0
-    return Report(output, words, printed.getvalue(), before)
+        assert main([str(runs), "--title", "Runs <of> today", "--output", str(output)]) == 0
+    assert contents(runs) == before, "they are only read"
+    return Report(runs, output, printed.getvalue())
 
 
 class Page(HTMLParser):
-    """The tags that are open, the sources that are named, the ids."""
+    """The tags that are open, and what is named in attributes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.sources: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
+        self.named: dict[str, list[str]] = {"src": [], "id": [], "href": []}
         self.cells = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
         if tag not in ("meta", "img", "br", "link", "input"):
             self.open.append(tag)
         self.cells += tag == "td"
-        self.sources += [given["src"] or ""] if "src" in given else []
-        self.ids += [given["id"] or ""] if "id" in given else []
-        self.links += [given["href"] or ""] if "href" in given else []
+        for name, value in attrs:
+            if name in self.named:
+                self.named[name].append(value or "")
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -164,12 +157,12 @@ def test_a_report_and_its_files(report: Report) -> None:
 
 
 def test_the_papers_numbers_are_below_the_runs_own(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Figures show none of them, and to write them takes most of the time.
     monkeypatch.setattr(writing, "_picture", lambda figure, ending: b"")
     output = tmp_path / "report"
-    assert main([str(runs), "--published", "--output", str(output)]) == 0
+    assert main([str(report.runs), "--published", "--output", str(output)]) == 0
     found = {path.name for path in (output / "tables").glob("*_published.md")}
     assert found == {f"{name}_published.md" for name in PUBLISHED}
     text = (output / "report.md").read_text()
@@ -209,11 +202,11 @@ def test_the_page_holds_all_that_it_shows(report: Report) -> None:
     page = Page()
     page.feed(text)
     assert page.open == []
-    assert len(page.sources) == 5
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
+    assert len(page.named["src"]) == 5
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.named["src"])
     sections = set(BUILDERS) - {"metrics", "open"}
-    assert {link.removeprefix("#") for link in page.links} == sections
-    assert set(page.ids) == {*sections, "theme"}
+    assert {link.removeprefix("#") for link in page.named["href"]} == sections
+    assert set(page.named["id"]) == {*sections, "theme"}
     assert "<title>Runs &lt;of&gt; today</title>" in text
     assert "<script" not in text
     assert page.cells > 100
@@ -228,70 +221,16 @@ def test_the_page_holds_all_that_it_shows(report: Report) -> None:
     assert "<th>benchmark</th>" in text or "<th>run</th>" in text
 
 
-def test_a_report_of_the_same_runs_is_the_same(report: Report, tmp_path: Path) -> None:
-    first, second = report.folder, tmp_path / "b"
-    assert main([*report.words, "--output", str(second)]) == 0
-    names = sorted(path.relative_to(first) for path in first.rglob("*.*"))
-    assert names == sorted(path.relative_to(second) for path in second.rglob("*.*"))
-    for name in names:
-        assert (first / name).read_bytes() == (second / name).read_bytes(), name
-
-
-def test_a_report_changes_nothing_of_its_runs(report: Report) -> None:
-    runs = Path(report.words[0])
-    assert report.before
-    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == report.before
-
-
-def test_selected_tables_only(runs: Path, tmp_path: Path) -> None:
-    output = tmp_path / "r"
-    assert (
-        main([str(runs / "videopro"), "--tables", "tau", "--taus", "0.5", "0.6", "--output", str(output)])
-        == 0
-    )
-    (rows,) = [list(csv.DictReader((output / "tables" / "tau.csv").open()))]
-    assert [row["tau"] for row in rows] == ["0.50", "0.60"]
-    assert [path.name for path in (output / "figures").glob("*.png")] == ["tau.png"]
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        ([], "give one or more folders of finished runs"),
-        (["{runs}/nowhere"], "contains no run"),
-        (["{runs}", "--tables", "nothing"], "unknown table 'nothing'"),
-        (["{runs}/native", "--tables", "tau"], "no run refines"),
-        (["{runs}/videopro", "--tables", "tau", "--taus", "0.95"], "--refine-below 0.95"),
-        (["{runs}/videopro", "--tables", "tau", "--taus", "most"], "give numbers from 0 to 1"),
-        (["{runs}/videopro", "--taus", "1.5"], "give numbers from 0 to 1"),
-        (
-            ["{runs}", "--export", "inspect", "--output", "logs"],
-            "--export writes a single run, but 3 were given",
-        ),
-        (
-            ["{runs}/native", "--export", "inspect", "--output", "x.json"],
-            "for inspect it is a folder of logs, such as logs",
-        ),
-        (["{runs}/native", "--export", "inspect"], "--export needs --output"),
-        (["{runs}/native", "--export", "harness"], "Choose from: "),
-        (["{runs}/native", "--output", "{runs}/native/config.yaml"], "cannot be written"),
-    ],
-)
-def test_user_errors_are_explained(
-    argv: list[str], expected: str, runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([word.format(runs=runs) for word in argv]) == 2
-    assert expected in capsys.readouterr().err
-
-
-def test_without_its_packages_a_report_says_what_to_install(runs: Path) -> None:
-    code = (
-        "import sys; sys.modules['jinja2'] = None; from videopro.commands.report import main; "
-        f"sys.exit(main([{str(runs)!r}]))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert found.returncode == 2
-    assert "a report needs jinja2: pip install 'videopro[report]'" in found.stderr
+def test_selected_tables_only_and_the_same_again(report: Report, tmp_path: Path) -> None:
+    words = [str(report.runs / "videopro"), "--tables", "tau", "--taus", "0.5", "0.6", "--output"]
+    for name in ("a", "b"):
+        assert main([*words, str(tmp_path / name)]) == 0
+    made = contents(tmp_path / "a")
+    assert made == contents(tmp_path / "b")
+    assert [row["tau"] for row in csv.DictReader(io.StringIO(made["tables/tau.csv"].decode()))] == [
+        *("0.50", "0.60")
+    ]
+    assert [name for name in made if name.endswith(".png")] == ["figures/tau.png"]
 
 
 # ---- other harnesses -------------------------------------------------------------------------------------
@@ -330,25 +269,20 @@ def test_lmms_eval_lines(mixed: Path) -> None:
     assert len({line["doc_hash"] for line in lines}) == 4
 
 
-def test_lmms_eval_loads_its_lines(mixed: Path) -> None:
-    """`pip install --no-deps lmms-eval` is enough; its dependencies are too many for the extra `test`."""
-    loader = pytest.importorskip("lmms_eval.baselines.loader", reason="lmms-eval is not installed")
-    scores, _ = loader.load_baseline(str(exported(mixed, "lmms-eval")), "pocket")
-    assert scores == {"q0": 1.0, "q1": 0.0}, "questions without a verdict are not paired"
-
-
-def inspect_log(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text())
+def inspect_log(run: Path) -> dict[str, Any]:
+    found = json.loads(exported(run, "inspect").read_text())
     assert isinstance(found, dict)
     return found
 
 
+def said(sample: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"]) for message in sample["messages"]]
+
+
 def test_inspect_log(mixed: Path) -> None:
-    log = inspect_log(exported(mixed, "inspect"))
-    assert (log["version"], log["status"], log["eval"]["task"], log["eval"]["model"]) == (
-        *(2, "success", "pocket_test"),
-        "tiny",
-    )
+    log = inspect_log(mixed)
+    told = (log["version"], log["status"], log["eval"]["task"], log["eval"]["model"])
+    assert told == (2, "success", "pocket_test", "tiny")
     (score,) = log["results"]["scores"]
     assert score["metrics"]["accuracy"]["value"] == 0.5
     assert (score["scored_samples"], score["unscored_samples"]) == (2, 2)
@@ -358,15 +292,12 @@ def test_inspect_log(mixed: Path) -> None:
 
 
 def test_inspect_shows_programs_and_their_outcomes(tmp_path: Path) -> None:
-    log = inspect_log(exported(planned_run(tmp_path / "v"), "inspect"))
-    refined = log["samples"][2]
-    said = [(message["role"], message["content"]) for message in refined["messages"]]
-    assert said == [
-        ("user", "What is 2?\nA. one\nB. two"),
-        ("assistant", f"{'x' * 10}\n\n```python\ncode\n```"),
-        ("user", "failed: NameError: no such name"),
-        ("assistant", f"{'x' * 10}\n\n```python\ncode\n```"),
-        ("user", "answer A, confidence 0.950"),
+    log = inspect_log(planned_run(tmp_path / "v"))
+    assert len(log["samples"]) == 4
+    refined, reply = log["samples"][2], ("assistant", f"{'x' * 10}\n\n```python\ncode\n```")
+    assert said(refined) == [
+        *(("user", "What is 2?\nA. one\nB. two"), reply, ("user", "failed: NameError: no such name")),
+        *(reply, ("user", "answer A, confidence 0.950")),
     ]
     assert refined["messages"][1]["metadata"]["reply"] == "x" * 10
     assert refined["output"]["usage"] == {"input_tokens": 0, "output_tokens": 200, "total_tokens": 200}
@@ -379,9 +310,9 @@ def test_inspect_shows_programs_and_their_outcomes(tmp_path: Path) -> None:
 def test_inspect_finds_its_log_by_name(mixed: Path) -> None:
     """TIME_TASK_ID.json, parts without underscores (inspect_ai 0.3.285, inspect_ai/log/_file.py). Answered
     one after the other, the questions took 3 times 1.25 s."""
-    path = exported(mixed, "inspect")
     ended = datetime.fromtimestamp((mixed / "traces.jsonl").stat().st_mtime, UTC).replace(microsecond=0)
-    log = inspect_log(path)
+    log = inspect_log(mixed)
+    (path,) = (mixed.parent / "out" / "inspect").iterdir()
     assert log["stats"]["completed_at"] == ended.isoformat()
     began = datetime.fromisoformat(log["stats"]["started_at"])
     assert (ended - began).total_seconds() == round(3 * 1.25)
@@ -393,8 +324,8 @@ def test_inspect_finds_its_log_by_name(mixed: Path) -> None:
 
 def test_a_program_is_fenced_whatever_it_holds() -> None:
     program = 'print("```")'
-    said = fenced_reply(Round("plan", f"<planning>\nlook\n</planning>\n<code>\n{program}\n</code>", program))
-    assert said == f"look\n\n````python\n{program}\n````"
+    reply = f"<planning>\nlook\n</planning>\n<code>\n{program}\n</code>"
+    assert fenced_reply(Round("plan", reply, program)) == f"look\n\n````python\n{program}\n````"
     assert fenced_reply(Round("plan", "no program")) == "no program"
 
 
@@ -402,49 +333,15 @@ def test_exports_show_the_steps_of_an_agent(tmp_path: Path) -> None:
     """Requests, replies, repairs and tools, in order; counts in lmms-eval's lines."""
     steps = [repaired(), Step("retrieve", args={"key": "ball"}, result="3"), reply(times=(1, 2))]
     path = write_run(tmp_path / "a", [agent_trace(0, "A", steps)], method="vca")
-    (sample,) = inspect_log(exported(path, "inspect"))["samples"]
-    said = [(message["role"], message["content"]) for message in sample["messages"][1:]]
-    assert said == [
-        ("user", "predict?"),
-        ("assistant", "no"),
-        ("user", "could not be parsed: there is no JSON object"),
-        ("assistant", "{}"),
-        ("tool", "3"),
-        ("user", "predict?"),
-        ("assistant", "{}"),
+    (sample,) = inspect_log(path)["samples"]
+    assert said(sample)[1:] == [
+        *(
+            ("user", "predict?"),
+            ("assistant", "no"),
+            ("user", "could not be parsed: there is no JSON object"),
+        ),
+        *(("assistant", "{}"), ("tool", "3"), ("user", "predict?"), ("assistant", "{}")),
     ]
     assert sample["metadata"]["frames_seen"] == 2
     (line,) = map(json.loads, exported(path, "lmms-eval").read_text().splitlines())
     assert (line["steps"], line["unparsed"], line["frames_seen"]) == (3, 0, 2)
-
-
-def test_inspect_reads_its_log(mixed: Path, tmp_path: Path) -> None:
-    """inspect_ai's dependencies (S3, a terminal interface) are too heavy for the extra `test`."""
-    inspect_ai = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
-    assert len(inspect_ai.list_eval_logs(str(exported(mixed, "inspect").parent))) == 1
-    log = inspect_ai.read_eval_log(str(exported(mixed, "inspect")))
-    assert [sample.id for sample in log.samples] == ["q0", "q1", "q2", "q3"]
-    assert log.samples[1].scores["videopro"].answer == "B"
-    assert log.samples[1].output.completion == "B"
-    assert log.results.scores[0].metrics["accuracy"].value == 0.5
-    assert log.samples[3].error.message.startswith("VideoError")
-    refined = inspect_ai.read_eval_log(str(exported(planned_run(tmp_path / "v"), "inspect"))).samples[1]
-    assert [message.role for message in refined.messages] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
-    # What inspect writes again is what it read.
-    inspect_ai.write_eval_log(log, str(tmp_path / "again.json"))
-    again = inspect_ai.read_eval_log(str(tmp_path / "again.json"))
-    assert [sample.target for sample in again.samples] == [sample.target for sample in log.samples]
-
-
-def test_an_export_holds_every_question(tmp_path: Path) -> None:
-    path = planned_run(tmp_path / "v")
-    (run,) = read_runs([str(path)])
-    lines = exported(path, "lmms-eval").read_text().splitlines()
-    samples = inspect_log(exported(path, "inspect"))["samples"]
-    assert len(lines) == len(samples) == len(run.traces) == 4

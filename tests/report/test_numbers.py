@@ -16,6 +16,7 @@ from videopro.methods.tracing import make_trace
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.modules.loading import ModuleModels
+from videopro.question import Answer
 from videopro.report.runs import sampling_of
 from videopro.traces import (
     AnswerRule,
@@ -69,9 +70,8 @@ def test_the_average_of_one_run_is_the_run() -> None:
     assert (found.n, found.clusters) == (expected.n, expected.clusters) == (36, 9)
     same = [scored(f"q{i}", f"v{i}", 1) for i in range(5)]
     assert weighted_accuracy([(1.0, same)]).ci95 == pytest.approx(scoring.accuracy(same).ci95)
-    assert weighted_difference([(1.0, same, same)]).ci95 == pytest.approx(
-        scoring.paired_difference(same, same).ci95
-    )
+    alike = scoring.paired_difference(same, same).ci95
+    assert weighted_difference([(1.0, same, same)]).ci95 == pytest.approx(alike)
 
 
 def test_a_mean_difference_by_hand() -> None:
@@ -96,25 +96,33 @@ def test_averages_without_data_are_undefined() -> None:
 # ---- other settings --------------------------------------------------------------------------------------
 
 
+LAST = AnswerRule("last-answered", "native")
+
+
 def unsure(first: float = 0.6, second: float = 0.8) -> Trace:
     """B with `first`, refined to A with `second`; each round 0.5 + 1 s, the video's share 0.25 s."""
     return trace(1, [program("B", first), program("A", second, kind="program_refinement")])
 
 
+def rescored(trace: Trace, tau: float, rule: AnswerRule = LAST) -> tuple[Trace, Answer]:
+    found = rescore_at_tau(trace, tau, rule)
+    assert found.final is not None
+    return found, found.final
+
+
 def test_a_lower_tau_takes_back_a_refinement() -> None:
-    kept = rescore_at_tau(unsure(), 0.75, AnswerRule("last-answered", "native"))
-    assert kept.final is not None
-    assert (kept.final.letter, kept.refined, kept.selected, len(kept.rounds)) == ("A", 1, 1, 2)
+    kept, answer = rescored(unsure(), 0.75)
+    assert (answer.letter, kept.refined, kept.selected, len(kept.rounds)) == ("A", 1, 1, 2)
     assert kept.cost.seconds == pytest.approx(3.25)
     # 0.6 is confident where tau is 0.6 (inclusive): the first answer stands, and costs one round.
-    lower = rescore_at_tau(unsure(), 0.6, AnswerRule("last-answered", "native"))
-    assert lower.final is not None
-    assert (lower.final.letter, lower.final.confidence, lower.refined, lower.selected) == ("B", 0.6, 0, 0)
-    assert len(lower.rounds) == 1
+    lower, answer = rescored(unsure(), 0.6)
+    assert (answer.letter, answer.confidence, lower.refined, lower.selected) == ("B", 0.6, 0, 0)
+    assert (len(lower.rounds), lower.official) == (1, None)
     assert lower.cost.seconds == pytest.approx(1.75)
     assert lower.cost.calls == pytest.approx(3.0)
-    assert lower.official is None
-    assert rescore_at_tau(unsure(), 0.61, AnswerRule("last-answered", "native")).final == kept.final
+    assert rescored(unsure(), 0.61)[1] == kept.final
+    # An error is one under every tau.
+    assert rescore_at_tau(unreadable(1), 0.9, LAST) == unreadable(1)
 
 
 def test_a_higher_tau_takes_what_was_stored() -> None:
@@ -122,17 +130,16 @@ def test_a_higher_tau_takes_what_was_stored() -> None:
     stored = trace(1, [program("B", 0.6), program("A", 0.8)], selected=0, refined=0)
     assert stored.final is not None
     assert stored.final.letter == "B"
-    raised = rescore_at_tau(stored, 0.75, AnswerRule("last-answered", "native"))
-    assert raised.final is not None
-    assert (raised.final.letter, raised.refined) == ("A", 1)
+    raised, answer = rescored(stored, 0.75)
+    assert (answer.letter, raised.refined) == ("A", 1)
     # As recorded, the stored round costs nothing.
     own = without_stored_rounds(stored)
     assert len(own.rounds) == 1
     assert own.cost.seconds == pytest.approx(1.75)
     assert without_stored_rounds(unsure()) == unsure()
-    best = rescore_at_tau(trace(1, [program("B", 0.6), program("A", 0.5)]), 0.9, AnswerRule("best"))
-    assert best.final is not None
-    assert (best.final.letter, best.selected, best.refined) == ("B", 0, 1)
+    both = trace(1, [program("B", 0.6), program("A", 0.5)])
+    best, answer = rescored(both, 0.9, AnswerRule("best"))
+    assert (answer.letter, best.selected, best.refined) == ("B", 0, 1)
 
 
 def test_a_fallback_stays_under_every_tau() -> None:
@@ -140,18 +147,13 @@ def test_a_fallback_stays_under_every_tau() -> None:
     rounds = [program(None), program(None, kind="bug_fix"), direct_round("A", 0.4, kind=FALLBACK)]
     fallen = trace(1, rounds, selected=2, refined=1)
     for tau in (0.0, 0.4, 0.9):
-        found = rescore_at_tau(fallen, tau, AnswerRule("last-answered", "native"))
-        assert found.final is not None
-        assert (found.final.letter, found.refined, found.selected, len(found.rounds)) == ("A", 1, 2, 3)
+        found, answer = rescored(fallen, tau)
+        assert (answer.letter, found.refined, found.selected, len(found.rounds)) == ("A", 1, 2, 3)
         assert found.cost.seconds == pytest.approx(4.25)
     assert without_stored_rounds(fallen) == fallen
     first = rescore_before_refinement(fallen)
     assert first.final is not None
     assert (first.final.letter, first.cost.seconds) == (None, pytest.approx(1.75))
-
-
-def test_an_error_is_one_under_every_tau() -> None:
-    assert rescore_at_tau(unreadable(1), 0.9, AnswerRule("last-answered", "native")) == unreadable(1)
 
 
 @pytest.mark.parametrize("tau", [0.2, 0.4, 0.41, 0.9, 0.95])
@@ -171,13 +173,8 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
         monkeypatch.setattr(module_library, "_cache", CallCache())
         backbone = world.SceneBackbone()
         result = create("videopro", {**OPTIONS, **options}).run(item(), context(backbone))
-        return make_trace(
-            item(),
-            result,
-            VideoRef("v.mp4", "v", "", 60.0),
-            run_key="key",
-            protocol=context(backbone).protocol,
-        )
+        video, protocol = VideoRef("v.mp4", "v", "", 60.0), context(backbone).protocol
+        return make_trace(item(), result, video, run_key="key", protocol=protocol)
 
     stored, real = run(tau=0.3, refine_below=0.95), run(tau=tau)
     found = rescore_at_tau(stored, tau, AnswerRule())

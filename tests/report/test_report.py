@@ -21,7 +21,6 @@ from videopro.errors import ConfigError, RunError
 from videopro.report.confidence import sweep
 from videopro.report.main_results import bin_of
 from videopro.report.reading import read_runs
-from videopro.report.runs import ReportRun
 from videopro.report.sections import BUILDERS, build
 from videopro.report.table import Estimate, MissingRuns, Number, Section, Table, cell_text
 from videopro.traces import Trace
@@ -134,11 +133,9 @@ def test_each_rule_of_the_final_answer_is_a_row(tmp_path: Path) -> None:
 def test_refinement_is_judged_with_the_fallback_on_both_sides(tmp_path: Path) -> None:
     """First answers: 1 of 4 right, with the direct answers 2 of 4 (question 2); last programs 1 and 2."""
     native = write_run(tmp_path / "native", answers("BBAB"))
-    found = table("training", native, lost_run(tmp_path / "v"))
-    assert [cell_text(cell).partition(" (")[0] for cell in found.rows[0][2:]] == [
-        *("25.0", "50.0", "25.0", "50.0", "50.0", "75.0"),
-        *("+0.0", "+0.0"),
-    ]
+    (row,) = table("training", native, lost_run(tmp_path / "v")).rows
+    cells = [cell_text(cell).partition(" (")[0] for cell in row[2:]]
+    assert cells == ["25.0", "50.0", "25.0", "50.0", "50.0", "75.0", "+0.0", "+0.0"]
 
 
 # ---- Table 2 ---------------------------------------------------------------------------------------------
@@ -168,14 +165,11 @@ def test_efficiency_leaves_stored_refinements_out(tmp_path: Path) -> None:
     path = write_run(tmp_path / "v", stored, method="videopro", refine_below=0.9)
     found = table("efficiency", path)
     # Twice before refinement and four times after, since no question is without an answer.
-    assert column(found, "planner tokens out") == ["100"] * 6
-    assert column(found, "runtime, s") == ["1.75"] * 6
-    assert column(found, "accuracy, %") == ["100.0"] * 6
-
-
-def test_a_planner_that_counts_no_tokens_has_no_length(tmp_path: Path) -> None:
-    rounds = [program("A", 0.9, tokens=0.0)]
-    path = write_run(tmp_path / "p", [trace(0, rounds)], method="program", planner="pocket-teacher")
+    for head, value in (("planner tokens out", "100"), ("runtime, s", "1.75"), ("accuracy, %", "100.0")):
+        assert column(found, head) == [value] * 6
+    # A planner that counts no tokens has no length.
+    teacher = [trace(0, [program("A", 0.9, tokens=0.0)])]
+    path = write_run(tmp_path / "p", teacher, method="program", planner="pocket-teacher")
     assert column(table("efficiency", path), "planner tokens out") == ["", ""]
 
 
@@ -201,25 +195,17 @@ def test_module_ablation(tmp_path: Path) -> None:
 
     full = planned_run(tmp_path / "v")
     found = table("modules", cut("context", "ABBB"), cut("retrieval", "BBBB"), full)
-    assert [row[1] for row in found.rows] == [
-        "all modules",
-        "without multimodal retrieval",
-        "without global context",
-    ]
+    labels = ["all modules", "without multimodal retrieval", "without global context"]
+    assert [row[1] for row in found.rows] == labels
     assert column(found, "accuracy, %") == ["25.0", "0.0", "25.0"]
     assert column(found, "difference") == ["", "-25.0", "+0.0"]
     # Runs without a group are in no other table's rows.
     assert len(table("main", full, tmp_path / "context").rows) == len(RULES)
-
-
-def test_module_ablation_needs_the_whole(tmp_path: Path) -> None:
-    cut = write_run(tmp_path / "c", [trace(0, [program("A", 0.9)])], method="adaptive", without=["context"])
-    with pytest.raises(MissingRuns, match="no run on pocket test has the same planner and all modules"):
-        section("modules", cut)
-    # Another planner's run is not a reference.
-    other = planned_run(tmp_path / "v", planner="pocket-teacher")
-    with pytest.raises(MissingRuns, match="same planner and all modules"):
-        section("modules", cut, other)
+    # Without the whole there is no table, and another planner's run is not a reference.
+    other = planned_run(tmp_path / "other", planner="pocket-teacher")
+    for given in ([tmp_path / "context"], [tmp_path / "context", other]):
+        with pytest.raises(MissingRuns, match="has the same planner and all modules"):
+            section("modules", *given)
     with pytest.raises(MissingRuns, match="--without retrieval"):
         section("modules", other)
 
@@ -233,9 +219,7 @@ def test_training_strategies(tmp_path: Path) -> None:
     assert column(found, "reasoning, %") == ["25.0", "25.0"]
     assert column(found, "+ refinement, %") == ["75.0", "75.0"]
     assert column(found, "gain") == ["+50.0", "+50.0"]
-    with pytest.raises(
-        MissingRuns, match="are both tiny, not fine-tuned, on pocket test; give them as NAME="
-    ):
+    with pytest.raises(MissingRuns, match="are both tiny, not fine-tuned"):
         section("training", planned_run(tmp_path / "c"), planned_run(tmp_path / "d", tau=0.5))
 
 
@@ -262,18 +246,10 @@ def test_confidence(tmp_path: Path) -> None:
     given = [("A", 0.95), ("B", 0.95), ("B", 0.25), ("A", 0.65)]
     path = write_run(tmp_path / "n", [trace(i, [direct_round(*answer)]) for i, answer in enumerate(given)])
     overall, bins = section("confidence", path).tables
-    assert [cell_text(cell) for cell in overall.rows[0]] == [
-        "pocket test",
-        "Native VideoLLM",
-        "4",
-        "0.375",
-        "0.625",
-    ]
-    counts = {row[2]: row[3:5] for row in bins.rows}
-    assert counts["0.9 to 1.0"] == (1, 1)
-    assert counts["0.2 to 0.3"] == (0, 1)
-    assert counts["0.6 to 0.7"] == (1, 0)
-    assert sum(row[3] + row[4] for row in bins.rows) == 4  # type: ignore[operator]
+    (row,) = [[cell_text(cell) for cell in row] for row in overall.rows]
+    assert row == ["pocket test", "Native VideoLLM", "4", "0.375", "0.625"]
+    counts = {row[2]: row[3:5] for row in bins.rows if row[3:5] != (0, 0)}
+    assert counts == {"0.9 to 1.0": (1, 1), "0.2 to 0.3": (0, 1), "0.6 to 0.7": (1, 0)}
 
 
 def test_accuracy_over_tau(tmp_path: Path) -> None:
@@ -307,27 +283,25 @@ def test_a_sweep_by_each_rule(tmp_path: Path) -> None:
 
 
 def test_a_sweep_beyond_what_was_stored_is_refused(tmp_path: Path) -> None:
-    path = planned_run(tmp_path / "v")
-    with pytest.raises(
-        MissingRuns, match=r"below 0\.75 only, but the sweep goes to 0\.9; .*--refine-below 0\.9"
-    ):
-        section("tau", path)
+    path, native = planned_run(tmp_path / "v"), write_run(tmp_path / "n", answers("A"))
+    none = planned_run(tmp_path / "none", max_rounds=0)
+    refused = (
+        (path, r"below 0\.75 only.*--refine-below 0\.9"),
+        (native, "refine-below"),
+        (none, "does not refine"),
+    )
+    for given, why in refused:
+        with pytest.raises(MissingRuns, match=why):
+            section("tau", given)
     (run,) = read_runs([str(path)])
     assert [point[0] for point in sweep(run, (0.4, 0.75))] == [0.4, 0.75]
-    with pytest.raises(MissingRuns, match="refine-below"):
-        section("tau", write_run(tmp_path / "n", answers("A")))
-    none = planned_run(tmp_path / "none", max_rounds=0)
-    with pytest.raises(MissingRuns, match="does not refine"):
-        section("tau", none)
 
 
 def test_accuracy_by_duration(tmp_path: Path) -> None:
     """The edges, 2 and 15 minutes, belong to the middle; a length that was never seen is left out."""
     assert [bin_of(60 * m) for m in (1.99, 2, 15, 15.01)] == ["< 2 min", "2-15 min", "2-15 min", "> 15 min"]
-    minutes = (1.0, 1.9, 2.0, 15.0, 15.1, 60.0, 0.0)
-    lvb = write_run(
-        tmp_path / "l", answers("ABAABBA", minutes=minutes), benchmark="longvideobench", split="val"
-    )
+    given = answers("ABAABBA", minutes=(1.0, 1.9, 2.0, 15.0, 15.1, 60.0, 0.0))
+    lvb = write_run(tmp_path / "l", given, benchmark="longvideobench", split="val")
     mme = write_run(tmp_path / "m", answers("AA", minutes=(40.0, 50.0)), benchmark="videomme", split="long")
     made = section("durations", mme, lvb)
     (found,) = made.tables
@@ -348,11 +322,9 @@ def test_pairs_and_the_questions_that_changed_sides(tmp_path: Path) -> None:
     second = write_run(tmp_path / "v", answers("AAAB"), method="videopro")
     found, changed = section("pairs", second, first).tables
     (row,) = found.rows
-    assert row[1:4] == ("VideoPro", "Native VideoLLM", 4), (
-        "the direct answers are what others are compared with"
-    )
+    # The direct answers are what others are compared with.
+    assert (row[1:4], row[5:]) == (("VideoPro", "Native VideoLLM", 4), (2, 1))
     assert column(found, "difference") == ["+25.0"]
-    assert row[5:] == (2, 1)
     assert [row[3:] for row in changed.rows] == [
         ("gained", "q1", "What is 1?", "A", "A", "B"),
         ("gained", "q2", "What is 2?", "A", "A", "B"),
@@ -361,10 +333,12 @@ def test_pairs_and_the_questions_that_changed_sides(tmp_path: Path) -> None:
 
 
 def test_other_protocols_are_other_datasets(tmp_path: Path) -> None:
-    plain = write_run(tmp_path / "a", answers("AB"), protocol={"name": "no_subtitles", "subtitles": "none"})
-    shown_ = write_run(
-        tmp_path / "b", answers("AA"), method="videopro", protocol={"name": "subtitles", "subtitles": "all"}
+    without, everything = (
+        {"name": "no_subtitles", "subtitles": "none"},
+        {"name": "subtitles", "subtitles": "all"},
     )
+    plain = write_run(tmp_path / "a", answers("AB"), protocol=without)
+    shown_ = write_run(tmp_path / "b", answers("AA"), method="videopro", protocol=everything)
     found = section("main", plain, shown_)
     assert found.tables[0].heads[1:3] == ("pocket test (no_subtitles)", "pocket test (subtitles)")
     assert column(found.tables[0], "gain over native") == [""] * 5, "not across protocols"
@@ -396,10 +370,7 @@ def test_a_run_that_several_versions_answered_is_told(tmp_path: Path) -> None:
     mixed = [*answers("AB", versions=old), *answers("ABAA", versions=new)[2:]]
     runs = [write_run(tmp_path / "m", mixed), write_run(tmp_path / "p", answers("AB"), method="videopro")]
     (note,) = section("runs", runs[0]).notes
-    assert (
-        note
-        == "Answered by several versions (questions by each): Native VideoLLM torch 2.11.0 (2), 2.14.1 (2)."
-    )
+    assert note.endswith("Native VideoLLM torch 2.11.0 (2), 2.14.1 (2).")
     assert not section("runs", runs[1]).notes
 
 
@@ -407,44 +378,34 @@ def test_a_run_that_several_versions_answered_is_told(tmp_path: Path) -> None:
 
 
 def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
-    names = lambda runs: [run.name for run in runs]  # noqa: E731
+    def names(*words: Path | str) -> list[str]:
+        return [run.name for run in read_runs([str(word) for word in words])]
+
     first, second = planned_run(tmp_path / "x" / "one"), planned_run(tmp_path / "x" / "two", tau=0.5)
-    assert names(read_runs([str(tmp_path / "x")])) == ["VideoPro [one]", "VideoPro [two]"]
-    assert names(read_runs([f"first={first}", str(second)])) == ["first", "VideoPro"]
+    assert names(tmp_path / "x") == ["VideoPro [one]", "VideoPro [two]"]
+    assert names(f"first={first}", second) == ["first", "VideoPro"]
     taught = planned_run(tmp_path / "taught", planner="pocket-teacher")
-    assert names(read_runs([str(first), str(taught)])) == [
-        "VideoPro (not fine-tuned)",
-        "VideoPro (pocket-teacher)",
-    ]
-    with pytest.raises(ConfigError, match="2 runs on pocket test would both be called 'same'"):
-        read_runs([f"same={first}", f"same={second}"])
-    with pytest.raises(ConfigError, match="was given twice"):
-        read_runs([str(first), str(first)])
-
-
-def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="contains no run"):
-        read_runs([str(tmp_path / "nowhere")])
-    with pytest.raises(RunError, match="no question is answered"):
-        read_runs([str(write_run(tmp_path / "empty", []))])
-    with pytest.raises(ConfigError, match="NAME=FOLDER"):
-        read_runs([f"={tmp_path / 'empty'}"])
+    assert names(first, taught) == ["VideoPro (not fine-tuned)", "VideoPro (pocket-teacher)"]
     (tmp_path / "a=b").mkdir()
-    assert read_runs([str(write_run(tmp_path / "a=b" / "run", answers("A")))])[0].name == "Native VideoLLM"
+    assert names(write_run(tmp_path / "a=b" / "run", answers("A"))) == ["Native VideoLLM"]
+    empty = write_run(tmp_path / "empty", [])
+    for error, words, why in (
+        (ConfigError, [f"same={first}", f"same={second}"], "would both be called 'same'"),
+        (ConfigError, [first, first], "was given twice"),
+        (RunError, [tmp_path / "nowhere"], "contains no run"),
+        (RunError, [empty], "no question is answered"),
+        (ConfigError, [f"={empty}"], "NAME=FOLDER"),
+    ):
+        with pytest.raises(error, match=why):
+            names(*words)
 
 
 def test_all_tables_that_the_runs_allow(tmp_path: Path) -> None:
-    runs: list[ReportRun] = read_runs([str(planned_run(tmp_path / "v"))])
-    made, lacking = build(runs)
-    assert [section.name for section in made] == [
-        *("main", "efficiency", "costs", "training", "modes", "confidence", "durations", "runs"),
-    ]
-    assert [reason.partition(":")[0] for reason in lacking] == ["modules", "tau", "metrics", "open", "pairs"]
-    assert set(BUILDERS) == {section.name for section in made} | {
-        reason.partition(":")[0] for reason in lacking
-    }
-    with pytest.raises(ConfigError, match="unknown table 'mian'; did you mean 'main'"):
-        build(runs, ("mian",))
+    made, lacking = build(read_runs([str(planned_run(tmp_path / "v"))]))
+    names, without = [section.name for section in made], [reason.partition(":")[0] for reason in lacking]
+    assert names == ["main", "efficiency", "costs", "training", "modes", "confidence", "durations", "runs"]
+    assert without == ["modules", "tau", "metrics", "open", "pairs"]
+    assert set(BUILDERS) == {*names, *without}
 
 
 def test_every_accuracy_has_its_interval(tmp_path: Path) -> None:

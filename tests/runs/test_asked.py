@@ -40,7 +40,8 @@ def run(tmp_path: Path) -> Iterator[AskedRun]:
 def test_questions_are_numbered_on_also_beside_another_process_and_after_a_restart(
     run: AskedRun, trace: Trace
 ) -> None:
-    assert run.read() == []
+    assert run.add(trace)
+    assert not run.add(trace), "an id is added once"
     beside = AskedRun(run.folder.path)
     beside.open(SETTINGS, WHOLE)
     numbers = [asker.add_numbered(trace).question_id for asker in (run, beside, run)]
@@ -51,31 +52,25 @@ def test_questions_are_numbered_on_also_beside_another_process_and_after_a_resta
     numbers.append(again.add_numbered(trace).question_id)
     again.close()
     assert numbers == ["1", "2", "3", "4"]
-    read = again.read()
+    first, *read = again.read()
+    assert first.question_id == trace.question_id
     assert [(each.question_id, each.run_key, each.final) for each in read] == [
         (number, key, trace.final) for number in numbers
     ]
 
 
-def test_an_id_is_added_once(run: AskedRun, trace: Trace) -> None:
-    assert run.add(trace)
-    assert not run.add(trace)
-    assert [each.question_id for each in run.read()] == [trace.question_id]
-
-
 @pytest.mark.parametrize(
-    ("identity", "named"),
-    [
-        (asked_identity(Protocol(parser=ROBUST), method={"name": "dvd"}, seed=0), r"method\.name"),
-        (asked_identity(Protocol(parser=ROBUST), method=IDENTITY["method"], seed=7), r"generation\.seed"),
-    ],
+    ("method", "seed", "named"),
+    [({"name": "dvd"}, 0, r"method\.name"), (IDENTITY["method"], 7, r"generation\.seed")],
     ids=["method", "seed"],
 )
-def test_other_settings_are_another_run(run: AskedRun, identity: dict[str, object], named: str) -> None:
+def test_other_settings_are_another_run(
+    run: AskedRun, method: dict[str, object], seed: int, named: str
+) -> None:
     # The model is not compared before it is loaded.
     run.check(IDENTITY)
     with pytest.raises(RunError, match=f"(?s)contains another run; give another --output.*{named}"):
-        run.check(identity)
+        run.check(asked_identity(Protocol(parser=ROBUST), method=method, seed=seed))
     with pytest.raises(RunError, match=r"model\.model: the run has 'some/model', this command 'another'"):
         run.open(SETTINGS, {**IDENTITY, "model": {"kind": "qwen", "model": "another"}})
 

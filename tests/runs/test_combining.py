@@ -1,4 +1,5 @@
-"""CG-Bench's metrics over the runs of several tasks; the scores are worked out by hand."""
+"""What is made of runs of one benchmark: CG-Bench's metrics over several tasks, worked out by hand, and the
+file that a full run is submitted with."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
-from tests.support.benchmark_world import cg, touch, traces_of, write_json
+from tests.support.benchmark_world import cg, ego, touch, traces_of, write_json
 from tests.support.fakes import make_video
 from videopro.benchmarks import load
 from videopro.commands.benchmarks.command import main as benchmarks_main
@@ -35,22 +36,14 @@ def test_the_numbers_of_three_runs(tmp_path: Path) -> None:
     )
     numbers = combine_cg_bench(long, clue, miou)
     # The fourth reply is left out of the long accuracy, and so of acc@IoU. IoU: 1, 5 of 15, 1, 1.
-    assert numbers["all"] == pytest.approx(
-        {
-            "long_acc": 2 / 3,
-            "clue_acc": 1.0,
-            "mIoU": (1 + 1 / 3 + 1 + 1) / 4,
-            "rec@IoU": (5 + 3 + 5 + 5) / 20,
-            "acc@IoU": (5 + 3 + 0) / 15,
-            "CRR": 2 / 3,
-        }
-    )
+    wanted = {"long_acc": 2 / 3, "clue_acc": 1.0, "mIoU": (1 + 1 / 3 + 1 + 1) / 4, "CRR": 2 / 3}
+    wanted |= {"rec@IoU": (5 + 3 + 5 + 5) / 20, "acc@IoU": (5 + 3 + 0) / 15}
+    assert numbers["all"] == pytest.approx(wanted)
     assert numbers["duration: 0 ~ 10"]["long_acc"] == 1.0
     assert numbers["duration: 60+"]["CRR"] == 0.0
     assert numbers["domain: News"] == numbers["all"]
     alone = combine_cg_bench(long, None, None)["all"]
-    assert alone["long_acc"] == pytest.approx(2 / 3)
-    assert {alone[name] for name in ("clue_acc", "mIoU", "rec@IoU", "acc@IoU", "CRR")} == {None}
+    assert alone == dict.fromkeys(wanted) | {"long_acc": pytest.approx(2 / 3)}
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,29 +55,46 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for task in ("long", "clue", "miou"):
         flags = ["--benchmark", "cg_bench", "--split", "mini", "--protocol", task]
         assert infer(root, tmp_path / task, *flags) == 0
-    capsys.readouterr()
     runs = ["--long", str(tmp_path / "long"), "--clue", str(tmp_path / "clue")]
     assert benchmarks_main(["combine", *runs, "--output", str(tmp_path / "numbers.json")]) == 0
-    assert "CRR" in capsys.readouterr().out
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert (numbers["all"]["long_acc"], numbers["all"]["CRR"], numbers["all"]["mIoU"]) == (1.0, 1.0, None)
     # The model names no interval.
     named = json.loads((tmp_path / "miou/summary.json").read_text())
     assert (named["n"], named["metrics"]["mIoU"]["official"]) == (0, 0.0)
     assert report_main([str(tmp_path / "miou"), "--output", str(tmp_path / "report")]) == 0
+    capsys.readouterr()
     assert benchmarks_main(["combine", *runs, "--miou", str(tmp_path / "miou")]) == 0
     assert "mIoU" in capsys.readouterr().out
-    assert benchmarks_main(["combine", "--long", runs[3], "--clue", runs[1]]) == 2
-    expected = "--long needs a run of 'cg_bench' with protocol long or long_subtitles or videopro"
-    assert expected in capsys.readouterr().err
+    # Runs of another task, of another split, and of other questions.
     write_json(root / "cgbench.json", records)
-    flags = ["--benchmark", "cg_bench", "--split", "full", "--protocol", "clue"]
-    assert infer(root, tmp_path / "full", *flags) == 0
-    capsys.readouterr()
-    assert benchmarks_main(["combine", *runs[:2], "--clue", str(tmp_path / "full")]) == 2
-    assert f"full: its split is 'full', but that of {tmp_path / 'long'} is 'mini'" in capsys.readouterr().err
-    flags = ["--benchmark", "cg_bench", "--split", "mini", "--protocol", "clue", "--limit", "1"]
-    assert infer(root, tmp_path / "one", *flags) == 0
-    capsys.readouterr()
-    assert benchmarks_main(["combine", *runs[:2], "--clue", str(tmp_path / "one")]) == 2
-    assert "one: 1 questions are in this run or in " in capsys.readouterr().err
+    clue = ("--benchmark", "cg_bench", "--protocol", "clue")
+    assert infer(root, tmp_path / "full", *clue, "--split", "full") == 0
+    assert infer(root, tmp_path / "one", *clue, "--split", "mini", "--limit", "1") == 0
+    for long, other, expected in (
+        ("clue", "long", "--long needs a run of 'cg_bench' with protocol long or long_subtitles or videopro"),
+        ("long", "full", f"full: its split is 'full', but that of {tmp_path / 'long'} is 'mini'"),
+        ("long", "one", "one: 1 questions are in this run or in "),
+    ):
+        capsys.readouterr()
+        words = ["combine", "--long", str(tmp_path / long), "--clue", str(tmp_path / other)]
+        assert benchmarks_main(words) == 2
+        assert expected in capsys.readouterr().err
+
+
+def test_a_full_run_is_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, run = tmp_path / "ego", tmp_path / "run"
+    ego(root)
+    questions = json.loads((root / "questions.json").read_text())
+    for place, (colour, record) in enumerate(zip(("red", "blue"), questions, strict=False)):
+        options = ["grey", "green", "red", "blue", "brown"]
+        record |= {f"option {k}": option for k, option in enumerate(options)}
+        make_video(root / f"videos/uid-{place}.mp4", colour, 1.0)
+    write_json(root / "questions.json", questions)  # the third file is not a video
+    assert infer(root, run, "--benchmark", "egoschema", "--split", "full") == 0
+    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.json")]) == 0
+    assert json.loads((tmp_path / "out.json").read_text()) == {"uid-0": 2, "uid-1": 3, "uid-2": -1}
+    assert "3 questions, 1 of them without an answer" in capsys.readouterr().out
+    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.csv")]) == 0
+    assert (tmp_path / "out.csv").read_text() == "q_uid,answer\nuid-0,2\nuid-1,3\nuid-2,-1\n"
+    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.txt")]) == 2

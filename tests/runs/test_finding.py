@@ -17,28 +17,17 @@ def make(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_a_run_stands_for_itself_also_before_its_first_answer(tmp_path: Path) -> None:
-    new = make(tmp_path / "new", "config.yaml")
-    done = make(tmp_path / "done")
-    assert find_runs([new, done]) == [new, done]
-
-
-def test_runs_inside_a_folder_are_found_in_order_but_not_inside_runs(tmp_path: Path) -> None:
-    b = make(tmp_path / "runs" / "b")
-    a = make(tmp_path / "runs" / "deep" / "a")
+def test_runs_are_found_once_and_in_order_but_not_inside_runs(tmp_path: Path) -> None:
+    b, a = make(tmp_path / "runs" / "b"), make(tmp_path / "runs" / "deep" / "a")
     make(b / "view" / "copy")
     make(tmp_path / "runs" / "trained", "config.yaml")
+    new = make(tmp_path / "new", "config.yaml")  # before its first answer
     assert find_runs([tmp_path / "runs"]) == [b, a]
+    assert find_runs([new, a, tmp_path / "runs"]) == [new, a, b]
 
 
-def test_a_run_given_twice_is_found_once(tmp_path: Path) -> None:
-    first, second = make(tmp_path / "runs" / "first"), make(tmp_path / "runs" / "second")
-    assert find_runs([second, tmp_path / "runs"]) == [second, first]
-
-
-@pytest.mark.parametrize(("name", "why"), [("empty", "contains no run; give"), ("nowhere", "no such folder")])
-def test_a_path_without_a_run_is_named(tmp_path: Path, name: str, why: str) -> None:
+def test_a_path_without_a_run_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match=why) as caught:
-        find_runs([tmp_path / name])
-    assert str(tmp_path / name) in str(caught.value)
+    for name, why in (("empty", "contains no run; give"), ("nowhere", "no such folder")):
+        with pytest.raises(RunError, match=rf"{tmp_path}/{name}: .*{why}"):
+            find_runs([tmp_path / name])

@@ -63,16 +63,9 @@ def test_a_film_is_sent_in_ranges_and_as_pictures(world: World) -> None:
     assert blue > 150 > max(red, green)
     crop = world.client.get(f"/v1/files/{film}/frame?time=1&side=32&box=0,0,0.5,0.5")
     assert Image.open(io.BytesIO(crop.content)).size == (32, 24)
-    for wrong in (
-        "time=-1",
-        "time=nan",
-        "time=inf",
-        "time=1e400",
-        "time=1&side=99999",
-        "time=1&box=1,2,3",
-        "time=1&box=0.5,0,0.2,1",
-    ):
-        reply = world.client.get(f"/v1/files/{film}/frame?{wrong}")
+    places = ("-1", "nan", "inf", "1e400", "1&side=99999", "1&box=1,2,3", "1&box=0.5,0,0.2,1")
+    for wrong in places:
+        reply = world.client.get(f"/v1/files/{film}/frame?time={wrong}")
         assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error"), wrong
         assert str(world.folder) not in reply.text
 
@@ -98,12 +91,7 @@ def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: Worl
     [
         (FORM, HEAD + b"not a film" + b"\r\n--x--\r\n", 400, "a.mp4: FFmpeg cannot read it"),
         (FORM, HEAD + b"\r\n--x--\r\n", 400, "or an empty one; send the film there"),
-        (
-            FORM,
-            HEAD.replace(b'"file"', b'"film"') + b"x\r\n--x--\r\n",
-            400,
-            "no file in its field",
-        ),
+        (FORM, HEAD.replace(b'"file"', b'"film"') + b"x\r\n--x--\r\n", 400, "no file in its field"),
         (FORM, HEAD + b"cut off", 400, "was cut off"),
         (FORM, HEAD + b"\0" * 300_000 + b"\r\n--x--\r\n", 413, "larger than 200,000 bytes"),
         (FORM, b"no form", 400, "cannot be read"),
@@ -114,12 +102,7 @@ def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: Worl
         (FORM, HEAD.replace(b"a.mp4", b"../../../etc/passwd") + b"x\r\n--x--\r\n", 400, "passwd: FFmpeg"),
         (FORM, HEAD.replace(b"a.mp4", b"a\0\xff.mp4") + b"x\r\n--x--\r\n", 400, "FFmpeg cannot read"),
         (FORM, (b"--x\r\n" + b"A: " + b"b" * 10_000 + b"\r\n\r\n"), 400, "cannot be read"),
-        (
-            FORM,
-            b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"b" * 300_000,
-            413,
-            "larger than",
-        ),
+        (FORM, HEAD.replace(b'"file"; filename="a.mp4"', b'"a"') + b"b" * 300_000, 413, "larger than"),
         ({"content-type": f"multipart/form-data; boundary={'x' * 60_000}"}, HEAD, 400, "cannot be read"),
         ({**FORM, "content-length": "1e9"}, HEAD, 400, "must be a number of bytes"),
     ],
@@ -132,24 +115,10 @@ def test_a_hostile_upload_is_refused_in_one_line_and_leaves_nothing(
     assert reply.status_code == status, reply.text
     error = reply.json()["error"]
     assert says in error["message"]
-    assert "\n" not in error["message"]
-    assert str(world.folder) not in error["message"]
+    for bad in ("\n", str(world.folder)):
+        assert bad not in error["message"]
     assert (error["type"], sorted(error)) == ("invalid_request_error", ["code", "message", "param", "type"])
     assert world.state.films.all() == before
-    assert not list(world.state.films.incoming.iterdir())
-
-
-def test_a_body_that_is_longer_than_it_says_is_not_read_to_its_end(world: World) -> None:
-    sent = []
-
-    def endless() -> Iterator[bytes]:
-        yield HEAD
-        for number in range(1000):
-            sent.append(number)
-            yield b"\0" * 10_000
-
-    reply = world.client.post("/v1/files", headers=FORM, content=endless())
-    assert reply.status_code == 413
     assert not list(world.state.films.incoming.iterdir())
 
 
@@ -161,6 +130,10 @@ def test_the_largest_film_is_taken_and_a_byte_more_is_not(world: World, red: Pat
     assert world.client.post("/v1/files", files={"file": ("a.mp4", whole)}).json()["bytes"] == 200_000
     more = world.client.post("/v1/files", files={"file": ("a.mp4", whole + b"\0")})
     assert (more.status_code, more.json()["error"]["code"]) == (413, "too_large")
+    # Nor is one that does not say how long it is.
+    parts = iter([HEAD, *[b"\0" * 10_000] * 1000])
+    assert world.client.post("/v1/files", headers=FORM, content=parts).status_code == 413
+    assert not list(world.state.films.incoming.iterdir())
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
@@ -200,10 +173,8 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
     for film in films[:3]:
         assert full.client.post("/v1/files", files={"file": ("a.mp4", film)}).status_code == 200
     refused = full.client.post("/v1/files", files={"file": ("a.mp4", films[3])}).json()["error"]
-    assert (refused["code"], "larger than 500 bytes, the room that is left" in refused["message"]) == (
-        "no_room",
-        True,
-    )
+    assert refused["code"] == "no_room"
+    assert "larger than 500 bytes, the room that is left" in refused["message"]
 
 
 def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(

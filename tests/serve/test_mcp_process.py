@@ -1,9 +1,12 @@
 """The command `videopro mcp` as a process, with the SDK's own client over both transports: questions wait in
-line, in turn with those of other clients, and each call is told its place."""
+line, in turn with those of other clients, and each call is told its place. Libraries that print disturb
+nothing. And the client that docs/mcp.md shows."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -19,18 +22,23 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.support import ROOT
 from tests.support.fakes import make_video
+from videopro.backbones import find_video
 
 SCRIPT = '''
-import sys, time
+import os, sys, time
 from pathlib import Path
 from tests.support.fake_backbone import FakeBackbone, confident_answer
 from videopro.commands.mcp import main
 from videopro.errors import check_cancelled
+from videopro.serve.films import FilmFolders
 
 class Held(FakeBackbone):
     """Notes what it is asked, and answers when it may."""
 
     def choose(self, request, frames):
+        print("a library prints", flush=True)
+        os.system("echo a child prints")
+        os.write(1, b"a C library prints")
         with open("asked", "a") as file:
             print(request.question.text, file=file)
         while not Path("may_answer").exists():
@@ -176,6 +184,7 @@ def test_each_call_knows_its_place_and_nobody_starves(
                     await until(lambda name=name: name in calls.asked() or calls.places(name))
                 calls.scopes["gone"].cancel()
                 await until(lambda: calls.has_left)
+                assert (await clients[0].call_tool("open", {})).structured_content["films"]
                 # Who waits keeps no other call waiting; over stdio this one comes behind the cancelled one.
                 looked = await clients[0].call_tool("look", {"film": "film.mp4", "times": [0]})
                 assert not looked.is_error
@@ -186,3 +195,30 @@ def test_each_call_knows_its_place_and_nobody_starves(
     assert [name for name in calls.asked() if name != LAST] == order
     assert calls.answers == dict.fromkeys(order, "green")
     assert {name: calls.places(name) for name in names} == places
+
+
+def block(title: str, language: str) -> str:
+    page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    found = re.search(rf"<!-- {title}: client -->\n```{language}\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.long
+def test_the_client_of_the_page_prints_what_stands_there(tmp_path: Path) -> None:
+    film = find_video(Path("pocket:test/long_013"))
+    (tmp_path / "client.py").write_text(block("snippet", "python"))
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "client.py"), str(film.parent)],
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            # Its index is built anew.
+            "VIDEOPRO_CACHE": str(tmp_path / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == block("printed", "text")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import agent_traces as agents
 from tests.support import view_world as world
-from tests.support.browser import needs_browser
+from tests.support.browser import Open, needs_browser, opening
 from tests.support.contrast import texts_of
 from tests.support.making_videos import make
 from tests.support.served_page import POCKET_NOTE, PageServer, StepwiseAnswerer
@@ -22,8 +22,9 @@ from videopro.traces import VideoRef
 pytestmark = needs_browser
 
 PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
-OpenPage = Callable[..., Any]
+
 Serve = Callable[..., PageServer]
+Begin = Callable[..., tuple[PageServer, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +39,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     servers = []
 
     def serve(answerer: StepwiseAnswerer | None = None, **limits: Any) -> PageServer:
-        server = PageServer(tmp_path / "store", answerer or StepwiseAnswerer(), **limits)
-        servers.append(server)
-        return server
+        servers.append(PageServer(tmp_path / "store", answerer or StepwiseAnswerer(), **limits))
+        return servers[-1]
 
     yield serve
     for server in servers:
@@ -48,26 +48,28 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
-    """Opens the page of a server; whatever goes wrong in its scripts fails the test."""
-    wrong: list[str] = []
-    contexts = []
+def open_page(browser: Any) -> Iterator[Open]:
+    """Opens the page of a server."""
+    with opening(browser, 1440) as opened:
+        yield lambda server, hash="", **options: opened(server.url, hash, **options)
 
-    def open_page(server: PageServer, hash: str = "", **options: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)  # Other processes may share the cores.
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: wrong.append(request.url) if server.url not in request.url else 0)
-        page.goto(server.url + hash)
-        page.wait_for_selector("main.home, main.question, dialog, main > .empty:not(:text('Connecting'))")
-        return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
+@pytest.fixture
+def begin(serve: Serve, open_page: Open, film: Path) -> Callable[..., tuple[PageServer, Any]]:
+    """A server, and its page with the film in it."""
+
+    def begin(*about: Any, **limits: Any) -> tuple[PageServer, Any]:
+        server = serve(*about, **limits)
+        page = open_page(server)
+        upload(page, film)
+        return server, page
+
+    return begin
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
 
 
 def until(page: Any, truth: str) -> None:
@@ -89,29 +91,35 @@ def ask(page: Any, question: str = "What flies over the hill?", choices: bool = 
     page.keyboard.type(question)
     if choices:
         page.focus("text=Add choices")
-        page.keyboard.press("Enter")
+        press(page, "Enter")
         for choice in world.CHOICES:
             page.keyboard.type(choice)
-            page.keyboard.press("Enter")
-    page.keyboard.press("Enter")
+            press(page, "Enter")
+    press(page, "Enter")
     page.wait_for_selector("main.question h1")
 
 
-def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: OpenPage, film: Path) -> None:
+def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Open, film: Path) -> None:
     server = serve()
     page = open_page(server)
     page.wait_for_selector(".earlier >> text=None yet")
     upload(page, film)
     assert "0:20 · 128 × 64" in page.inner_text(".picked .about")
     assert page.evaluate("document.activeElement.id") == "question"
+    # Indexing shows its progress.
+    page.click("text=Index it now")
+    server.answerer.let(1)
+    page.wait_for_selector(".progress:has-text('1 of 3')")
+    assert page.evaluate("document.querySelector('progress').value") == pytest.approx(1 / 3)
+    server.answerer.let(2)
+    page.wait_for_selector(".state-of-index:has-text('indexed')")
     ask(page)
     # The plan comes first, then the program, then its calls one by one.
     page.wait_for_selector(".doing:text('Writing a program')")
     assert page.locator(".round").count() == 0
     server.answerer.let(1)
     page.wait_for_selector(".planning:text('Look for the kite.')")
-    assert page.locator(".line code").count() == 4
-    assert page.locator(".call").count() == 0
+    assert (page.locator(".line code").count(), page.locator(".call").count()) == (4, 0)
     server.answerer.let(2)
     page.wait_for_selector("[data-line='3'] .call")
     assert page.locator(".lane.retrieved .span").count() == 1
@@ -133,9 +141,8 @@ def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Ope
     (request,) = server.answerer.asked
     assert (request.question, request.choices) == ("What flies over the hill?", world.CHOICES)
     # What a detector saw is framed: 32,16 to 96,48 of 128 x 64.
-    assert page.locator(".piece .box").get_attribute("style").replace(" ", "") == (
-        "left:25%;top:25%;width:50%;height:50%;"
-    )
+    style = page.locator(".piece .box").get_attribute("style").replace(" ", "")
+    assert style == "left:25%;top:25%;width:50%;height:50%;"
     # A piece of evidence plays the film from there: the line of the subtitles at 2 to 3 s.
     page.click(".piece:has-text('See the kite fly.')")
     until(page, "document.querySelector('video').currentTime >= 2")
@@ -145,10 +152,8 @@ def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Ope
     page.wait_for_selector(".json pre:has-text('stepwise'), .json pre:has-text('The kite.mp4')")
 
 
-def test_a_link_opens_the_answer_and_one_asks_on(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    server = serve()
-    page = open_page(server)
-    upload(page, film)
+def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) -> None:
+    server, page = begin()
     server.answerer.let()
     ask(page)
     page.wait_for_selector(".ask-on")
@@ -160,27 +165,22 @@ def test_a_link_opens_the_answer_and_one_asks_on(serve: Serve, open_page: OpenPa
     assert other.evaluate("document.querySelector('video').currentTime") == pytest.approx(15, abs=0.01)
     assert not other.evaluate(PLAYED)
     assert "part of 2" not in other.inner_text("main")
-    other.keyboard.press("/")
+    press(other, "/")
     assert other.evaluate("document.activeElement.id") == "question"
     other.keyboard.type("And where does it land?")
-    other.keyboard.press("Enter")
+    press(other, "Enter")
     other.wait_for_selector("h1:text('And where does it land?')")
     other.wait_for_selector(".ask-on")
     assert other.locator("ol.choices").count() == 0
     follows = server.answerer.asked[1]
-    assert [(exchange.question, exchange.answer) for exchange in follows.earlier] == [
-        ("What flies over the hill?", "a red kite")
-    ]
-    other.keyboard.press("Escape")
+    earlier = [(exchange.question, exchange.answer) for exchange in follows.earlier]
+    assert earlier == [("What flies over the hill?", "a red kite")]
+    press(other, "Escape")
     other.wait_for_selector("main.home .asked-before")
-    assert other.locator(".asked-before b").all_inner_texts() == [
-        "And where does it land?",
-        "What flies over the hill?",
-    ]
-    assert other.locator(".asked-before").nth(1).locator(".its-answer").inner_text().split("\n") == [
-        "A",
-        "a red kite",
-    ]
+    listed = other.locator(".asked-before")
+    asked = listed.locator("b").all_inner_texts()
+    assert asked == ["And where does it land?", "What flies over the hill?"]
+    assert listed.nth(1).locator(".its-answer").inner_text().split("\n") == ["A", "a red kite"]
     assert other.request.delete(f"{server.url}v1/files/{server.answerer.asked[0].film.id}").ok
     other.click(".asked-before >> nth=1")
     other.wait_for_selector("h1:text('What flies over the hill?')")
@@ -188,10 +188,8 @@ def test_a_link_opens_the_answer_and_one_asks_on(serve: Serve, open_page: OpenPa
     assert other.locator("video, .ask-on").count() == 0
 
 
-def test_an_agents_steps_come_one_by_one(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    server = serve(StepwiseAnswerer(agents.vca))
-    page = open_page(server)
-    upload(page, film)
+def test_an_agents_steps_come_one_by_one(begin: Begin) -> None:
+    server, page = begin(StepwiseAnswerer(agents.vca))
     ask(page)
     steps = agents.vca(VideoRef("film.mp4", "film", "", world.SECONDS)).steps
     for number in (1, 2, 3):
@@ -209,7 +207,7 @@ def test_an_agents_steps_come_one_by_one(serve: Serve, open_page: OpenPage, film
 
 
 def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
-    serve: Serve, open_page: OpenPage, film: Path
+    serve: Serve, open_page: Open, film: Path
 ) -> None:
     server = serve()
     page = open_page(server)
@@ -231,10 +229,8 @@ def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
     assert page.locator(".picked strong").inner_text() == film.name
 
 
-def test_the_place_in_line_and_stopping(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    server = serve(at_once=1)
-    first = open_page(server)
-    upload(first, film)
+def test_the_place_in_line_and_stopping(begin: Begin, open_page: Open) -> None:
+    server, first = begin(at_once=1)
     ask(first)
     second = open_page(server)
     second.click(".film-row")
@@ -244,15 +240,13 @@ def test_the_place_in_line_and_stopping(serve: Serve, open_page: OpenPage, film:
     first.wait_for_selector(".verdict:text('Stopped')")
     assert "stopped" in first.inner_text(".asked .problem")
     second.wait_for_selector(".doing:text('Writing a program')")
-    second.keyboard.press("Escape")
+    press(second, "Escape")
     second.wait_for_selector(".its-answer.running")
     assert second.locator(".its-answer.stopped").count() == 1
 
 
-def test_a_server_that_is_started_again(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    server = serve()
-    page = open_page(server)
-    upload(page, film)
+def test_a_server_that_is_started_again(begin: Begin) -> None:
+    server, page = begin()
     server.answerer.let()
     ask(page, "Kept?")
     page.wait_for_selector(".ask-on")
@@ -261,14 +255,14 @@ def test_a_server_that_is_started_again(serve: Serve, open_page: OpenPage, film:
     server.stop()
     page.focus("#question")
     page.keyboard.type("Lost?")
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     page.wait_for_selector("#trouble:has-text('does not answer')")
     assert "try again" in page.inner_text(".ask-on .problem")
     assert page.input_value("#question") == "Lost?", "nothing that was typed is lost"
     server.start()
     page.wait_for_selector("#trouble p", state="detached")
     page.focus("#question")
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     page.wait_for_selector("h1:text('Lost?')")
     page.wait_for_selector(".doing:text('Writing a program')")
     server.stop()
@@ -284,14 +278,14 @@ def test_a_server_that_is_started_again(serve: Serve, open_page: OpenPage, film:
     assert page.locator(".piece").count() > 0
 
 
-def test_a_key(serve: Serve, open_page: OpenPage, film: Path) -> None:
+def test_a_key(serve: Serve, open_page: Open, film: Path) -> None:
     server = serve(keys=("right key",))
     page = open_page(server)
     page.keyboard.type("wrong")
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     page.wait_for_selector("dialog .problem:text('This is not the key.')")
     page.keyboard.type("right key")
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     page.wait_for_selector("main.home")
     upload(page, film)
     # The browser fetches pictures and films by itself.
@@ -305,15 +299,31 @@ def test_a_key(serve: Serve, open_page: OpenPage, film: Path) -> None:
     assert page.locator("dialog").count() == 0
 
 
-def test_a_pocket_model_and_a_real_film(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    page = open_page(serve(StepwiseAnswerer(is_pocket=True)))
+def test_a_film_of_the_operators_folders_and_a_pocket_model(
+    serve: Serve, open_page: Open, film: Path
+) -> None:
+    server = serve(StepwiseAnswerer(is_pocket=True), folders=(film.parent,))
+    page = open_page(server)
     assert POCKET_NOTE in page.inner_text(".model")
-    upload(page, film)
+    page.focus(".film-row")
+    assert page.inner_text(".film-row .name") == film.name
+    press(page, "Enter")
+    page.wait_for_selector(".picked img")
     assert page.inner_text(".chooser .missing") == f"The kite.mp4: model 'pocket' {POCKET_NOTE}"
+    server.answerer.is_pocket = False
+    server.answerer.let()
+    page.reload()
+    page.click(".film-row")
+    page.wait_for_selector(".picked img")
+    ask(page)
+    page.wait_for_selector(".ask-on")
+    assert server.answerer.asked[0].film.path == film
+    press(page, "Escape")
+    page.wait_for_selector(".asked-before small:has-text('The kite.mp4')")
 
 
 def test_what_cannot_be_is_said_where_it_was_tried(
-    serve: Serve, open_page: OpenPage, film: Path, tmp_path: Path
+    serve: Serve, open_page: Open, film: Path, tmp_path: Path
 ) -> None:
     page = open_page(serve())
     ask_button = page.locator("form.ask .primary")
@@ -339,43 +349,12 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     assert "does not have this question" in unknown.inner_text(".gone")
 
 
-def test_a_film_of_the_operators_folders(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    server = serve(folders=(film.parent,))
-    page = open_page(server)
-    page.focus(".film-row")
-    assert page.inner_text(".film-row .name") == "The kite.mp4"
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".picked img")
-    server.answerer.let()
-    ask(page)
-    page.wait_for_selector(".ask-on")
-    assert server.answerer.asked[0].film.path == film
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".asked-before small:has-text('The kite.mp4')")
-
-
-def test_indexing_shows_its_progress(serve: Serve, open_page: OpenPage, film: Path) -> None:
-    server = serve()
-    page = open_page(server)
-    upload(page, film)
-    page.click("text=Index it now")
-    server.answerer.let(1)
-    page.wait_for_selector(".progress:has-text('1 of 3')")
-    assert page.evaluate("document.querySelector('progress').value") == pytest.approx(1 / 3)
-    server.answerer.let()
-    page.wait_for_selector(".state-of-index:has-text('indexed')")
-
-
 @pytest.mark.parametrize(
     ("limits", "says"),
-    [
-        ({}, None),
-        ({"film_bytes": 2**20}, "long.mp4: this server takes films of up to 1.0 MB"),
-        ({"store_bytes": 2**20}, "long.mp4: the file is larger than 1,048,576 bytes, the room that is left"),
-    ],
+    [({}, None), ({"film_bytes": 2**20}, "up to 1.0 MB"), ({"store_bytes": 2**20}, "the room that is left")],
 )
 def test_a_large_film_is_dropped(
-    serve: Serve, open_page: OpenPage, film: Path, limits: dict[str, int], says: str | None
+    serve: Serve, open_page: Open, film: Path, limits: dict[str, int], says: str | None
 ) -> None:
     page = open_page(serve(**limits))
     # A film with a long tail, which is made in the page.
@@ -393,13 +372,13 @@ def test_a_large_film_is_dropped(
         [base64.b64encode(film.read_bytes()).decode(), "long.mp4"],
     )
     if says is not None:
-        page.wait_for_selector(f".problem:text('{says}')")
+        page.wait_for_selector(f".problem:has-text('long.mp4'):has-text('{says}')")
         return
     page.wait_for_selector(".picked:not(.uploading) strong:text-is('long.mp4')")
     assert "21 MB" in page.inner_text(".picked .about")
 
 
-def test_texts_are_never_markup(serve: Serve, open_page: OpenPage, film: Path, tmp_path: Path) -> None:
+def test_texts_are_never_markup(serve: Serve, open_page: Open, film: Path, tmp_path: Path) -> None:
     named = tmp_path / "<img src=x onerror='window.hurt=1'>.mp4"
     named.write_bytes(film.read_bytes())
     server = serve()
@@ -409,7 +388,7 @@ def test_texts_are_never_markup(serve: Serve, open_page: OpenPage, film: Path, t
     server.answerer.let()
     ask(page, world.HOSTILE.replace("\u2028", ""), choices=False)
     page.wait_for_selector(".ask-on")
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     page.wait_for_selector(".asked-before")
     assert page.evaluate("window.hurt") is None
 
@@ -430,7 +409,7 @@ def check(page: Any, least: int) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_every_state_fits_and_can_be_read(serve: Serve, open_page: OpenPage, film: Path, width: int) -> None:
+def test_every_state_fits_and_can_be_read(serve: Serve, open_page: Open, film: Path, width: int) -> None:
     server = serve()
     page = open_page(server, viewport={"width": width, "height": 844})
     check(page, 8)
@@ -440,16 +419,15 @@ def test_every_state_fits_and_can_be_read(serve: Serve, open_page: OpenPage, fil
     server.answerer.let(3)
     page.fill("#question", "What flies over the hill?")
     page.focus("#question")
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     page.wait_for_selector("[data-line='3'] .call")
     check(page, 20)
     server.answerer.let()
     page.wait_for_selector(".ask-on")
     check(page, 60)
-    page.keyboard.press("?")
+    press(page, "?")
     check(page, 60)
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
+    press(page, "Escape", "Escape")
     page.wait_for_selector(".asked-before")
     server.stop()
     page.fill("#question", "Once more?")

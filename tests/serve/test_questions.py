@@ -88,6 +88,12 @@ def test_events_go_on_after_the_last_one_that_a_client_got(busy: World) -> None:
     for none in ("nonsense", "9" * 5000, "-1", "²"):
         assert events(busy, question, **{"Last-Event-ID": none.encode("latin-1")}) == every
     assert events(busy, question, **{"Last-Event-ID": "999"}) == []
+    for unknown in ("nothing", "../../etc/passwd", "x" * 3000):
+        for call in (busy.client.get, busy.client.delete):
+            reply = call(f"/v1/videopro/questions/{unknown}")
+            assert (reply.status_code, "error" in reply.json()) == (404, True)
+    wrong = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": "x", "follows": "none"})
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "no_question")
 
 
 def test_a_restart_finds_films_and_answers(tmp_path: Path) -> None:
@@ -112,15 +118,6 @@ def test_a_restart_finds_films_and_answers(tmp_path: Path) -> None:
     (trace,) = AskedRun(run).read()
     assert (trace.question_id, trace.final and trace.final.letter, trace.video.key) == (question, "B", film)
     assert re.fullmatch(r"[0-9a-f]{16}", run.name)
-
-
-def test_an_unknown_question_is_told(busy: World) -> None:
-    for path in ("nothing", "../../etc/passwd", "x" * 3000):
-        for call in (busy.client.get, busy.client.delete):
-            reply = call(f"/v1/videopro/questions/{path}")
-            assert (reply.status_code, "error" in reply.json()) == (404, True)
-    wrong = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": "x", "follows": "none"})
-    assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "no_question")
 
 
 def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
@@ -175,11 +172,11 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
 
     for method, options in bounds.items():
         for name, most in options.items():
-            for above in (most + 1, 4096, 10**400, float("inf"), float("nan")):
+            for above in (most + 1, 10**400, float("inf"), float("nan")):
                 error = refused(method, {name: above})
                 assert (error["code"], error["param"]) == ("above_limit", f"videopro.options.{name}")
-                assert f"option {name!r} is" in error["message"]
                 assert f"at most {most:g} is offered here" in error["message"]
+
     assert "'lvagent' is not offered here; these are: native, program" in refused("lvagent", {})["message"]
     # Less is the client's to choose, and null is what the operator has.
     page = world.answered(world.ask(film, method="native", options={"frames": 2, "fps": None}))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import check_complete
 from tests.support.infer_world import flags as infer_flags
@@ -29,7 +30,6 @@ from videopro.commands.report import main as report
 from videopro.data_synthesis.run import main
 from videopro.modules.models.ocr import _regions
 from videopro.question import Question
-from videopro.storage import encodable
 
 HALF = "\ud800"
 
@@ -41,43 +41,28 @@ def halved(reply: str) -> str:
     )
 
 
-def test_lone_surrogates_are_marked_and_pairs_joined() -> None:
-    assert encodable(f"a{HALF}b\ud83d\ude00\udc00") == "a\ufffdb\U0001f600\ufffd"
-    assert encodable("plain, naïve 😀\ufeff") == "plain, naïve 😀\ufeff"
-
-
 def test_a_teacher_that_writes_lone_surrogates_is_learned_from(
     root: Path, tmp_path: Path, stub: StubServer
 ) -> None:
     stub.reply = lambda body: said(halved(teach(text_of(body), body["seed"])))
-    out = tmp_path / "out"
-    assert main(flags(root, out, stub), load=load_moody) == 0
-    replies = [row["messages"][1]["content"] for row in rows(out, "sft.jsonl")]
-    assert any("\ufffd" in reply for reply in replies)
-    assert len(rows(out, "records.jsonl")) == 9
-    assert b"\\ud8" not in (out / "work" / "replies.jsonl").read_bytes()
-    asked, made = len(stub.chats), datasets(out)
-    assert main(flags(root, out, stub), load=load_moody) == 0
-    assert (len(stub.chats), datasets(out)) == (asked, made)
-
-
-def test_lone_surrogates_kept_by_an_older_run_do_not_block_it(
-    root: Path, tmp_path: Path, stub: StubServer
-) -> None:
-    """Its file of replies as it was written then: the lone surrogate as a JSON escape."""
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    stub.reply = lambda body: said(halved(teach(text_of(body), body["seed"])))
+    whole, out = tmp_path / "whole", tmp_path / "out"
     assert main(flags(root, whole, stub), load=load_moody) == 0
+    replies = [row["messages"][1]["content"] for row in rows(whole, "sft.jsonl")]
+    assert any("\ufffd" in reply for reply in replies)
+    assert len(rows(whole, "records.jsonl")) == 9
+    asked, made = len(stub.chats), datasets(whole)
+    assert main(flags(root, whole, stub), load=load_moody) == 0
+    assert (len(stub.chats), datasets(whole)) == (asked, made)
+    # An older run kept them as JSON escapes, and goes on.
     assert main(flags(root, out, stub, "--max-requests", "12", "--videos", "1"), load=load_moody) == 0
-    kept = out / "work" / "replies.jsonl"
-    old = kept.read_text().replace("\\ufffd", "\\ud800")
-    assert "\\ud800" in old
-    kept.write_text(old)
-    records = out / "records.jsonl"
-    records.write_text(records.read_text().replace("\\ufffd", "\\ud800"))
+    for name in ("work/replies.jsonl", "records.jsonl"):
+        kept = (out / name).read_text()
+        assert "\\ud8" not in kept
+        (out / name).write_text(kept.replace("\\ufffd", "\\ud800"))
+    assert "\\ud800" in (out / "work" / "replies.jsonl").read_text()
     stub.seen.clear()
     assert main(flags(root, out, stub, "--max-requests", "1000"), load=load_moody) == 0
-    assert datasets(out) == datasets(whole)
+    assert datasets(out) == made
     assert len(stub.chats) == len(rows(out, "work/replies.jsonl")) - 12
 
 
@@ -86,15 +71,12 @@ def test_annotations_with_lone_surrogates_are_asked_and_reported(tmp_path: Path)
     make_benchmark(bench, videos=1, questions=2)
     path = bench / "questions.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
-    records[0] |= {
-        "id": f"q{HALF}",
-        "question": f"Which colour{HALF} is shown (0)?",
-        "groups": {"kind": HALF},
-    }
+    asked = f"Which colour{HALF} is shown (0)?"
+    records[0] |= {"id": f"q{HALF}", "question": asked, "groups": {"kind": HALF}}
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     assert infer.main(infer_flags(bench, out), load=load_fake) == 0
-    asked = {trace.question_id: trace.question for trace in check_complete(out, 2)}
-    assert asked["q\ufffd"] == "Which colour\ufffd is shown (0)?"
+    written = {trace.question_id: trace.question for trace in check_complete(out, 2)}
+    assert written["q\ufffd"] == "Which colour\ufffd is shown (0)?"
     assert report([str(out), "--output", str(tmp_path / "report")]) == 0
 
 
@@ -129,19 +111,19 @@ def test_ocr_text_with_lone_surrogates() -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_console_with_a_small_character_set(tmp_path: Path, encoding: str) -> None:
     """A command shows text that its console cannot, and ends as it should."""
-    code = (
-        "import sys\n"
-        "from videopro.cli.process import exit_status\n"
-        "from videopro.errors.exceptions import RunError\n"
-        "from rich import print as show\n"
-        "with exit_status() as status:\n"
-        "    print('a \\U0001f600 \\ud800')\n"
-        "    show('b \\U0001f600')\n"
-        "    raise RunError('c \\U0001f600 \\ud800')\n"
-        "sys.exit(status.code)\n"
-    )
+    program = """
+import sys
+from videopro.cli.process import exit_status
+from videopro.errors.exceptions import RunError
+from rich import print as show
+with exit_status() as status:
+    print('a \\U0001f600 \\ud800')
+    show('b \\U0001f600')
+    raise RunError('c \\U0001f600 \\ud800')
+sys.exit(status.code)
+"""
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": str(Path.cwd())}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=100)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
     assert done.stdout.splitlines() == [b"a \\U0001f600 \\ud800", b"b \\U0001f600"]

@@ -1,19 +1,22 @@
 """Hand-made traces of agents, one of each method, as their papers' cases go: not results.
 
-They are about the pocket video of `tests.support.agent_steps`, or any of its length: the times are given, and
-the texts are what models might say of it. Which branches each trace holds is in its docstring.
+They are about a pocket video, or any of its length: the times are given, and the texts are what models might
+say of it. Which branches each trace holds is in its docstring.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
-from tests.support.agent_steps import CHOICES, DURATION, QUESTION, asked, look, tool, trace
+from tests.support.view_world import HOSTILE
+from videopro.pocket import drawing
 from videopro.question import Answer
 from videopro.traces import (
     AGENT,
+    SCHEMA,
     Cost,
     Execution,
     Failure,
@@ -24,6 +27,69 @@ from videopro.traces import (
     Trace,
     VideoRef,
 )
+
+# ---- the parts of a trace -------------------------------------------------------------------------------
+
+DURATION = 250.25
+"""The length of pocket's video "medium_000" of the split "val", in s."""
+
+
+def look(*times: float) -> tuple[tuple[float, ...], ...]:
+    """References to the whole frames at these times (s)."""
+    return tuple((time, float(drawing.HEIGHT), float(drawing.WIDTH)) for time in times)
+
+
+def asked(kind: str, model: str, reply: Mapping[str, Any] | str, round: int = 0, **facts: Any) -> Step:
+    """A request: a structured reply, or words. Its cost grows with its frames."""
+    raw = reply if isinstance(reply, str) else json.dumps(reply)
+    seen = len(facts.get("frames", ()))
+    cost = Cost(0.4 + 0.05 * seen, {model: 0.4 + 0.03 * seen}, seen, 1, 120 + 64 * seen, len(raw.split()))
+    step = Step(kind, model, round, f"{kind}: {QUESTION}", raw=raw, cost=cost)
+    return replace(step, **{"parsed": None if isinstance(reply, str) else reply, **facts})
+
+
+def tool(kind: str, result: str, round: int = 0, **facts: Any) -> Step:
+    """A tool that asks no model."""
+    return Step(kind, round=round, result=result, cost=Cost(0.02), **facts)
+
+
+QUESTION = "What moves through the stadium at the beginning?"
+CHOICES = ("a black ball", "a green triangle", "a white box", "a red ball")
+
+
+def trace(
+    name: str,
+    video: VideoRef,
+    steps: Sequence[Step],
+    answer: Answer,
+    *,
+    claim: float | None = None,
+    **changes: Any,
+) -> Trace:
+    """The trace of a question that one agent answered."""
+    cost = sum((step.cost for step in steps if not step.is_reused), Cost())
+    status: Literal["ok", "empty"] = "ok" if answer.letter is not None else "empty"
+    execution = Execution(status, answer, claim, cost=cost, steps=tuple(steps))
+    made = Trace(
+        schema=SCHEMA,
+        run_key="made",
+        question_id=name,
+        video=video,
+        question=QUESTION,
+        choices=CHOICES,
+        gold="A",
+        groups={"family": "attribute", "length": "medium"},
+        rounds=(Round(AGENT, answer.raw, execution=execution),),
+        first=answer,
+        final=answer,
+        selected=0,
+        official=answer.letter,
+        cost=cost + Cost(0.3, {"decode": 0.3}),
+        versions={"videopro": "0"},
+        evidence=((0.0, 16.5),),
+    )
+    return replace(made, **changes)
+
 
 # ---- VCA: the trajectory of its Fig. 4 -------------------------------------------------------------------
 
@@ -122,73 +188,35 @@ def dvd(video: VideoRef) -> Trace:
     """All tools, called natively and once as text; a mistake that goes back to the model; a browse that an
     earlier question has paid; a database that all questions share."""
     sign = "What does the sign at the farm say?"
-    inspected = (57.75, 59.5, 61.5, 63.25, 65.0, 66.5)
-    clips = (
-        (55.0, 60.0, 0.81),
-        (60.0, 65.0, 0.78),
-        (65.0, 70.0, 0.52),
-        (80.0, 85.0, 0.44),
-        (165.0, 170.0, 0.31),
-    )
+    scores = {55.0: 0.81, 60.0: 0.78, 65.0: 0.52, 80.0: 0.44, 165.0: 0.31}
     found = tuple(
-        Segment(start, end, score=score, text="a yellow box circles at a farm" if score > 0.5 else "a castle")
-        for start, end, score in clips
+        Segment(at, at + 5, score=score, text="a yellow box circles at a farm" if score > 0.5 else "a castle")
+        for at, score in scores.items()
     )
-    query, bad = (
-        {"query": "a sign at a farm", "top_k": 5},
-        {"question": sign, "time_ranges": [[300.0, 310.0]]},
-    )
+    browse = called("global_browse", query=sign)
+    query = {"query": "a sign at a farm", "top_k": 5}
+    bad = {"question": sign, "time_ranges": [[300.0, 310.0]]}
     good = {"question": sign, "time_ranges": [[57.25, 66.75]]}
+    changes = "The video changes between a stadium, a library, a farm and a station."
+    events = "subjects: a black ball, a yellow box\nevents: a farm is shown once, after the stadium"
+    browsed = {"frames": look(*(DURATION * (place + 0.5) / 16 for place in range(16))), "result": events}
+    inspected = {"frames": look(57.75, 59.5, 61.5, 63.25, 65.0, 66.5), "segments": (Segment(57.25, 66.75),)}
+    listed = "\n".join(f"[{clip.start:.0f} s] {clip.text}" for clip in found)
     steps = [
-        asked(
-            "act",
-            "llm",
-            "First an overview." + json.dumps(called("global_browse")),
-            parsed=called("global_browse", query=sign),
-        ),
-        asked(
-            "global_browse",
-            "vqa",
-            "The video changes between a stadium, a library, a farm and a station.",
-            args={"query": sign},
-            frames=look(*(DURATION * (place + 0.5) / 16 for place in range(16))),
-            result="subjects: a black ball, a yellow box\nevents: a farm is shown once, after the stadium",
-            is_reused=True,
-        ),
+        asked("act", "llm", "First an overview." + json.dumps(called("global_browse")), parsed=browse),
+        asked("global_browse", "vqa", changes, args={"query": sign}, is_reused=True, **browsed),
         asked("act", "llm", "", 1, prompt="subjects: a black ball", parsed=called("clip_search", **query)),
-        tool(
-            "clip_search",
-            "\n".join(f"[{s.start:.0f} s] {s.text}" for s in found),
-            1,
-            args=query,
-            segments=found,
-        ),
+        tool("clip_search", listed, 1, args=query, segments=found),
         asked("act", "llm", "", 2, prompt="[55 s] a yellow box", parsed=called("frame_inspect", **bad)),
         tool("mistake", "300 to 310 s is outside the video (250.2 s)", 2, args={"tool": "frame_inspect"}),
         asked("act", "llm", {"reason": "It is earlier.", "tool": "frame_inspect", "arguments": good}, 3),
-        asked(
-            "frame_inspect",
-            "vqa",
-            "A sign at the left reads CAFE.",
-            3,
-            args=good,
-            frames=look(*inspected),
-            segments=(Segment(57.25, 66.75),),
-        ),
+        asked("frame_inspect", "vqa", "A sign at the left reads CAFE.", 3, args=good, **inspected),
         asked("act", "llm", "The sign says CAFE.", 4, prompt="CAFE", parsed=called("answer", text="A")),
         tool("answer", "A", -1, args={"text": "A"}),
     ]
     made = Preparation("database", "dvd/medium_000", Cost(61.5, {"captioner": 55.0}, 501, 52, 41_000, 6_100))
-    return trace(
-        "dvd",
-        video,
-        steps,
-        Answer("A", raw="A"),
-        question=sign,
-        choices=("CAFE", "RADIO", "BANK", "TOYS"),
-        evidence=((57.25, 66.75),),
-        prepared=(made,),
-    )
+    about = {"question": sign, "choices": ("CAFE", "RADIO", "BANK", "TOYS"), "evidence": ((57.25, 66.75),)}
+    return trace("dvd", video, steps, Answer("A", raw="A"), prepared=(made,), **about)
 
 
 # ---- LVAgent: three agents in two rounds -----------------------------------------------------------------
@@ -201,26 +229,18 @@ LETTERS = ("A", "A", "C")
 def lvagent(video: VideoRef) -> Trace:
     """A disagreement in the first round: reasons, scores (those of one agent are unparsed), one agent leaves;
     two agents agree in the second. One sees the whole video, as its reply is neither Yes nor No."""
-    steps = [step for name, letter in zip(AGENTS, LETTERS, strict=True) for step in turn_of(name, letter, 0)]
-    steps += [
-        asked("reason", name, f"The frames show {CHOICES['ABCD'.index(letter)]}.")
-        for name, letter in zip(AGENTS, LETTERS, strict=True)
-    ]
-    steps += [
+    voted = list(zip(AGENTS, LETTERS, strict=True))
+    said = ('{"1": 11, "2": 7, "3": 8}',)
+    faults = ("1: Input should be less than or equal to 10", "there is no JSON object in the reply")
+    steps = [
+        *(step for name, letter in voted for step in turn_of(name, letter, 0)),
+        *(asked("reason", name, f"It shows {CHOICES['ABCD'.index(letter)]}.") for name, letter in voted),
         asked("score", AGENTS[0], {"1": 9, "2": 8, "3": 3}),
         asked("score", AGENTS[1], {"1": 9, "2": 9, "3": 3}),
+        asked("score", AGENTS[2], "They are all good.", rejected=said, faults=faults),
+        tool("leave", AGENTS[2], args={"scores": {"1": 18, "2": 17, "3": 6}}),
+        *(step for name in AGENTS[:2] for step in turn_of(name, "A", 1)),
     ]
-    steps.append(
-        asked(
-            "score",
-            AGENTS[2],
-            "They are all good.",
-            rejected=('{"1": 11, "2": 7, "3": 8}',),
-            faults=("1: Input should be less than or equal to 10", "there is no JSON object in the reply"),
-        )
-    )
-    steps.append(tool("leave", AGENTS[2], args={"scores": {"1": 18, "2": 17, "3": 6}}))
-    steps += [step for name in AGENTS[:2] for step in turn_of(name, "A", 1)]
     chunks = Preparation("index", "clips/medium_000", Cost(2.5, {"encoder": 2.0}, 96))
     selection = Preparation("selection", "made/all/5 agents", Cost(95.0, {}, 7200, 450, 460_000, 450), False)
     answer = Answer("A", 0.9, {"A": 0.9, "B": 0.04, "C": 0.04, "D": 0.02}, "A")
@@ -255,65 +275,72 @@ def videoagent(video: VideoRef, *, is_read: bool = True) -> Trace:
     """Five first frames; partial confidence; two searches in their segments; then sure. With `is_read` off,
     the last prediction cannot be parsed, and there is no answer."""
     first, more = (25.0, 75.0, 125.0, 175.0, 225.0), (3.25, 110.5)
-    descriptions = [
-        {"segment_id": 1, "description": "a ball in a stadium"},
-        {"segment_id": 3, "description": "an empty stadium"},
-    ]
     found = (
         Segment(0.0, 25.0, "1", score=0.31, text="a ball in a stadium"),
         Segment(75.0, 125.0, "3", score=0.24, text="an empty stadium"),
     )
+    descriptions = [{"segment_id": int(part.name), "description": part.text} for part in found]
     unread: dict[str, Any] = {
         "raw": "The answer is the ball, I am sure: {final_answer",
         "parsed": None,
         "rejected": ("It is the ball.",),
         "faults": ("there is no JSON object in the reply", "not valid JSON"),
     }
+    seen = [asked("caption", "captioner", f"a place at {at:.0f} s", frames=look(at)) for at in first]
+    again = [asked("caption", "captioner", f"a ball at {at:.0f} s", 1, frames=look(at)) for at in more]
     steps = [
-        *(asked("caption", "captioner", f"a place at {time:.0f} s", frames=look(time)) for time in first),
+        *seen,
         asked("predict", "llm", {"final_answer": "B"}, is_constrained=True),
         asked("reflect", "llm", {"confidence": 1}, is_constrained=True),
         asked("search", "llm", {"frame_descriptions": descriptions}, is_constrained=True),
         tool("retrieve", "3.2 s, 110.5 s", segments=found, frames=look(*more)),
-        *(
-            asked("caption", "captioner", f"a black ball at {time:.0f} s", 1, frames=look(time))
-            for time in more
-        ),
+        *again,
         asked("predict", "llm", {"final_answer": "A"}, 1, **({} if is_read else unread)),
         *([asked("reflect", "llm", {"confidence": 3}, 1)] if is_read else []),
     ]
     index = Preparation("index", "clips/medium_000", Cost(2.5, {"encoder": 2.0}, 251))
-    name, answer = (
-        ("videoagent", Answer("A", raw="A")) if is_read else ("unparsed", Answer(raw=unread["raw"]))
-    )
-    return trace(name, video, steps, answer, claim=1.0 if is_read else None, prepared=(index,))
+    if is_read:
+        return trace("videoagent", video, steps, Answer("A", raw="A"), claim=1.0, prepared=(index,))
+    return trace("unparsed", video, steps, Answer(raw=unread["raw"]), prepared=(index,))
 
 
 def failed(video: VideoRef) -> Trace:
     """A server that is gone in the middle: its steps are kept."""
     whole = videoagent(video)
-    steps = whole.steps[:6]
     error = Failure("BackboneError", "llm: the server at http://host/v1 is gone")
-    execution = Execution("failed", steps=steps, cost=Cost(3.0))
-    return replace(
-        whole,
-        question_id="failed",
-        rounds=(Round(AGENT, "", execution=execution),),
-        first=None,
-        final=None,
-        selected=None,
-        official=None,
-        error=error,
-    )
+    execution = Execution("failed", steps=whole.steps[:6], cost=Cost(3.0))
+    nothing: dict[str, Any] = dict.fromkeys(("first", "final", "selected", "official"))
+    rounds = (Round(AGENT, "", execution=execution),)
+    return replace(whole, question_id="failed", rounds=rounds, error=error, **nothing)
 
 
 def traces(video: VideoRef) -> list[Trace]:
     """One of each method, one with an unparsed answer, and one that failed."""
-    return [
-        vca(video),
-        dvd(video),
-        lvagent(video),
-        videoagent(video),
-        videoagent(video, is_read=False),
-        failed(video),
+    of_methods = [make(video) for make in (vca, dvd, lvagent, videoagent)]
+    return [*of_methods, videoagent(video, is_read=False), failed(video)]
+
+
+# ---- what a page has to stand ----------------------------------------------------------------------------
+
+
+def hostile(video: VideoRef) -> Trace:
+    """Texts that would break a page that took them for markup, in every field of a step."""
+    known = Segment(0.0, 9.0, HOSTILE, score=3.0, text=HOSTILE)
+    both = {"prompt": HOSTILE, "raw": HOSTILE, "segments": (known, replace(known, parent=HOSTILE, name="b"))}
+    steps = [
+        asked(HOSTILE, HOSTILE, {HOSTILE: {HOSTILE: [HOSTILE]}}, args={HOSTILE: HOSTILE}),
+        asked("score", HOSTILE, {HOSTILE: HOSTILE}, frames=look(3.0), **both),
+        asked("score", "other", HOSTILE, rejected=(HOSTILE,), faults=(HOSTILE, HOSTILE)),
+        asked("call", "other", "", parsed={"calls": [{"name": HOSTILE, "arguments": HOSTILE}]}),
+        tool(HOSTILE, HOSTILE, args={"agent": HOSTILE}),
     ]
+    made = Preparation(HOSTILE, HOSTILE)
+    return trace("hostile", video, steps, Answer(raw=HOSTILE), prepared=(made,), notes=(HOSTILE,))
+
+
+def long(video: VideoRef) -> Trace:
+    """Many steps, segments and lines."""
+    found = tuple(Segment(9.0 * n, 9.0 * n + 9, str(n), score=n / 40) for n in range(20))
+    steps = [asked("think", "llm", "\n".join(f"line {n}" for n in range(60)))]
+    steps += [tool(f"search {n}", "20 found", n, segments=found, args={"n": n}) for n in range(30)]
+    return trace("long", video, steps, Answer("B", raw="B"))

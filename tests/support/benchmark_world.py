@@ -41,6 +41,23 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
+class Hub:
+    """Stands in for `datasets.load_dataset`: the rows of each (repository, configuration, split), and what
+    was asked for."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, rows: Mapping[tuple[str, Any, str], Any]) -> None:
+        self.asked: list[tuple[str, str | None, str]] = []
+        self._rows = rows
+        patch.setattr(pytest.importorskip("datasets"), "load_dataset", self._load)
+
+    def _load(self, repo: str, config: str | None = None, *, split: str) -> Any:
+        self.asked.append((repo, config, split))
+        try:
+            return self._rows[repo, config, split]
+        except KeyError:
+            raise ValueError(f"BuilderConfig {config!r} not found") from None
+
+
 def lvb(number: int, group: int, gold: int | None, **changes: Any) -> dict[str, Any]:
     record = {
         "id": f"vid{number}_0",
@@ -97,6 +114,10 @@ def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any)
     }
 
 
+MLVU_TASKS = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")
+"""The files of its dev split."""
+
+
 def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
     return {
         "qid": qid,
@@ -136,17 +157,23 @@ TSV = """index\tvideo\tvideo_type\tquestion\tanswer\tdimensions\tvideo_path
 
 
 def traces_of(
-    benchmark: Benchmark, replies: Mapping[str, str], found: Mapping[str, Intervals] | None = None
+    benchmark: Benchmark,
+    replies: Mapping[str, str | None],
+    found: Mapping[str, Intervals] | None = None,
+    *,
+    needs_videos: bool = True,
 ) -> list[Trace]:
-    """Traces as the runner writes them when the model replies so. A question whose video is not there ends in
-    VideoError, as a run would have it. `found`: what retrieval gave for a question."""
+    """Traces as the runner writes them when the model replies so; None: it fails. A question whose video is
+    not there ends in VideoError, as a run would have it, if it `needs_videos`. `found`: what retrieval gave
+    for a question."""
     traces = []
     for item in benchmark.items:
         video = VideoRef(str(item.video), item.video_key)
-        if not item.video.exists():
-            result = Result(error=Failure("VideoError", "there is no such file"))
+        is_there = not needs_videos or item.video.exists()
+        raw = replies[item.id] if is_there else None
+        if raw is None:
+            result = Result(error=Failure("BackboneError" if is_there else "VideoError", "no reply"))
         else:
-            raw = replies[item.id]
             letter = None if item.question.is_open else extract_letter(raw, item.question)
             reply = Answer(letter, 0.5 if letter else 0.0, {}, raw)
             calls = tuple(

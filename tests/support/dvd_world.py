@@ -13,10 +13,9 @@ import numpy as np
 from tests.support import reason_world as world
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone, colour_of
-from tests.support.scripted_model import ScriptedModel
+from tests.support.scripted_model import ScriptedModel, scripted
 from videopro.benchmarks import Item
 from videopro.methods.agents import AgentModel, ModelReply, ToolCall
-from videopro.methods.dvd import DvdMethod
 from videopro.methods.dvd.database import DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.modules.models.encoders import TextEncoder
@@ -26,8 +25,7 @@ from videopro.video import Frame, Subtitles
 COLOURS = ("grey", "red", "blue", "green")
 
 
-def settings(**changes: Any) -> DvdSettings:
-    return DvdSettings(**{"clip_seconds": 10.0, "fps": 1.0, "text_encoder": "none", **changes})
+FAST: dict[str, Any] = {"clip_seconds": 10.0, "fps": 1.0, "text_encoder": "none"}
 
 
 def describe(prompt: str, frames: Sequence[Frame]) -> Mapping[str, Any]:
@@ -56,28 +54,21 @@ def builder(root: Path, model: ScriptedModel, **changes: Any) -> DatabaseBuilder
     """Of the minute's database. `subtitles`, `text_encoder`: the builder's; the rest are settings."""
     given = {name: changes.pop(name) for name in ("subtitles", "text_encoder") if name in changes}
     return DatabaseBuilder(
-        world.video(), model, settings(**changes), root=root, **{"subtitles": None, **given}
+        world.video(), model, DvdSettings(**{**FAST, **changes}), root=root, **{"subtitles": None, **given}
     )
 
 
-class ScriptedDvd(DvdMethod):
-    """The method with models that a test gives."""
-
-    def __init__(self, settings: DvdSettings, **models: ScriptedModel) -> None:
-        self.scripted: dict[str, AgentModel] = {"captioner": captioner(), "vqa": vqa(), **models}
-        super().__init__(settings)
-
-    def models(self, backbone: Any) -> dict[str, Any]:
-        return dict(self.scripted)
+def dvd(llm: ScriptedModel, **changes: Any) -> Any:
+    """The method. Models in `changes` are roles, the rest are settings."""
+    models: dict[str, Any] = {"captioner": captioner(), "vqa": vqa(), "llm": llm}
+    models |= {name: value for name, value in changes.items() if isinstance(value, AgentModel)}
+    given = {name: value for name, value in changes.items() if name not in models}
+    return scripted("dvd", models, **{**FAST, **given})
 
 
 def ask(llm: ScriptedModel, question: Item | None = None, **changes: Any) -> Any:
-    """The result of a question (default: what is shown at the red place, B). ScriptedModels in `changes` are
-    roles, the rest are settings."""
-    roles = {name: value for name, value in changes.items() if isinstance(value, ScriptedModel)}
-    chosen = {name: value for name, value in changes.items() if name not in roles}
-    method = ScriptedDvd(settings(**chosen), llm=llm, **roles)
-    return method.run(question or item(), context(SceneBackbone()))
+    """The result of a question (default: what is shown at the red place, B)."""
+    return dvd(llm, **changes).run(question or item(), context(SceneBackbone()))
 
 
 def call(tool: str, **arguments: Any) -> ToolCall:

@@ -1,19 +1,30 @@
-"""Prompts about the short videos of `sft_world`, and trainers of tiny Qwen checkpoints, for tests of GRPO."""
+"""Prompts about the short videos of `sft_world`, trainers of tiny Qwen checkpoints, and whole runs with
+rewards that need no program, for tests of GRPO.
+
+Run as a script, it is two steps for launchers of several ranks: grpo_world.py OUTPUT REPLIES VIDEOS [ahead],
+with replies a process and pass, and the folder of videos (x264 makes other files each time)."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForImageTextToText
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, checkpoint
-from videopro.backbones.qwen import SampledReply, find_checkpoint
-from videopro.question import prompts
+from tests.support.qwen_models import PIXELS, checkpoint, reference
+from tests.support.scripted_sampler import ScriptedSampler, making
+from tests.support.training_runs import LORA, NO_MODELS, flags
+from videopro.backbones.qwen import SampledReply
+from videopro.executor import parse_program
+from videopro.question import Answer, prompts
+from videopro.traces import Execution, Failure
+from videopro.train.rewards import TurnOutcome
+from videopro.train.rewards.runs import ProgramOutcome
 from videopro.train.rl import GRPORow, PromptEncoder, VideoGRPOConfig, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rollouts import Rollout
 from videopro.train.runtime import FrameCache
@@ -115,7 +126,7 @@ def trainer(
     **more: Any,
 ) -> VideoGRPOTrainer:
     """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
-    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32)
+    model, _ = reference(family)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
     inputs = world.inputs(family)
     cache = FrameCache(
@@ -126,7 +137,7 @@ def trainer(
         args=config,
         reward_funcs=[rewards],
         train_dataset=as_dataset(chosen),
-        processing_class=find_checkpoint(str(checkpoint(family))).processor,
+        processing_class=inputs.processor,
         peft_config=peft,
         make_prompts=lambda run, _: PromptEncoder(inputs, cache, run, frozen=frozen, kept_bytes=kept_bytes),
         banned=inputs.visual_tokens() if banned is None else banned,
@@ -154,15 +165,6 @@ def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
         return of._run.start([prompt.encoded for prompt in prompts]).logits.softmax(-1)
 
 
-def weights(of: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
-    """What is trained."""
-    return {
-        name: parameter.detach().clone()
-        for name, parameter in of.model.named_parameters()
-        if parameter.requires_grad
-    }
-
-
 def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Prompts in hand and these replies as TRL lays them out: ids, mask and the width of the replies."""
     made = [rollout.prompts[0] for rollout in of._rollouts]
@@ -176,3 +178,88 @@ def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor,
         ids[number, start : start + len(whole)] = torch.tensor(whole)
         mask[number, start : start + len(whole)] = 1
     return ids, mask, width
+
+
+# ---- whole runs --------------------------------------------------------------------------------------------
+
+
+def arguments(output: Path, **changes: Any) -> list[str]:
+    """Flags for a run on a CPU."""
+    data = output.parent / "grpo.jsonl"
+    if not data.exists():
+        world.write(data, [record(row) for row in rows()])
+    given = {
+        **LORA,
+        "train_data": data,
+        "modules": NO_MODELS,
+        "num_generations": 4,
+        "per_device_train_batch_size": 4,
+        "max_completion_length": 6,
+        "max_steps": 2,
+    }
+    return flags(output, **{**given, **changes})
+
+
+class SomeRewards:
+    """In place of `ProgramRewards`: a reward that a random model earns too."""
+
+    latest: SomeRewards
+
+    def __init__(self, backbone: Any, **_: Any) -> None:
+        self.backbone = backbone
+        self.functions = [spread]
+        self.weights = [1.0]
+        SomeRewards.latest = self
+
+    def prepare(self, rows: Any) -> None:
+        pass
+
+    def submit(self, row: Any, reply: str) -> None:
+        pass
+
+    def run(self, rows: Any, replies: Any) -> list[TurnOutcome]:
+        """Some programs fail, so that episodes of one turn and of two are mixed."""
+        failed = Execution("failed", error=Failure("NameError", "no"))
+        right = Execution("ok", Answer("A", 0.9))
+        return [
+            TurnOutcome(
+                reply,
+                parse_program(reply),
+                ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no"),
+            )
+            for reply in replies
+        ]
+
+    def __enter__(self) -> SomeRewards:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def two_steps(output: Path, replies: int, *, ahead: bool = False) -> None:
+    """Two steps over two groups with videos and one of text alone, rollouts of one turn and of two among
+    them; the adapter ends in `output`."""
+    chosen = [rows()[number] for number in (0, 1, 4)]
+    # Before there are several processes, of which only the first would write it.
+    checkpoint("qwen3_vl")
+    several: dict[str, Any] = {}
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        several = {"use_cpu": False}  # in the CPU's stead `as_accelerator` has a GPU
+    elif "RANK" in os.environ:
+        several = {"ddp_backend": "gloo"}
+    sampler = {}
+    if ahead:
+        several |= {"sampler": "vllm", "async_rollouts": True}
+        sampler = making(ScriptedSampler())
+    config = settings(
+        output, per_device_train_batch_size=replies, max_steps=2, beta=0.1, learning_rate=0.2, **several
+    )
+    made = trainer("qwen3_vl", config, chosen, next_turn=refine_some, **sampler)
+    made.train()
+    made.save_model(str(output))
+
+
+if __name__ == "__main__":
+    world.folder = lambda: Path(sys.argv[3])  # type: ignore[assignment]
+    two_steps(Path(sys.argv[1]), int(sys.argv[2]), ahead="ahead" in sys.argv[4:])

@@ -9,14 +9,11 @@ from typing import Any
 from tests.support.fakes import ColourBackbone
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone, SceneIndex
-from tests.support.scripted_model import Line, ScriptedModel
+from tests.support.scripted_model import Line, ScriptedModel, scripted
 from videopro.backbones import Backbone, ChoiceRequest
 from videopro.benchmarks import Item
-from videopro.cli import build_settings
-from videopro.methods.agents import AgentModel, Prepared, Scene
-from videopro.methods.lvagent import LvAgentMethod
+from videopro.methods.agents import AgentModel, Prepared
 from videopro.question import Answer
-from videopro.traces import Result, Step
 from videopro.video import Frame
 
 NAMES = ("one", "two", "three", "four")
@@ -25,20 +22,12 @@ BUDGET = 12
 """Frames that the run's backbone takes."""
 
 
-class SceneMethod(LvAgentMethod):
+def team_of(models: Mapping[str, AgentModel], **settings: Any) -> Any:
     """LVAgent with given models, and the six scenes as its chunks."""
-
-    def __init__(self, models: Mapping[str, AgentModel], **settings: Any) -> None:
-        if "team" not in settings:
-            settings["agents"] = list(models)
-        super().__init__(build_settings(LvAgentMethod.Settings, settings, "method lvagent"))
-        self._models = dict(models)
-
-    def models(self, backbone: Backbone) -> dict[str, AgentModel]:
-        return self._models
-
-    def prepare(self, scene: Scene) -> Prepared:
-        return Prepared((SceneIndex(), BUDGET), self._selected())
+    named = {} if "team" in settings else {"agents": list(models)}
+    agent = scripted("lvagent", models, **named, **settings)
+    agent.prepare = lambda scene: Prepared((SceneIndex(), BUDGET), agent._selected())
+    return agent
 
 
 def agents(*scripts: Sequence[Line]) -> dict[str, ScriptedModel]:
@@ -46,19 +35,9 @@ def agents(*scripts: Sequence[Line]) -> dict[str, ScriptedModel]:
     return {name: ScriptedModel(lines) for name, lines in zip(NAMES, scripts, strict=False)}
 
 
-def discuss(models: Mapping[str, AgentModel], asked: Item | None = None, **settings: Any) -> Result:
+def discuss(models: Mapping[str, AgentModel], asked: Item | None = None, **settings: Any) -> Any:
     """The result of the question about the red place."""
-    method = SceneMethod(models, **settings)
-    return method.run(asked if asked is not None else item(), context(SceneBackbone()))
-
-
-def kinds(result: Result) -> list[tuple[int, str, str]]:
-    """(round, kind, agent) of each step."""
-    return [(step.round, step.kind, step.model) for step in result.steps]
-
-
-def steps(result: Result, kind: str) -> list[Step]:
-    return [step for step in result.steps if step.kind == kind]
+    return team_of(models, **settings).run(asked if asked is not None else item(), context(SceneBackbone()))
 
 
 class LibraryBackbone(ColourBackbone):

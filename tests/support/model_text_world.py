@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.support import synthesis_world
+from tests.support import ROOT, synthesis_world
 from tests.support.modules_world import CHOICES, FixedIndex, ReadingBackbone
 from tests.support.modules_world import context as numbered_context
 from tests.support.modules_world import library as numbered_library
@@ -182,124 +182,33 @@ def reference_texts() -> Texts:
 
 # ---- what modules tell a program that calls them wrongly --------------------------------------------------
 
-WRONG_CALLS = """
-trim_frames(V, 70, 80)
-trim_frames(V, 20, 10)
-trim_frames(V, "1:30", 95)
-trim_frames(V, None, 95)
-trim_frames(CLIP, 40, 50)
-trim_around(V, (10.0, 20.0))
-trim_around(V, 90)
-trim_around(V, float("nan"))
-trim_around(V, True)
-trim_around(V, 5, 0)
-trim_around(V, 5, -1.5)
-trim_around(V, 5, float("inf"))
-trim_before(V, 0)
-trim_after(V, 60)
-extract_frames(V, num_frames=0)
-extract_frames(V, num_frames=2.5)
-extract_frames(V, num_frames=10**9)
-extract_frames(V, num_frames=True)
-extract_frames(V, fps=2)
-extract_frames()
-extract_frames(V, 3, 4)
-extract_frames(V, video_path=V)
-extract_frames("/videos/a.mp4")
-extract_frames([F])
-extract_frames(F)
-extract_frames(None)
-extract_frames(OTHER)
-query_native()
-query_native(V, "What?")
-query_native(F, "What?", CHOICES)
-query_mc([], "What?", CHOICES)
-query_mc([[]], "What?", CHOICES)
-query_mc(None, "What?", CHOICES)
-query_mc([F, "x"], "What?", CHOICES)
-query_mc(F, "", CHOICES)
-query_mc(F, 7, CHOICES)
-query_mc(F, "What?", "A. red B. blue")
-query_mc(F, "What?", {"A": "red", "B": "blue"})
-query_mc(F, "What?", ["red"])
-query_mc(F, "What?", [str(n) for n in range(27)])
-query_mc(F, "What?", ["red", ""])
-query_mc(F, "What?", ["red", None])
-query_mc(F, "What?", CHOICES, context=3)
-query_mc(F, "What?", CHOICES, context=["a", 3])
-query_mc(F, "What?", CHOICES, hints="a")
-query_yn(F)
-query_yn(F, ["Is it red?"])
-query_frames([], "What?")
-query_count(F, "people", most=12)
-query_count(F, "people", most=0)
-get_informative_clips(V, "")
-get_informative_clips(V, ["a", "b"])
-get_informative_clips(V, "a", top_k=2.5)
-get_informative_clips(V, "a", total_duration=0)
-get_informative_clips(V, "a dog")
-get_informative_clips(CLIP, "a dog", total_duration=5)
-get_informative_clips(F, "a")
-get_informative_subtitles(V, "zebra")
-get_informative_subtitles(CLIP, "lighthouse", total_duration=5)
-get_informative_subtitles(V, None)
-get_subtitle_hints(CLIP, "What is bought?", CHOICES)
-get_subtitle_hints(V, "zebra?", CHOICES, word_number=2)
-get_subtitle_hints(V, "What?", CHOICES, word_number="many")
-detect_object([F], "cat")
-detect_object(F, "")
-detect_object(F, "cat", box_threshold=1.5)
-detect_object(F, "cat", text_threshold="low")
-track_object([F, HALF], "cat")
-track_object([], "cat")
-run_ocr([F, F])
-run_ocr(V)
-crop(F, [5, 5, 5, 9])
-crop(F, [200, 0, 300, 10])
-crop(F, [1, 2, 3])
-crop(F, ["a", 2, 3, 4])
-crop(F, "box")
-crop(F, [BOX])
-crop([F], [1, 2, 3, 4])
-crop_left(V)
-crop_right_bottom(F, F)
-make_result(["B"])
-make_result("B", "high")
-make_result("B", True)
-make_result("B", 0.5, "raw", 1)
-make_result(answer="B", confidence=None)
-""".strip().split("\n")
-"""V: the video, CLIP: 20 to 30 s of it, OTHER: another one, F: a frame, HALF: its left half, BOX: a box."""
 
-MISSING = {
-    "get_informative_clips(V, 'a')": "index",
-    "get_informative_subtitles(V, 'a')": "subtitles",
-    "get_subtitle_hints(V, 'What?', CHOICES)": "subtitles",
-    "run_ocr(F)": "ocr",
-    "detect_object(F, 'cat')": "detector",
-    "track_object([F], 'cat')": "tracker",
-}
-LEFT_OUT = {
-    "get_informative_clips(V, 'a')": "retrieval",
-    "extract_frames(V)": "localization",
-    "crop_left(F)": "extraction",
-    "get_subtitle_hints(V, 'What?', CHOICES)": "context",
-}
+def listed(file: str, mark: str = "") -> list[str]:
+    """The calls that a golden file has, with what follows from each below it. To test another call, add it to
+    the file, and make that anew.
+
+    V: the video, CLIP: 20 to 30 s of it, OTHER: another one, F: a frame, HALF: its left half, BOX: a box.
+    """
+    lines = (ROOT / "tests" / "golden" / file).read_bytes().decode().split("\n")
+    calls = [line.removeprefix(mark) for line in lines if line.startswith(mark) and line[:1].strip()]
+    assert len(calls) > 3
+    return calls
 
 
 def error_texts() -> Texts:
     """Errors that a program gets for wrong calls, and for modules that it cannot use."""
     lib = _numbers(can_summarize=False)
-    wrong = "".join(f"{call}\n  {_error(call, lib)}\n" for call in WRONG_CALLS)
-    missing = "".join(
-        f"{call} without {need}\n  {_error(call, _numbers(**{need: None}))}\n"
-        for call, need in MISSING.items()
-    )
-    left_out = "".join(
-        f"{call} without {group}\n  {_error(call, _numbers(without=(group,)))}\n"
-        for call, group in LEFT_OUT.items()
-    )
-    return {"wrong_calls": wrong, "missing_models": missing, "left_out_groups": left_out}
+    whole = _numbers(can_summarize=False)
+    texts = {"wrong_calls": "", "missing_models": "", "left_out_groups": ""}
+    for name in texts:
+        for line in listed(f"errors/{name}.txt"):
+            call, _, absent = line.partition(" without ")
+            if name == "missing_models":
+                lib = _numbers(**{absent: None})
+            else:
+                lib = _numbers(without=(absent,)) if absent else whole
+            texts[name] += f"{line}\n  {_error(call, lib)}\n"
+    return texts
 
 
 def _numbers(**models: Any) -> ModuleLibrary:
@@ -344,30 +253,15 @@ def _error(call: str, lib: ModuleLibrary) -> str:
 
 # ---- what modules ask the backbone -------------------------------------------------------------------------
 
-ASKING_CALLS = """
-query_native(V, "Which colour is it?", ["red", "green"])
-query_native(V, "Which?", ["A. red", "B. A. Milne", "C. blue"])
-query_native(V, "Which?", ["(A) 1", 2])
-query_mc(F, "Which colour is it?", CHOICES)
-query_mc(F, "Which colour is it?", CHOICES, context="Anna buys a lantern.")
-query_mc(F, "Which colour is it?", CHOICES, context=["one", "", ["two", " three "]])
-query_yn(F, "Is it red?")
-query_yn(F, "Is it red?", context="It was red before.")
-query_frames(F, "What is written there?")
-query_frames(F, "What is written there?", context=["a", "b"])
-query_count(F, "people in red")
-query_count(F, "How many goals are scored?", most=3, context="Two so far.")
-get_subtitle_hints(V, "Who buys a lantern?", CHOICES, word_number=5)
-get_subtitle_hints(V, "Who buys a lantern?", ["A. Anna", "B. Ben"], duration=20, word_number=7)
-detect_object(F, "the red box")
-track_object([F], "An old lamp")
-""".strip().split("\n")
+LONG_TRANSCRIPT = "a transcript that is too long for the prompt"
 
 
 def request_texts() -> Texts:
     """The prompts that modules send to the backbone, and the words that they give without it."""
     asked = []
-    for call in ASKING_CALLS:
+    for call in listed("requests/modules.txt", "=== "):
+        if call == LONG_TRANSCRIPT:
+            continue
         backbone = ReadingBackbone()
         detector = BackboneDetector(backbone)
         lib = ModuleLibrary(
@@ -387,7 +281,7 @@ def request_texts() -> Texts:
     lib = ModuleLibrary(numbered_context(long), cache=CallCache())
     with patch("videopro.modules.context.TRANSCRIPT_WORDS", 6):
         eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
-    asked += [f"=== a transcript that is too long for the prompt\n{prompt}\n" for prompt in long.prompts]
+    asked += [f"=== {LONG_TRANSCRIPT}\n{prompt}\n" for prompt in long.prompts]
     lib = ModuleLibrary(numbered_context(can_summarize=False), cache=CallCache())
     hints = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
     return {"modules": "".join(asked), "hints_without_summary": hints, **_direct_questions()}

@@ -25,7 +25,6 @@ class NumberEncoder(VideoTextEncoder):
         super().__init__("numbers")
         self.version, self.left = version, fails_after
         self.seen: list[list[int]] = []
-        self.times: list[list[float]] = []
 
     def identity(self) -> dict[str, object]:
         return {"encoder": "numbers", "version": self.version}
@@ -38,7 +37,6 @@ class NumberEncoder(VideoTextEncoder):
             self.left -= len(clips)
             if self.left < 0:
                 raise RuntimeError("killed")
-        self.times += [[frame.time for frame in frames] for frames in clips]
         numbers = [[read_number(frame.image) for frame in frames] for frames in clips]
         self.seen += numbers
         return np.stack([_direction(row[1]) for row in numbers])

@@ -5,6 +5,7 @@ Weights are random but larger than usual, so that differences between prompts ar
 
 from __future__ import annotations
 
+import copy
 import functools
 import tempfile
 from collections.abc import Iterator
@@ -136,32 +137,15 @@ _VISION = {
 }
 _SIGHT = {**_VISION, "patch_size": 16, "num_position_embeddings": 64}
 _DEEP = {**_SIGHT, "deepstack_visual_indexes": [0]}
+_QWEN3 = {**_TEXT, "head_dim": 8, "rope_parameters": {**_ROPE, "mrope_interleaved": True}}
+_QWEN3_5_MOE = {**_TEXT, **_LINEAR, **_MOE, "shared_expert_intermediate_size": 24}
+_WINDOWS = {**_VISION, "patch_size": 14, "window_size": 56, "fullatt_block_indexes": [1]}
 FAMILIES: dict[str, Family] = {
-    "qwen2_5_vl": Family(
-        14,
-        False,
-        {**_TEXT, "rope_parameters": _ROPE},
-        {**_VISION, "patch_size": 14, "window_size": 56, "fullatt_block_indexes": [1]},
-    ),
-    "qwen3_vl": Family(
-        16,
-        True,
-        {**_TEXT, "head_dim": 8, "rope_parameters": {**_ROPE, "mrope_interleaved": True}},
-        _DEEP,
-    ),
-    "qwen3_vl_moe": Family(
-        16,
-        True,
-        {**_TEXT, **_MOE, "head_dim": 8, "rope_parameters": {**_ROPE, "mrope_interleaved": True}},
-        _DEEP,
-    ),
+    "qwen2_5_vl": Family(14, False, {**_TEXT, "rope_parameters": _ROPE}, _WINDOWS),
+    "qwen3_vl": Family(16, True, _QWEN3, _DEEP),
+    "qwen3_vl_moe": Family(16, True, {**_QWEN3, **_MOE}, _DEEP),
     "qwen3_5": Family(16, True, {**_TEXT, **_LINEAR}, _SIGHT),
-    "qwen3_5_moe": Family(
-        16,
-        True,
-        {**_TEXT, **_LINEAR, **_MOE, "shared_expert_intermediate_size": 24},
-        _SIGHT,
-    ),
+    "qwen3_5_moe": Family(16, True, _QWEN3_5_MOE, _SIGHT),
 }
 
 # Experimental, and so not in every version, nor in the same form: linear and indexed attention, n-gram
@@ -171,11 +155,8 @@ if "qwen4_exp" in CONFIG_MAPPING and Version(transformers.__version__) >= Versio
         16,
         True,
         {
-            **_TEXT,
-            **_LINEAR,
-            **_MOE,
+            **_QWEN3_5_MOE,
             "layer_types": ["linear_attention", "indexed_attention"],
-            "shared_expert_intermediate_size": 24,
             "hc_count": 2,
             "hc_lowrank": 8,
             "indexer_n_heads": 2,
@@ -252,10 +233,16 @@ def load(family: str, **settings: Any) -> QwenBackbone:
     return QwenBackbone(BackboneConfig(str(checkpoint(family)), frames=8, pixels=PIXELS, **settings))
 
 
-def reference(family: str, **settings: Any) -> tuple[Any, Any]:
-    """The same weights and processor straight from transformers, without any of our code."""
+@functools.cache
+def _loaded(family: str, **settings: Any) -> tuple[Any, Any]:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32, **settings)
     return model.eval(), AutoProcessor.from_pretrained(checkpoint(family))
+
+
+def reference(family: str, **settings: Any) -> tuple[Any, Any]:
+    """The same weights and processor straight from transformers, without any of our code: the caller's own
+    copies."""
+    return copy.deepcopy(_loaded(family, **settings))
 
 
 LANGUAGE_LAYERS = r".*language_model.*\.(q_proj|v_proj)"

@@ -11,7 +11,8 @@ import yaml
 
 from videopro.question import Answer
 from videopro.runs import RunFolder, run_key
-from videopro.traces import FALLBACK, SCHEMA, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
+from videopro.traces import FALLBACK as FALLBACK
+from videopro.traces import SCHEMA, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
 
 PLANNED = {
     "planner": "self",
@@ -23,9 +24,9 @@ PLANNED = {
 }
 
 
-def program_execution(answer: str | None, confidence: float, *, seconds: float = 1.0) -> Execution:
-    """An execution that took so long and two calls; None: it failed."""
-    cost = Cost(seconds=seconds, frames=4.0, calls=2.0)
+def program_execution(answer: str | None, confidence: float) -> Execution:
+    """An execution of a second and two calls; None: it failed."""
+    cost = Cost(seconds=1.0, frames=4.0, calls=2.0)
     if answer is None:
         return Execution("failed", error=Failure("NameError", "no such name"), cost=cost)
     return Execution("ok", Answer(answer, confidence, raw=answer), cost=cost)
@@ -55,43 +56,35 @@ def trace(
     *,
     selected: int | None = None,
     refined: int | None = None,
-    video: str | None = None,
     minutes: float = 1.0,
     gold: str | None = "A",
     groups: dict[str, str] | None = None,
     **changes: Any,
 ) -> Trace:
-    """Question `number` (of video number // 2 by default), whose right answer is A."""
+    """Question `number` of video number // 2, whose right answer is A."""
     place = len(rounds) - 1 if selected is None else selected
     cost = Cost(seconds=0.25)  # what all questions of the video share
     for attempt in rounds:
         cost = cost + attempt.planning + (attempt.execution.cost if attempt.execution else Cost())
-    replies = []
-    for at in (0, place):
-        found = rounds[at].execution
-        assert found is not None
-        replies.append(found.answer)
-    key = video or f"v{number // 2}"
-    return Trace(
-        **{
-            "schema": SCHEMA,
-            "run_key": "0123456789abcdef",
-            "question_id": f"q{number}",
-            "video": VideoRef(f"{key}.mp4", key, "hash", 60 * minutes),
-            "question": f"What is {number}?",
-            "choices": ("one", "two"),
-            "gold": gold,
-            "groups": groups or {},
-            "rounds": tuple(rounds),
-            "first": replies[0],
-            "final": replies[1],
-            "selected": place,
-            "refined": place if refined is None else refined,
-            "official": replies[1].letter,
-            "cost": cost,
-            **changes,
-        }
+    first, final = (execution.answer for at in (0, place) if (execution := rounds[at].execution))
+    made = Trace(
+        schema=SCHEMA,
+        run_key="0123456789abcdef",
+        question_id=f"q{number}",
+        video=VideoRef(f"v{number // 2}.mp4", f"v{number // 2}", "hash", 60 * minutes),
+        question=f"What is {number}?",
+        choices=("one", "two"),
+        gold=gold,
+        groups=groups or {},
+        rounds=tuple(rounds),
+        first=first,
+        final=final,
+        selected=place,
+        refined=place if refined is None else refined,
+        official=final.letter,
+        cost=cost,
     )
+    return replace(made, **changes)
 
 
 def unreadable(number: int) -> Trace:
@@ -145,9 +138,6 @@ def write_run(
         log.append(replace(trace, run_key=content["run_key"]))
     log.close()
     return folder
-
-
-__all__ = ["FALLBACK", "direct_round", "program", "program_execution", "trace", "unreadable", "write_run"]
 
 
 def answers(letters: str, *, minutes: Sequence[float] = (), **changes: Any) -> list[Trace]:

@@ -1,4 +1,5 @@
-"""A language model that replies what a test gives it: a device for tests of agents, never a result."""
+"""A language model that replies what a test gives it, and agents with such models: devices for tests, never
+results."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from videopro.backbones import Sampling
+from videopro.methods import create
 from videopro.methods.agents import AgentModel, ModelReply, Tool, ToolsRefused, Turn
 from videopro.question import Answer, Question
+from videopro.traces import Result, Step
 from videopro.video import Frame
 
 Line: TypeAlias = "str | Mapping[str, Any] | Exception | Callable[[str, Sequence[Frame]], Any]"
@@ -60,13 +63,14 @@ class ScriptedModel(AgentModel):
         return self._next(Request(prompt, tuple(frames), schema, sampling))
 
     def choose(self, question: Question, prompt: str, frames: Sequence[Frame]) -> Answer:
-        reply = self._next(Request(prompt, tuple(frames)))
-        letter = reply.text if reply.text in question.letters else None
-        return Answer(letter, 0.9 if letter else 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
+        return self._answer(question.letters, prompt, frames)
 
     def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
+        return self._answer(("Yes", "No"), prompt, frames)
+
+    def _answer(self, known: Sequence[str], prompt: str, frames: Sequence[Frame]) -> Answer:
         reply = self._next(Request(prompt, tuple(frames)))
-        letter = reply.text if reply.text in ("Yes", "No") else None
+        letter = reply.text if reply.text in known else None
         return Answer(letter, 0.9 if letter else 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
 
     def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:
@@ -89,3 +93,19 @@ class ScriptedModel(AgentModel):
             return line
         text = line if isinstance(line, str) else json.dumps(line)
         return ModelReply(text, tokens_in=100, tokens_out=len(text.split()))
+
+
+def scripted(name: str, models: Mapping[str, AgentModel], **settings: Any) -> Any:
+    """The agent of this name with these models by role."""
+    agent: Any = create(name, settings)
+    agent.models = lambda backbone: {role: models[role] for role in agent.equipment().roles}
+    return agent
+
+
+def kinds(result: Result) -> str:
+    """What each step was for, with its round if it is not the first."""
+    return " ".join(f"{step.kind}{step.round or ''}" for step in result.steps)
+
+
+def steps(result: Result, *kinds: str) -> list[Step]:
+    return [step for step in result.steps if step.kind in kinds]

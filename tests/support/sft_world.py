@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForImageTextToText
 from trl import ModelConfig
 
 from tests.support.making_videos import make
-from tests.support.qwen_models import PIXELS, checkpoint
+from tests.support.qwen_models import PIXELS, checkpoint, reference
 from videopro.backbones.qwen import QwenInputs, find_checkpoint
 from videopro.question import Question, prompts
 from videopro.train.finetune import (
@@ -44,34 +43,20 @@ STEPS = (
 
 @functools.cache
 def folder() -> Path:
-    """Videos of several lengths and shapes, `sft.jsonl` (three rows with a video, then one without) and
-    `questions.jsonl`."""
+    """Videos of several lengths and shapes, and `sft.jsonl` (three rows with a video, then one without)."""
     where = Path(tempfile.mkdtemp(prefix="videopro-sft-"))
     (where / "videos").mkdir()
     make(where / "videos" / "a.mp4", 60)
     make(where / "videos" / "b.mp4", 31, rate=7, size=(96, 96))
     make(where / "videos" / "c.mp4", 24, rate=10)
+    refinement = prompts.native_refinement(QUESTIONS[2], prompts.NATIVE_PROGRAM)
     rows = [
         record(prompts.plan(QUESTIONS[0]), NATIVE, "videos/a.mp4", id="a-native", kind="native"),
         record(prompts.plan(QUESTIONS[1]), STEPS, "videos/b.mp4", id="b-program", kind="program"),
-        record(
-            prompts.native_refinement(QUESTIONS[2], prompts.NATIVE_PROGRAM),
-            STEPS,
-            "videos/c.mp4",
-            id="c-refined",
-            kind="native_refinement",
-        ),
+        record(refinement, STEPS, "videos/c.mp4", id="c-refined", kind="native_refinement"),
         record("What is a ring?", "A ring is round.", id="text"),
     ]
     write(where / "sft.jsonl", rows)
-    question = {
-        "id": "q",
-        "video": "videos/a.mp4",
-        "question": "Which?",
-        "choices": ["a", "b"],
-        "answer": "A",
-    }
-    write(where / "questions.jsonl", [question])
     return where
 
 
@@ -158,7 +143,8 @@ def model_settings(family: str, **changes: Any) -> ModelConfig:
 
 def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes: Any) -> VideoSFTTrainer:
     """A trainer of a tiny checkpoint on some rows, as `videopro.train.sft` makes it."""
-    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family))
+    model, _ = reference(family)
+    batches = collator(family)
     peft = choose_trained(
         model, model_settings(family, **changes), trained_parts(config.vision, config.projector)
     )
@@ -166,7 +152,7 @@ def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes
         model=model,
         args=config,
         train_dataset=as_dataset(chosen),
-        data_collator=collator(family),
-        processing_class=find_checkpoint(str(checkpoint(family))).processor,
+        data_collator=batches,
+        processing_class=batches._inputs.processor,
         peft_config=peft,
     )

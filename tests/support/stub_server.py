@@ -28,11 +28,9 @@ from PIL import Image
 class RecordedRequest:
     """A request as it came in."""
 
-    method: str
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
-    at: float
 
 
 @dataclass
@@ -170,6 +168,8 @@ class StubServer:
         self.version = version
         """What vLLM says at /version; None: there is no such page."""
         self.faults: list[StubFault | Reply] = []
+        self.pages: dict[str, StubFault] = {}
+        """What is sent from some paths whatever is asked."""
         self.is_down = False
         """Every connection is closed without a reply, as of a killed server."""
         self.seen: list[RecordedRequest] = []
@@ -195,6 +195,8 @@ class StubServer:
 
     def answer(self, seen: RecordedRequest) -> StubFault:
         """What to send back for a request."""
+        if seen.path in self.pages:
+            return self.pages[seen.path]
         if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
             given = seen.headers.get("authorization", "").removeprefix("Bearer ")
             return StubFault(
@@ -262,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         with stub.lock:
-            seen = RecordedRequest(self.command, self.path, headers, body, time.monotonic())
+            seen = RecordedRequest(self.path, headers, body)
             stub.seen.append(seen)
             stub.in_flight += 1
             stub.peak = max(stub.peak, stub.in_flight)

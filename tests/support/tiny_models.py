@@ -30,6 +30,9 @@ from transformers import (
 )
 from transformers.models.sam2_video.video_processing_sam2_video import Sam2VideoVideoProcessor
 
+# Of a transformer.
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+
 
 def folder() -> Path:
     return Path(tempfile.mkdtemp())
@@ -42,6 +45,11 @@ def grounding_dino() -> Path:
     where = folder()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "red", "cat", "dog", "a", "?"]
     tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}, do_lower_case=True)
+    parts = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in {"ffn_dim": 32, "attention_heads": 2}.items()
+    }
     config = GroundingDinoConfig(
         backbone_config=SwinConfig(
             image_size=64,
@@ -52,22 +60,13 @@ def grounding_dino() -> Path:
             window_size=4,
             out_features=["stage2", "stage3", "stage4"],
         ),
-        text_config=BertConfig(
-            vocab_size=len(words),
-            hidden_size=24,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=32,
-        ),
+        text_config=BertConfig(vocab_size=len(words), hidden_size=24, **LAYERS),
         d_model=32,
         encoder_layers=1,
-        encoder_ffn_dim=32,
-        encoder_attention_heads=2,
         decoder_layers=2,
-        decoder_ffn_dim=32,
-        decoder_attention_heads=2,
         num_queries=12,
         num_feature_levels=3,
+        **parts,
     )
     GroundingDinoForObjectDetection(config).save_pretrained(where)
     images = GroundingDinoImageProcessor(size={"shortest_edge": 64, "longest_edge": 128})
@@ -110,10 +109,8 @@ def sam3() -> Path:
             "model_type": "clip_text_model",
             "vocab_size": 600,
             "hidden_size": 24,
-            "intermediate_size": 32,
             "projection_dim": 24,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
+            **LAYERS,
             "max_position_embeddings": 32,
             "eos_token_id": 1,
         },
@@ -178,60 +175,44 @@ def whisper() -> Path:
     where = folder()
     vocabulary = {symbol: i for i, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     special = [
-        "<|endoftext|>",
-        "<|startoftranscript|>",
-        "<|en|>",
-        "<|translate|>",
-        "<|transcribe|>",
-        "<|startoflm|>",
-        "<|startofprev|>",
-        "<|nospeech|>",
-        "<|notimestamps|>",
+        *("<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|translate|>", "<|transcribe|>"),
+        *("<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"),
     ]
     times = [f"<|{i * 0.02:.2f}|>" for i in range(1501)]
-    tokenizer = WhisperTokenizer(
-        vocab=vocabulary,
-        merges=[],
-        unk_token="<|endoftext|>",
-        bos_token="<|endoftext|>",
-        eos_token="<|endoftext|>",
-        pad_token="<|endoftext|>",
-    )
+    end = "<|endoftext|>"
+    marks = dict.fromkeys(("unk_token", "bos_token", "eos_token", "pad_token"), end)
+    tokenizer = WhisperTokenizer(vocab=vocabulary, merges=[], **marks)
     tokenizer.add_tokens([*special, *times], special_tokens=True)
     number = tokenizer.convert_tokens_to_ids
+    ids = {f"{mark}_token_id": number(end) for mark in ("pad", "bos", "eos")}
+    ids["decoder_start_token_id"] = number("<|startoftranscript|>")
+    towers = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in {"layers": 1, "attention_heads": 2, "ffn_dim": 24}.items()
+    }
     config = WhisperConfig(
         vocab_size=len(tokenizer),
         num_mel_bins=80,
         d_model=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=24,
-        decoder_ffn_dim=24,
         max_target_positions=448,
-        pad_token_id=number("<|endoftext|>"),
-        bos_token_id=number("<|endoftext|>"),
-        eos_token_id=number("<|endoftext|>"),
-        decoder_start_token_id=number("<|startoftranscript|>"),
         init_std=0.5,
+        **towers,
+        **ids,
     )
     model = WhisperForConditionalGeneration(config)
     model.generation_config = GenerationConfig(
         is_multilingual=True,
         lang_to_id={"<|en|>": number("<|en|>")},
-        task_to_id={"translate": number("<|translate|>"), "transcribe": number("<|transcribe|>")},
+        task_to_id={task: number(f"<|{task}|>") for task in ("translate", "transcribe")},
         no_timestamps_token_id=number("<|notimestamps|>"),
-        decoder_start_token_id=config.decoder_start_token_id,
-        eos_token_id=config.eos_token_id,
-        pad_token_id=config.pad_token_id,
-        bos_token_id=config.bos_token_id,
         max_initial_timestamp_index=50,
         prev_sot_token_id=number("<|startofprev|>"),
         max_length=40,
         suppress_tokens=[],
         begin_suppress_tokens=[],
         return_timestamps=True,
+        **ids,
     )
     model.save_pretrained(where)
     features = WhisperFeatureExtractor(feature_size=80)

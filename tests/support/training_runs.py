@@ -23,6 +23,7 @@ from trl import ModelConfig
 from tests.support import ROOT
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint
+from videopro.train import merge
 from videopro.train.runtime import read_settings
 
 NO_MODELS = json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none"))
@@ -126,12 +127,22 @@ def whole_and_resumed(
     assert any(tensor.any() for name, tensor in adapter(whole).items() if "lora_B" in name)
 
 
+def merge_into(output: Path, base: object, adapter: object) -> int:
+    """The status of `videopro merge`."""
+    return merge.main(["--base", str(base), "--adapter", str(adapter), "--output", str(output)])
+
+
 def adapter(folder: Path) -> dict[str, torch.Tensor]:
     """The weights of an adapter."""
     return load_file(folder / "adapter_model.safetensors")
 
 
+def trained_weights(trainer: Any) -> dict[str, torch.Tensor]:
+    """What is trained, as it is now."""
+    named = trainer.model.named_parameters()
+    return {name: weight.detach().clone() for name, weight in named if weight.requires_grad}
+
+
 def assert_equal(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
     """To the last bit."""
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)

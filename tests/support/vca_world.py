@@ -8,36 +8,24 @@ from typing import Any
 
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone
-from tests.support.scripted_model import Line, Request, ScriptedModel
+from tests.support.scripted_model import Line, Request, ScriptedModel, kinds, scripted, steps
 from videopro.methods.agents import ModelReply
-from videopro.methods.vca import VcaMethod, VcaSettings
-from videopro.traces import Result, Step
-
-
-class ScriptedVca(VcaMethod):
-    """VCA with this model."""
-
-    def __init__(self, settings: VcaSettings, model: ScriptedModel) -> None:
-        super().__init__(settings)
-        self._model = model
-
-    def models(self, backbone: Any) -> dict[str, Any]:
-        return {"llm": self._model}
+from videopro.traces import Step
 
 
 @dataclass
 class Ended:
     """A question after VCA."""
 
-    result: Result
+    result: Any
     model: ScriptedModel
 
     @property
-    def kinds(self) -> list[str]:
-        return [step.kind for step in self.result.steps]
+    def kinds(self) -> str:
+        return kinds(self.result)
 
     def steps(self, kind: str) -> list[Step]:
-        return [step for step in self.result.steps if step.kind == kind]
+        return steps(self.result, kind)
 
     @property
     def asked_for_scores(self) -> list[Request]:
@@ -66,8 +54,8 @@ def explore(
 ) -> Ended:
     """Answer a question with a model of these lines that takes `frames` frames."""
     model = ScriptedModel(lines, frames=frames)
-    method = ScriptedVca(VcaSettings(**settings), model)
-    return Ended(method.run(asked if asked is not None else item(), context(SceneBackbone())), model)
+    agent = scripted("vca", {"llm": model}, **settings)
+    return Ended(agent.run(asked if asked is not None else item(), context(SceneBackbone())), model)
 
 
 def listed(request: Request) -> list[int]:

@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from tests.support.fakes import COLOURS
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone, colour_of
-from tests.support.scripted_model import Line, ScriptedModel
+from tests.support.scripted_model import Line, ScriptedModel, scripted
 from videopro.benchmarks import Item
-from videopro.methods.videoagent import VideoAgentMethod
-from videopro.methods.videoagent.agent import VideoAgentSettings
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.traces import Result
 from videopro.video import Frame
-
-if TYPE_CHECKING:
-    import torch
 
 
 class SceneEncoder(VideoTextEncoder):
@@ -46,11 +41,10 @@ class SceneEncoder(VideoTextEncoder):
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         return np.stack([_text(text) for text in texts])
 
-    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
+    def _embed_clips(self, clips: Any) -> Any:
         raise NotImplementedError
 
-    def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
-        raise NotImplementedError
+    _embed_texts: Any = _embed_clips
 
 
 def _text(text: str) -> np.ndarray:
@@ -67,43 +61,27 @@ def _vector(colour: str, time: float | None, noise: float = 0.0) -> np.ndarray:
     return unit
 
 
-@dataclass
-class Encoders:
-    """In place of ModuleModels."""
-
-    found: VideoTextEncoder | None
-
-    def encoder(self) -> VideoTextEncoder | None:
-        return self.found
-
-
-class SceneVideoAgent(VideoAgentMethod):
+class SceneVideoAgent:
     """VideoAgent with these models."""
 
     def __init__(
         self, lines: Sequence[Line], *, frames: int = 16, encoder: bool = True, **settings: Any
     ) -> None:
-        super().__init__(VideoAgentSettings(**settings))
         self.llm = ScriptedModel(lines, frames=frames)
         self.captioner = ScriptedModel([_caption], name="captioner", frames=frames, forever=True)
-        self.encoders: Any = Encoders(SceneEncoder() if encoder else None)
+        self.method = scripted("videoagent", {"llm": self.llm, "captioner": self.captioner}, **settings)
+        encoders = SimpleNamespace(encoder=lambda: SceneEncoder() if encoder else None)
+        self.method.module_models = lambda scene, settings: encoders
 
-    def module_models(self, scene: Any, settings: Any) -> Any:
-        return self.encoders
-
-    def models(self, backbone: Any) -> dict[str, Any]:
-        known = {"llm": self.llm, "captioner": self.captioner}
-        return {role: known[role] for role in self.equipment().roles}
-
-    def answer(self, **changes: Any) -> Result:
+    def answer(self, **changes: Any) -> Any:
         """The result of one question about the minute; all lines must have been used."""
-        result = self.run(item(**changes), context(SceneBackbone()))
+        (result,) = self.answers(item(**changes))
         assert len(self.llm.requests) == len(self.llm.lines), "lines were left over"
         return result
 
-    def answers(self, *items: Item) -> list[Result]:
+    def answers(self, *items: Item) -> list[Any]:
         """The results of several questions about the minute."""
-        return [result for _, result in self.run_video(items, context(SceneBackbone()))]
+        return [result for _, result in self.method.run_video(items, context(SceneBackbone()))]
 
 
 def _caption(prompt: str, frames: Sequence[Frame]) -> str:
@@ -128,11 +106,6 @@ def search(*wanted: tuple[int, str] | str) -> dict[str, Any]:
             for each in wanted
         ]
     }
-
-
-def kinds(result: Result) -> list[tuple[str, int]]:
-    """What each step was for, and its round."""
-    return [(step.kind, step.round) for step in result.steps]
 
 
 def looked_at(result: Result) -> list[float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tests.support.making_videos import make
 from videopro.benchmarks.base import ROBUST, Protocol
@@ -48,17 +49,17 @@ def reply(letter: str | None, confidence: float) -> Answer:
 
 
 def execution(given: Answer, *calls: Call, seconds: float = 1.0) -> Execution:
-    return Execution(
-        "ok" if given.letter else "empty",
-        given,
-        calls=calls,
-        cost=Cost(seconds, {"backbone": seconds / 2}, 4, 1, 300, 1),
-    )
+    cost = Cost(seconds, {"backbone": seconds / 2}, 4, 1, 300, 1)
+    return Execution("ok" if given.letter else "empty", given, calls=calls, cost=cost)
 
 
 def at(number: int) -> float:
     """The time of a picture of the video, in s."""
     return number / RATE
+
+
+def called(fn: str, line: int, result: str, args: dict[str, Any], seconds: float, **more: Any) -> Call:
+    return Call(fn, args, result, seconds=seconds, line=line, **more)
 
 
 def whole(number: int) -> tuple[float, ...]:
@@ -70,114 +71,44 @@ def refined(video: VideoRef) -> Trace:
     part = (at(9), 64.0, 128.0, 0.25, 0.25, 0.75, 0.75)
     before, after = reply("B", 0.4), reply("A", 0.9)
     looked = tuple(whole(number) for number in (8, 9, 10, 11))
-    clips = "([(2, 3)], [Clip(2.0-3.0 s)])"
+    clips, named = "([(2, 3)], [Clip(2.0-3.0 s)])", "Frame(2.25 s, part 32,16,96,48)"
+
+    def retrieved(query: str, start: float, **more: Any) -> tuple[Call, Call]:
+        asked = {"video": "Video(20.0 s)", "query": query}
+        clip = {"video": f"Clip({start}-{start + 1} s)", "num_frames": 4}
+        return (
+            called("get_informative_clips", 2, clips, asked, 0.1, intervals=((start, start + 1),), **more),
+            called("extract_frames", 3, "[Frame(2.00 s)]", clip, 0.0),
+        )
+
+    def detected(number: int) -> Call:
+        box = "[Box(32, 16, 96, 48, 'kite', score 0.81)]" if number == 9 else "[]"
+        asked = {"frame": f"Frame({at(number):.2f} s)", "text": "kite"}
+        return called("detect_object", 6, box, asked, 0.2, frames=(whole(number),))
+
+    lines = "[Line(2.0-3.0 s, 'See the kite fly.')]"
+    spoken = called("get_informative_subtitles", 8, lines, {"query": "kite"}, 0.1, intervals=((2.0, 3.0),))
+    seen = {"frames": "[4 frames, 2.00-2.75 s]"}
     first = execution(
         before,
-        Call(
-            "get_informative_clips",
-            {"video": "Video(20.0 s)", "query": "kite"},
-            clips,
-            (),
-            0.1,
-            False,
-            ((4.0, 5.0),),
-            2,
-        ),
-        Call(
-            "extract_frames",
-            {"video": "Clip(4.0-5.0 s)", "num_frames": 4},
-            "[Frame(2.00 s)]",
-            (),
-            0.0,
-            line=3,
-        ),
-        Call(
-            "query_mc",
-            {"frames": "[4 frames, 2.00-2.75 s]"},
-            "Answer('B', confidence 0.400)",
-            looked,
-            0.5,
-            line=4,
-        ),
+        *retrieved("kite", 4.0),
+        called("query_mc", 4, "Answer('B', confidence 0.400)", seen, 0.5, frames=looked),
     )
-    found = [
-        Call(
-            "detect_object", {"frame": f"Frame({at(n):.2f} s)", "text": "kite"}, box, (whole(n),), 0.2, line=6
-        )
-        for n, box in zip(
-            (8, 9, 10, 11),
-            ("[]", "[Box(32, 16, 96, 48, 'kite', score 0.81)]", "[]", "[]"),
-            strict=True,
-        )
-    ]
     second = execution(
         after,
-        Call(
-            "get_informative_clips",
-            {"video": "Video(20.0 s)", "query": "red kite"},
-            clips,
-            (),
-            0.1,
-            True,
-            ((2.0, 3.0),),
-            2,
-        ),
-        Call(
-            "extract_frames",
-            {"video": "Clip(2.0-3.0 s)", "num_frames": 4},
-            "[Frame(2.00 s)]",
-            (),
-            0.0,
-            line=3,
-        ),
-        *found,
-        Call("crop", {"frame": "Frame(2.25 s)"}, "Frame(2.25 s, part 32,16,96,48)", (), 0.0, line=7),
-        Call(
-            "get_informative_subtitles",
-            {"query": "kite"},
-            "[Line(2.0-3.0 s, 'See the kite fly.')]",
-            (),
-            0.1,
-            False,
-            ((2.0, 3.0),),
-            8,
-        ),
-        Call(
-            "query_mc",
-            {"frames": "[Frame(2.25 s, part 32,16,96,48)]"},
-            "Answer('A', confidence 0.900)",
-            (part,),
-            0.5,
-            line=9,
-        ),
+        *retrieved("red kite", 2.0, cached=True),
+        *map(detected, (8, 9, 10, 11)),
+        called("crop", 7, named, {"frame": "Frame(2.25 s)"}, 0.0),
+        spoken,
+        called("query_mc", 9, "Answer('A', confidence 0.900)", {"frames": f"[{named}]"}, 0.5, frames=(part,)),
     )
+    written = "<planning>\n{}\n</planning>\n<code>\n{}\n</code>"
     rounds = (
-        Round(
-            "plan",
-            f"<planning>\nLook for the kite.\n</planning>\n<code>\n{FIRST}\n</code>",
-            FIRST,
-            first,
-            "program",
-        ),
-        Round(
-            "program_refinement",
-            f"<planning>\nCut it out.\n</planning>\n<code>\n{SECOND}\n</code>",
-            SECOND,
-            second,
-            "program",
-        ),
+        Round("plan", written.format("Look for the kite.", FIRST), FIRST, first, "program"),
+        Round("program_refinement", written.format("Cut it out.", SECOND), SECOND, second, "program"),
     )
-    return trace(
-        "refined",
-        video,
-        "What flies over the hill?",
-        rounds,
-        before,
-        after,
-        refined=1,
-        selected=1,
-        evidence=((2.0, 3.0),),
-    )
+    told: dict[str, Any] = {"refined": 1, "selected": 1, "evidence": ((2.0, 3.0),)}
+    return trace("refined", video, "What flies over the hill?", rounds, before, after, **told)
 
 
 def trace(
@@ -188,34 +119,27 @@ def trace(
     first: Answer | None,
     final: Answer | None,
     *,
-    gold: str | None = "A",
-    choices: tuple[str, ...] = CHOICES,
     family: str = "attribute",
-    refined: int = 0,
-    selected: int | None = 0,
-    error: Failure | None = None,
-    evidence: tuple[tuple[float, ...], ...] = (),
+    **changes: Any,
 ) -> Trace:
-    return Trace(
+    made = Trace(
         schema=SCHEMA,
         run_key=run_key(IDENTITY),
         question_id=id,
         video=video,
         question=question,
-        choices=choices,
-        gold=gold,
+        choices=CHOICES,
+        gold="A",
         groups={"family": family, "duration": "short"},
         rounds=rounds,
         first=first,
         final=final,
-        selected=selected,
-        refined=refined,
+        selected=0,
         official=final.letter if final else None,
-        error=error,
         cost=Cost(3.0, {}, 8, 2, 600, 40),
         versions={"videopro": "0"},
-        evidence=evidence,
     )
+    return replace(made, **changes)
 
 
 def direct(letter: str | None, confidence: float, raw: str = "") -> tuple[tuple[Round, ...], Answer, Answer]:
@@ -234,38 +158,20 @@ def traces(root: Path) -> list[Trace]:
     # This one was there when the run was made.
     lost = VideoRef(str(root / "lost.mp4"), "lost.mp4", "", SECONDS)
     gone = VideoRef(str(root / "gone.mp4"), "gone.mp4")
+    unread = Failure("VideoError", "no such file")
     broken = Failure("ZeroDivisionError", f"division by zero {HOSTILE}", 2, f"ZeroDivisionError: {HOSTILE}")
     bad = "def execute_command(video, question):\n    return 1 / 0  # " + HOSTILE.replace("\u2028", "")
-    failing = Execution(
-        "failed",
-        error=broken,
-        calls=(Call("get_subtitle_hints", {"question": HOSTILE}, f"'{HOSTILE}'", line=2),),
-    )
-    unparsed = Answer(None, 0.0, {}, "")
+    hints = Call("get_subtitle_hints", {"question": HOSTILE}, f"'{HOSTILE}'", line=2)
+    failing = Execution("failed", error=broken, calls=(hints,))
+    attempt = Round("plan", f"<planning>{HOSTILE}</planning><code>{bad}</code>", bad, failing, "program")
+    given, choices = (Answer(None, 0.0, {}, ""),) * 2, (HOSTILE, "b", "c", "d")
     return [
         trace("right", video, "Which is shown?", *direct("A", 0.95), family="gist"),
         trace("wrong", video, "Which is shown now?", *direct("C", 0.6)),
         refined(video),
         trace("unread", lost, "What is it?", *direct(None, 0.0, "Hm"), family="gist"),
-        trace(
-            "missing",
-            gone,
-            "Who is there?",
-            (),
-            None,
-            None,
-            selected=None,
-            error=Failure("VideoError", "no such file"),
-        ),
-        trace(
-            f"hostile/{HOSTILE}",
-            video,
-            f"Is it {HOSTILE}?",
-            (Round("plan", f"<planning>{HOSTILE}</planning><code>{bad}</code>", bad, failing, "program"),),
-            unparsed,
-            unparsed,
-            choices=(HOSTILE, "b", "c", "d"),
-        ),
+        trace("missing", gone, "Who is there?", (), None, None, selected=None, error=unread),
+        trace(f"hostile/{HOSTILE}", video, f"Is it {HOSTILE}?", (attempt,), *given, choices=choices),
     ]
 
 

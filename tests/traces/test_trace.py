@@ -1,17 +1,12 @@
-"""Traces and the log: what is written can be read; kills, torn lines and many writers lose no line."""
+"""Traces and the log: what is written can be read, and no line of another run counts."""
 
 from __future__ import annotations
 
 import json
 import math
-import multiprocessing
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,15 +29,6 @@ from videopro.traces import (
 )
 
 
-def test_round_trip() -> None:
-    trace = make()
-    line = trace.to_line()
-    assert line.endswith(b"\n")
-    assert line.count(b"\n") == 1
-    assert line.isascii()
-    assert Trace.from_line(line) == trace
-
-
 def test_reads_what_the_format_says() -> None:
     """A line written by hand, with the least that a trace has and with fields that are not known."""
     line = {
@@ -62,34 +48,12 @@ def test_reads_what_the_format_says() -> None:
     assert trace.final.confidence == 1.0
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"{", "not JSON"),
-        (b"[]", "list"),
-        (b'{"schema": 1}', "run_key"),
-        (b'{"schema": "1"}', "trace.schema: Input should be a valid integer, not '1'"),
-        (b'{"schema": true}', "trace.schema: Input should be a valid integer, not 'True'"),
-    ],
-)
-def test_broken_lines_say_what_is_wrong(line: bytes, message: str) -> None:
-    with pytest.raises(RunError, match=message):
-        Trace.from_line(line)
-
-
-def test_nan_is_never_logged() -> None:
-    with pytest.raises(RunError, match="q1"):
-        make(final=Answer("A", math.nan, {}, "A")).to_line()
-
-
 def test_costs_add_up_when_shared() -> None:
     cost = Cost(3.0, {"decode": 3.0}, 16, 1, 90, 6)
     third = cost.share(3)
     assert third == Cost(1.0, {"decode": 1.0}, 16 / 3, 1 / 3, 30, 2)
     total = third + third + third
-    assert total.seconds == pytest.approx(3.0)
-    assert total.stages["decode"] == pytest.approx(3.0)
-    assert total.frames == pytest.approx(16)
+    assert (total.seconds, total.stages["decode"], total.frames) == pytest.approx((3.0, 3.0, 16))
 
 
 def test_append_and_resume(tmp_path: Path) -> None:
@@ -106,35 +70,25 @@ def test_append_and_resume(tmp_path: Path) -> None:
     assert [t.question_id for t in read_traces(path)] == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("tail", [b'{"schema": 1, "run_', b"\x00\x00", make("torn").to_line()[:-1]])
-def test_torn_line_is_cut(tmp_path: Path, tail: bytes) -> None:
+def test_a_torn_line_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
-    whole = make("a").to_line()
-    path.write_bytes(whole + tail)
+    whole, torn = make("a").to_line(), make("torn").to_line()
+    path.write_bytes(whole + torn[:-1])
     assert [t.question_id for t in read_traces(path)] == ["a"]
-    assert path.read_bytes() == whole + tail, "reading leaves a file alone"
+    assert path.read_bytes() == whole + torn[:-1], "reading leaves a file alone"
     log = TraceLog(path)
     log.refresh()
     assert log.torn == 1
     assert path.read_bytes() == whole
     assert log.append(make("torn"))
-    assert [t.question_id for t in read_traces(path)] == ["a", "torn"]
-
-
-def test_torn_only_line(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    path.write_bytes(b'{"sch')
-    log = TraceLog(path)
-    assert log.append(make("a"))
-    assert path.read_bytes() == make("a").to_line()
+    assert path.read_bytes() == whole + torn
 
 
 BAD_LINES = [
     (b"garbage", "line 2 (not JSON"),
     (make("x").to_line().strip().replace(b"12.5", b"1" + b"0" * 308), "too large a number (309 digits)"),
     (make("x").to_line().strip().replace(b'"question_id"', b'"quest"'), "trace.question_id: Field required"),
-    (b'{"a":' * 101 + b"1" + b"}" * 101, "nested more than 100 deep"),
-    (b"\xff\xfe", "not UTF-8"),
+    (b'{"schema": "1"}', "trace.schema: Input should be a valid integer"),
 ]
 
 
@@ -169,6 +123,8 @@ def test_many_lines_are_told_in_one_message(tmp_path: Path, capfd: pytest.Captur
 
 
 def test_a_trace_that_cannot_be_stored_is_written_as_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="q1"):
+        make(final=Answer("A", math.nan, {}, "A")).to_line()
     path = tmp_path / "traces.jsonl"
     log = TraceLog(path)
     huge = Execution("ok", calls=(Call("f", {"n": 10**308}, ""),))
@@ -202,7 +158,6 @@ OWN, OTHER = make("a"), make("b", run_key="other")
 ALIEN = [
     # What the file holds, the run's key, the error message.
     ((OWN, OTHER), "abc", "line 2 is of another run (run_key 'other'; this run's is 'abc')"),
-    ((OTHER, OWN), "abc", "line 1 is of another run (run_key 'other'; this run's is 'abc')"),
     ((OTHER,), "abc", "line 1 is of another run"),
     # A file without its config: the first line says whose it is.
     ((OTHER, OWN), None, "line 2 is of another run (run_key 'abc'; this run's is 'other')"),
@@ -220,13 +175,12 @@ def test_a_line_of_another_run_or_version_is_never_the_runs_own(
     """Thirty such lines once moved a run's accuracy from 0.41 to 0.84."""
     path = tmp_path / "traces.jsonl"
     path.write_bytes(b"".join(trace.to_line() for trace in some))
+    before = path.read_bytes()
     with pytest.raises(RunError, match=re.escape(message)):
         read_traces(path, key)
-    log = TraceLog(path, run_key=key)
-    with pytest.raises(RunError, match=re.escape(message)):
+    with closing(TraceLog(path, run_key=key)) as log, pytest.raises(RunError, match=re.escape(message)):
         log.append(make("c", run_key=key or "other"))
-    log.close()
-    assert path.read_bytes() == b"".join(trace.to_line() for trace in some), "nothing written, nothing lost"
+    assert path.read_bytes() == before, "nothing written, nothing lost"
 
 
 def test_a_foreign_line_added_during_a_run_is_seen(tmp_path: Path) -> None:
@@ -294,79 +248,3 @@ def test_answers_about_a_changed_film_are_redone_by_any_number_of_commands(tmp_p
     assert not back.is_done("a")
     assert back.append_all([about("a", "old"), about("b", "old")]) == 2
     assert {trace.video.id for trace in read_traces(path)} == {"old"}
-
-
-def _write_many(path: Path, ids: list[str]) -> None:
-    log = TraceLog(path)
-    for question_id in ids:
-        log.append(make(question_id))
-
-
-def test_many_concurrent_writers(tmp_path: Path) -> None:
-    """Four processes write the same 40 questions in different orders: each is there once, no lines mix."""
-    path = tmp_path / "traces.jsonl"
-    ids = [f"q{i}" for i in range(40)]
-    context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_write_many, args=(path, ids[k:] + ids[:k])) for k in (0, 7, 20, 33)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
-    lines = path.read_bytes().splitlines()
-    assert len(lines) == 40
-    assert {Trace.from_line(line).question_id for line in lines} == set(ids)
-
-
-def test_a_killed_writer_leaves_a_log_that_can_be_continued(tmp_path: Path) -> None:
-    """kill -9 at arbitrary moments: whole lines stay, and what was appended is there."""
-    path = tmp_path / "traces.jsonl"
-    context = multiprocessing.get_context("fork")
-    for turn in range(5):
-        writer = context.Process(target=_write_many, args=(path, [f"{turn}-{i}" for i in range(100_000)]))
-        writer.start()
-        while not path.exists() or path.stat().st_size < (turn + 1) * 5_000:
-            time.sleep(0.001)
-        os.kill(writer.pid or 0, signal.SIGKILL)
-        writer.join()
-        log = TraceLog(path)
-        ids = [t.question_id for t in log.refresh()]
-        mine = [question_id for question_id in ids if question_id.startswith(f"{turn}-")]
-        assert mine == [f"{turn}-{i}" for i in range(len(mine))]
-        assert len(ids) == len(set(ids))
-        log.close()
-
-
-FULL_DISK = """
-import resource, sys
-from pathlib import Path
-from tests.support.traces import make
-from videopro.errors.exceptions import RunError
-from videopro.traces.log import TraceLog
-size = len(make("a0").to_line())
-# Room for two lines and a half: the third is written in part, as on a full disk.
-resource.setrlimit(resource.RLIMIT_FSIZE, (size * 5 // 2, size * 5 // 2))
-log = TraceLog(Path(sys.argv[1]))
-for i in range(3):
-    try:
-        log.append(make(f"a{i}"))
-    except RunError as error:
-        print(i, error)
-"""
-
-
-def test_full_disk(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    out = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
-    assert out.startswith(f"2 {path}: cannot be written (No space left on device)")
-    assert path.read_bytes() == make("a0").to_line() + make("a1").to_line()
-    log = TraceLog(path)
-    assert log.append(make("a2"))
-    assert log.torn == 0
-
-
-def test_a_missing_log_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"none/traces\.jsonl: cannot be opened"):
-        TraceLog(tmp_path / "none" / "traces.jsonl")

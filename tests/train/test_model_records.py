@@ -1,19 +1,24 @@
 """What a trained planner records of itself, and who reads it: how many frames and pixels, which prompts,
-which base."""
+which base; and a merged checkpoint against base and adapter in PEFT itself."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from tests.support import grpo_runs
+from tests.support import grpo_world
 from tests.support import sft_world as world
-from tests.support.qwen_models import checkpoint
-from tests.support.training_runs import LORA, NO_MODELS, flags
+from tests.support.qwen_models import checkpoint, lora, reference
+from tests.support.training_runs import LORA, NO_MODELS, flags, merge_into
 from videopro import __version__
 from videopro.backbones import (
     PlannerRecord,
@@ -24,9 +29,12 @@ from videopro.backbones import (
     write_model_record,
 )
 from videopro.pocket import ADAPTERS, PLANNERS, adapter_dir, model_dir
-from videopro.train import grpo, merge, sft
+from videopro.storage import files, sole_writer
+from videopro.train import grpo, sft
+from videopro.train.finetune import read_rows
 from videopro.train.rl import VideoGRPOConfig
 from videopro.train.runtime import TrainingSetup, read_settings
+from videopro.train.runtime.trainable import linear_pattern
 
 FRAMES, PIXELS = 6, 4096
 
@@ -53,6 +61,15 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of a model that was trained as a whole."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    saves = {"save_strategy": "steps", "save_steps": 1}
+    assert sft.main(arguments(run, use_peft="false", **saves)) == 0
+    return run
+
+
 def asked(model: object, **settings: object) -> tuple[int, int]:
     backbone = load_backbone(str(model), **settings)
     identity = backbone.identity()
@@ -61,41 +78,39 @@ def asked(model: object, **settings: object) -> tuple[int, int]:
 
 
 def test_every_artefact_of_a_training_is_asked_as_it_was_trained(
-    tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tuned: Path,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An adapter, a checkpoint of its run, what GRPO makes of it, a merged model and one that was trained as
     a whole: with no setting, all are shown 6 frames of 4,096 pixels, and nothing is warned of."""
     base = str(checkpoint("qwen3_vl"))
-    monkeypatch.setattr(grpo, "ProgramRewards", grpo_runs.SomeRewards)
+    monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     saves = {"save_strategy": "steps", "save_steps": 1}
-    words = grpo_runs.arguments(tmp_path / "grpo", **saves, adapter=tuned, max_steps=1)
+    words = grpo_world.arguments(tmp_path / "grpo", **saves, adapter=tuned, max_steps=1)
     assert grpo.main(without_budgets(words)) == 0
-    assert merge.main(["--base", base, "--adapter", str(tuned), "--output", str(tmp_path / "merged")]) == 0
-    assert sft.main(arguments(tmp_path / "whole", use_peft="false", **saves)) == 0
+    assert merge_into(tmp_path / "merged", base, tuned) == 0
     for adapter in (tuned, tuned / "checkpoint-1", tmp_path / "grpo", tmp_path / "grpo" / "checkpoint-1"):
         assert asked(base, adapter=str(adapter)) == (FRAMES, PIXELS)
-    for model in (tmp_path / "merged", tmp_path / "whole", tmp_path / "whole" / "checkpoint-1"):
+    for model in (tmp_path / "merged", whole, whole / "checkpoint-1"):
         assert asked(model) == (FRAMES, PIXELS)
     assert [record.message for record in caplog.records if "was trained" in record.message] == []
 
 
-@pytest.mark.parametrize("kind", ["adapter", "whole"])
-def test_the_record_names_base_prompts_and_versions(kind: str, tuned: Path, tmp_path: Path) -> None:
-    base, run = checkpoint("qwen3_vl"), tuned
-    if kind == "whole":
-        run = tmp_path / "run"
-        assert sft.main(arguments(run, use_peft="false")) == 0
-    written = json.loads((run / "videopro.json").read_text())
-    name, weights = str(base.resolve()), folder_fingerprint(base)
+def test_the_record_names_base_prompts_and_versions(tuned: Path, whole: Path, tmp_path: Path) -> None:
+    base = checkpoint("qwen3_vl")
+    own = {"name": str(base.resolve()), "weights": folder_fingerprint(base)}
     # An adapter leaves its base when it is turned off; a whole model names who answers.
-    answers = {} if kind == "adapter" else {"base": name, "weights": weights}
-    assert written.pop("versions")["peft"] == metadata.version("peft")
-    assert written == {
-        "frames": FRAMES,
-        "pixels": PIXELS,
-        "base": {"name": name, "weights": weights},
-        "planner": answers,
-    }
+    answers = {"base": own["name"], "weights": own["weights"]}
+    for run, planner in ((tuned, {}), (whole, answers)):
+        written = json.loads((run / "videopro.json").read_text())
+        assert written.pop("versions")["peft"] == metadata.version("peft")
+        assert written == {"frames": FRAMES, "pixels": PIXELS, "base": own, "planner": planner}
+        record = read_model_record(run)
+        write_model_record(tmp_path, record)
+        assert read_model_record(tmp_path) == record
 
 
 def test_training_continues_with_what_the_adapter_was_trained_with(
@@ -108,40 +123,30 @@ def test_training_continues_with_what_the_adapter_was_trained_with(
     assert "warning" not in capsys.readouterr().err
     other = [*without_budgets(words), *rows, "--frames", "8"]
     assert TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", other)).frames == 8
-    said = capsys.readouterr().err
-    assert "was trained with frames=6, and the setting frames=8 counts" in said
-    assert "pixels" not in said
+    assert "frames=8" in capsys.readouterr().err
 
 
-def test_a_setting_counts_and_the_difference_is_named(tuned: Path, caplog: pytest.LogCaptureFixture) -> None:
-    backbone = load_backbone(str(checkpoint("qwen3_vl")), adapter=str(tuned), frames=4, pixels=PIXELS)
+def test_what_differs_from_the_record_is_noted(
+    tuned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A copy with the same files is the same base, wherever it is."""
+    base, plain = str(checkpoint("qwen3_vl")), shutil.copytree(tuned, tmp_path / "plain")
+    backbone = load_backbone(base, adapter=str(tuned), frames=4, pixels=PIXELS)
     assert backbone.frames == 4
     (note,) = backbone.notes
-    assert "was trained with frames=6, and the setting frames=4 counts" in note
+    assert "trained with frames=6, and the setting frames=4 counts" in note
     assert f"warning: {note}" in caplog.messages
-
-
-def test_an_adapter_on_another_base_is_named(tuned: Path, tmp_path: Path) -> None:
-    """A copy with the same files is the same base, wherever it is."""
-    copy = shutil.copytree(checkpoint("qwen3_vl"), tmp_path / "copy")
+    (plain / "videopro.json").unlink()
+    backbone = load_backbone(base, adapter=str(plain))
+    assert (backbone.frames, backbone.pixels, len(backbone.notes)) == (64, 50_176, 1)
+    assert load_backbone(base, adapter=str(plain), frames=FRAMES, pixels=PIXELS).notes == ()
+    copy = shutil.copytree(base, tmp_path / "copy")
     assert load_backbone(str(copy), adapter=str(tuned)).notes == ()
     settings = json.loads((copy / "generation_config.json").read_text())
     (copy / "generation_config.json").write_text(json.dumps({**settings, "max_length": 77}))
     (note,) = load_backbone(str(copy), adapter=str(tuned)).notes
-    assert f"was trained on {checkpoint('qwen3_vl').resolve()}" in note
-    assert f"is put on {copy.resolve()}" in note
-
-
-def test_an_adapter_without_a_record_is_shown_what_its_base_is_with_a_note(
-    tuned: Path, tmp_path: Path
-) -> None:
-    base, plain = str(checkpoint("qwen3_vl")), shutil.copytree(tuned, tmp_path / "plain")
-    (plain / "videopro.json").unlink()
-    backbone = load_backbone(base, adapter=str(plain))
-    assert (backbone.frames, backbone.pixels) == (64, 50_176)
-    (note,) = backbone.notes
-    assert "has no videopro.json that says with how many frames" in note
-    assert load_backbone(base, adapter=str(plain), frames=FRAMES, pixels=PIXELS).notes == ()
+    assert f"{checkpoint('qwen3_vl').resolve()}" in note
+    assert f"{copy.resolve()}" in note
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
@@ -152,12 +157,6 @@ def test_shipped_adapters_have_the_record(name: str) -> None:
     assert (record.base.name, record.base.weights) == ("pocket", folder_fingerprint(model_dir()))
     assert record.planner == (PlannerRecord() if name in PLANNERS else None)
     assert load_backbone("pocket", adapter=name).notes == ()
-
-
-def test_a_record_is_read_as_it_was_written(tuned: Path, tmp_path: Path) -> None:
-    record = read_model_record(tuned)
-    write_model_record(tmp_path, record)
-    assert read_model_record(tmp_path) == record
 
 
 def test_a_build_is_known_by_its_code_wherever_it_lies(
@@ -190,3 +189,118 @@ def test_a_build_is_known_by_its_code_wherever_it_lies(
     assert len(edited) == 4
     monkeypatch.undo()
     model_record.library_versions.cache_clear()
+
+
+@pytest.fixture(scope="module", params=["qwen2_5_vl", "qwen3_vl"])
+def adapter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A family, and an adapter of random weights for its checkpoint."""
+    model, _ = reference(request.param)
+    folder = tmp_path_factory.mktemp(request.param)
+    return request.param, lora(request.param, folder, layers=linear_pattern(model, ["language"]))
+
+
+def test_a_merged_checkpoint_is_base_and_adapter(adapter: tuple[str, Path], tmp_path: Path) -> None:
+    family, folder = adapter
+    output = tmp_path / "merged"
+    assert merge_into(output, checkpoint(family), folder) == 0
+    base, official = reference(family)
+    plain = AutoModelForImageTextToText.from_pretrained(output).eval()
+    batch = world.batch(family, [0, 1, 3])
+    batch.pop("labels")
+    with torch.no_grad():
+        before = base(**batch).logits
+        expected = PeftModel.from_pretrained(base, folder).eval()(**batch).logits
+        found = plain(**batch).logits
+    # To 1e-3 where logits reach 10 and the adapter moves them by more than 1: one product instead of two.
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+    assert (expected - before).abs().max() > 0.5
+    processor = AutoProcessor.from_pretrained(output)
+    assert processor.chat_template == official.chat_template
+    name, weights = str(checkpoint(family).resolve()), folder_fingerprint(checkpoint(family))
+    written = json.loads((output / "videopro.json").read_text())
+    assert written.pop("versions")["torch"] == torch.__version__.split("+")[0]
+    assert written == {
+        "frames": 64,
+        "pixels": 50_176,
+        "base": {"name": name, "weights": weights},
+        "planner": {"base": name, "weights": weights},
+    }
+    assert not (tmp_path / "merged.part").exists()
+
+
+def test_a_second_merge_into_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(files, "_SOON", 0.0)
+    with sole_writer(tmp_path / "merged.part"):
+        assert merge_into(tmp_path / "merged", "pocket", "x") == 2
+    assert "merged.part" in capsys.readouterr().err
+    assert (tmp_path / "merged.part").exists()
+
+
+def test_the_shipped_planner_is_merged_by_its_name(tmp_path: Path) -> None:
+    """As docs/planners.md writes it: base and adapter are names that a package's folders stand for."""
+    assert merge_into(tmp_path / "merged", "pocket", "pocket-sft") == 0
+    written = json.loads((tmp_path / "merged" / "videopro.json").read_text())
+    assert written["base"]["weights"] == written["planner"]["weights"] == folder_fingerprint(model_dir())
+
+
+def test_a_planner_merged_twice_keeps_its_base(tmp_path: Path) -> None:
+    """An adapter that was trained on a merged planner: neither of the two answers inside programs."""
+    base, folder = str(checkpoint("qwen3_vl")), lora("qwen3_vl", tmp_path / "lora")
+    for start, name in ((base, "once"), (str(tmp_path / "once"), "twice")):
+        assert merge_into(tmp_path / name, start, folder) == 0
+        merged = load_backbone(str(tmp_path / name))
+        assert merged.planner is not None
+        assert merged.planner.base == str(Path(base).resolve())
+        assert merged.identity()["planner_prompt"] == "short"
+    on_top = load_backbone(str(tmp_path / "once"), adapter=str(folder))
+    assert on_top.planner == merged.planner
+
+
+def test_a_full_disk_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The remains of a killed merge do not end up in the checkpoint."""
+    base, output = checkpoint("qwen3_vl"), tmp_path / "here" / "merged"
+    folder = lora("qwen3_vl", tmp_path / "lora")
+    torn = output.with_name("merged.part") / "merged" / "model-00007-of-00009.safetensors"
+    torn.parent.mkdir(parents=True)
+    torn.write_bytes(b"torn")
+
+    def full(self: object, where: Path) -> None:
+        (Path(where) / "config.json").write_text("{")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(reference("qwen3_vl")[1]), "save_pretrained", full)
+        assert merge_into(output, base, folder) == 2
+    assert f"error: {output.parent}: merged cannot be written" in capsys.readouterr().err
+    assert list(output.parent.iterdir()) == []
+    torn.parent.mkdir(parents=True)
+    torn.write_bytes(b"torn")
+    assert merge_into(output, base, folder) == 0
+    assert not list(output.glob("*00009*"))
+
+
+SHOWN = {"reference": "signatures", "modules": ["query_native", "extract_frames", "query_mc"]}
+
+
+def test_the_planner_records_what_its_rows_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that continues an adapter, with a word about what that was trained with."""
+    given = [json.loads(line) for line in (world.folder() / "sft.jsonl").read_text().splitlines()]
+    for row in given:
+        row["videos"] = [str(world.folder() / path) for path in row.get("videos", [])]
+    shown = world.write(tmp_path / "shown.jsonl", [{**row, **SHOWN} for row in given])
+    words = {"frames": 2, "pixels": 4096, "max_steps": 1, **LORA}
+    assert sft.main(flags(tmp_path / "run", train_data=shown, **words)) == 0
+    assert read_model_record(tmp_path / "run").planner == PlannerRecord(reference="signatures")
+    assert "reference" not in capsys.readouterr().err
+    plain = world.write(tmp_path / "plain.jsonl", given)
+    more = {**words, "adapter": tmp_path / "run", "train_data": plain}
+    assert sft.main(flags(tmp_path / "next", **more)) == 0
+    assert read_model_record(tmp_path / "next").planner == PlannerRecord()
+    assert "reference=signatures, and the rows have reference=none" in capsys.readouterr().err
+    mixed = world.write(tmp_path / "mixed.jsonl", [{**given[0], **SHOWN}, *given[1:]])
+    assert sft.main(flags(tmp_path / "mixed", train_data=mixed, **words)) == 2
+    assert [row.reference for row in read_rows(mixed).rows][:2] == ["signatures", "none"]

@@ -14,15 +14,15 @@ from peft import get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
 
-from tests.support import grpo_runs
+from tests.support import grpo_world
 from tests.support import sft_world as world
-from tests.support.qwen_models import QUESTION, checkpoint, pictures, reference
-from tests.support.training_runs import LORA, adapter, flags
+from tests.support.qwen_models import QUESTION, checkpoint, lora, pictures, reference
+from tests.support.training_runs import LORA, adapter, flags, merge_into
 from videopro.backbones import load_backbone
 from videopro.errors import ConfigError
 from videopro.question import Answer
-from videopro.train import grpo, merge, sft
-from videopro.train.runtime.trainable import choose_trained, weights_by_kind
+from videopro.train import grpo, sft
+from videopro.train.runtime.trainable import choose_trained, coverage_line, weights_by_kind
 
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 
@@ -59,8 +59,7 @@ def test_experts_are_adapted_saved_loaded_and_merged(tuned: tuple[str, Path], tm
     family, run = tuned
     trained = [name for name, weight in adapter(run).items() if ".experts." in name and weight.any()]
     assert {name.rpartition(".lora_")[2] for name in trained} == {"A.weight", "B.weight"}
-    words = ["--base", checkpoint(family), "--adapter", run, "--output", tmp_path / "merged"]
-    assert merge.main([str(word) for word in words]) == 0
+    assert merge_into(tmp_path / "merged", checkpoint(family), run) == 0
     (plain, _), (on, off) = answers(checkpoint(family)), answers(checkpoint(family), adapter=str(run))
     merged, _ = answers(tmp_path / "merged")
     assert differ(off, plain) == 0
@@ -68,37 +67,27 @@ def test_experts_are_adapted_saved_loaded_and_merged(tuned: tuple[str, Path], tm
     assert differ(merged, on) < 1e-4
 
 
+@pytest.mark.parametrize(
+    "tuned", ["qwen3_vl_moe", pytest.param("qwen3_5_moe", marks=pytest.mark.long)], indirect=True
+)
 def test_experts_are_reinforced_while_the_base_answers(
     tuned: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An adapter of experts is continued; what answers inside programs is the model without it."""
     family, run = tuned
-    monkeypatch.setattr(grpo, "ProgramRewards", grpo_runs.SomeRewards)
+    monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     changes = {"model_name_or_path": checkpoint(family), "adapter": run, "max_steps": 1, "use_peft": "false"}
     # Layers with recurrence cannot share a prompt.
     shared = str(family == "qwen3_vl_moe").lower()
-    words = grpo_runs.arguments(tmp_path / "run", **changes, shared_prompt=shared, router_aux_loss_coef=0.0)
+    words = grpo_world.arguments(tmp_path / "run", **changes, shared_prompt=shared, router_aux_loss_coef=0.0)
     assert grpo.main(words) == 0
-    answerer = grpo_runs.SomeRewards.latest.backbone
+    answerer = grpo_world.SomeRewards.latest.backbone
     expected = load_backbone(str(checkpoint(family)), frames=world.FRAMES, pixels=4096)
     shown = pictures(4)
     assert differ(answerer.answer(shown, QUESTION), expected.answer(shown, QUESTION)) == 0
     before, after = adapter(run), adapter(tmp_path / "run")
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert any(".experts." in name for name in moved)
-
-
-def test_the_start_says_what_is_not_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With LoRA on linear layers alone. Two layers of 4 experts, of 32 x 48 and 24 x 32."""
-    assert sft.main(arguments("qwen3_vl_moe", tmp_path / "run")) == 0
-    said = capsys.readouterr().out
-    assert f"mlp.experts.gate_up_proj {2 * 4 * 48 * 32:,}" in said
-    assert f"mlp.experts.down_proj {2 * 4 * 24 * 32:,}" in said
-    assert f"mlp.gate {2 * 4 * 32}" in said
-    assert "vision tower" in said
-    total = sum(weight.numel() for weight in reference("qwen3_vl_moe")[0].parameters())
-    assert f"of {total:,} weights (" in said
-    assert f"--lora_target_parameters {EXPERTS[1]} {EXPERTS[0]} --lora_dropout 0" in said
 
 
 @pytest.mark.parametrize("experts", [None, EXPERTS])
@@ -109,19 +98,25 @@ def test_covered_and_uncovered_are_all_weights(experts: Sequence[str] | None) ->
     settings.lora_target_parameters = list(experts) if experts else None
     config = choose_trained(model, settings, ["language"])
     attention = 2 * (2 * 32 * 32 + 2 * 16 * 32)
-    trained, left = weights_by_kind(get_peft_model(model, config))
+    tuned = get_peft_model(model, config)
+    trained, left = weights_by_kind(tuned)
     assert trained == attention + (2 * 4 * (48 + 24) * 32 if experts else 0)
     assert trained + left.total() == total
-    assert ("mlp.experts.down_proj" in left) == (experts is None)
     assert "lm_head" in left
+    # By hand: two layers of 4 experts, of 32 x 48 and 24 x 32.
+    sizes = {} if experts else {EXPERTS[0]: 2 * 4 * 48 * 32, EXPERTS[1]: 2 * 4 * 24 * 32}
+    assert {kind: count for kind, count in left.items() if ".experts." in kind} == sizes
+    said = coverage_line(tuned)
+    assert f"of {total:,} weights (" in said
+    assert (f"--lora_target_parameters {EXPERTS[1]} {EXPERTS[0]}" in said) == (experts is None)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"lora_target_parameters": ["mlp.experts.up"]}, r"its experts are mlp.experts.down_proj, mlp"),
-        ({"lora_target_parameters": EXPERTS, "lora_dropout": 0.1}, "lora_dropout is 0.1, which PEFT"),
-        ({"lora_target_parameters": EXPERTS, "use_dora": True}, "use_dora is True, which PEFT"),
+        ({"lora_target_parameters": ["mlp.experts.up"]}, "mlp.experts.up"),
+        ({"lora_target_parameters": EXPERTS, "lora_dropout": 0.1}, "lora_dropout"),
+        ({"lora_target_parameters": EXPERTS, "use_dora": True}, "use_dora"),
     ],
 )
 def test_what_cannot_be_adapted_is_named(changes: dict[str, Any], said: str) -> None:
@@ -134,10 +129,9 @@ def test_what_cannot_be_adapted_is_named(changes: dict[str, Any], said: str) -> 
 # ---- tensors that a base has beyond its model --------------------------------------------------------------
 
 
-@pytest.fixture(params=["one file", "shards"])
-def longer(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, torch.Tensor]]:
+def longer(base: Path, shards: int) -> dict[str, torch.Tensor]:
     """A Qwen3.5 with the head for further tokens, which its class lacks, and a part that nobody knows."""
-    base = shutil.copytree(checkpoint("qwen3_5"), tmp_path / "base")
+    shutil.copytree(checkpoint("qwen3_5"), base)
     plain = load_file(base / "model.safetensors")
     torch.manual_seed(5)
     more = {
@@ -145,20 +139,18 @@ def longer(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[s
         "mtp.layers.0.mlp.gate_proj.weight": torch.randn(48, 32).half(),
         "value_head.weight": torch.randn(1, 32),
     }
-    if request.param == "one file":
-        save_file({**plain, **more}, base / "model.safetensors", metadata={"format": "pt"})
-        return base, more
-    names = sorted(plain)
-    parts = [{name: plain[name] for name in names[::2]}, {name: plain[name] for name in names[1::2]} | more]
-    where = {}
-    for number, part in enumerate(parts, 1):
-        file = f"model-{number:05}-of-00002.safetensors"
-        save_file(part, base / file, metadata={"format": "pt"})
-        where |= dict.fromkeys(part, file)
+    whole = {**plain, **more}
+    if shards == 1:
+        save_file(whole, base / "model.safetensors", metadata={"format": "pt"})
+        return more
     (base / "model.safetensors").unlink()
+    where = {name: f"model-{number % shards}.safetensors" for number, name in enumerate(sorted(whole))}
+    for file in set(where.values()):
+        part = {name: tensor for name, tensor in whole.items() if where[name] == file}
+        save_file(part, base / file, metadata={"format": "pt"})
     index = {"metadata": {"total_size": 1}, "weight_map": where}
     (base / "model.safetensors.index.json").write_text(json.dumps(index))
-    return base, more
+    return more
 
 
 def assert_kept(folder: Path, more: dict[str, torch.Tensor]) -> None:
@@ -176,19 +168,20 @@ def assert_kept(folder: Path, more: dict[str, torch.Tensor]) -> None:
     assert not info["missing_keys"]
 
 
-def test_merged_and_whole_models_keep_what_the_base_has_beyond_the_model(
-    longer: tuple[Path, dict[str, torch.Tensor]], tmp_path: Path
-) -> None:
-    base, more = longer
-    saves = {"save_strategy": "steps", "save_steps": 1}
-    given = {"model_name_or_path": base, **saves}
-    assert sft.main(arguments("qwen3_5", tmp_path / "tuned", **given)) == 0
-    words = ["--base", base, "--adapter", tmp_path / "tuned", "--output", tmp_path / "merged"]
-    assert merge.main([str(word) for word in words]) == 0
-    whole = {**given, "use_peft": "false", "lr_scheduler_type": "constant", "learning_rate": 1e-4}
-    assert sft.main(arguments("qwen3_5", tmp_path / "whole", **whole)) == 0
-    for folder in (tmp_path / "merged", tmp_path / "whole", tmp_path / "whole" / "checkpoint-1"):
-        assert_kept(folder, more)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_merged_model_keeps_what_the_base_has_beyond_the_model(shards: int, tmp_path: Path) -> None:
+    more = longer(tmp_path / "base", shards)
+    lora("qwen3_5", tmp_path / "lora")
+    assert merge_into(tmp_path / "merged", tmp_path / "base", tmp_path / "lora") == 0
+    assert_kept(tmp_path / "merged", more)
+
+
+def test_a_whole_model_keeps_what_the_base_has_beyond_the_model(tmp_path: Path) -> None:
+    more, run = longer(tmp_path / "base", 2), tmp_path / "run"
+    given = {"model_name_or_path": tmp_path / "base", "use_peft": "false", "lr_scheduler_type": "constant"}
+    given |= {"save_strategy": "steps", "save_steps": 1, "learning_rate": 1e-4}
     # A run goes on from such a checkpoint.
-    assert sft.main(arguments("qwen3_5", tmp_path / "whole", **{**whole, "max_steps": 2})) == 0
-    assert_kept(tmp_path / "whole", more)
+    for steps in (1, 2):
+        assert sft.main(arguments("qwen3_5", run, **{**given, "max_steps": steps})) == 0
+        for folder in (run, run / f"checkpoint-{steps}"):
+            assert_kept(folder, more)

@@ -35,15 +35,11 @@ def overridden(kind: type) -> dict[str, Any]:
     """The private methods of libraries that our classes among its bases override, as they are there."""
     ours = [base for base in kind.__mro__ if base.__module__.startswith("videopro.")]
     theirs = [base for base in kind.__mro__ if base not in ours]
-    names = {
-        name for base in ours for name in vars(base) if name.startswith("_") and not name.startswith("__")
+    names = {name for base in ours for name in vars(base) if name[0] == "_" and name[:2] != "__"}
+    originals = {
+        name: next((vars(base)[name] for base in theirs if name in vars(base)), None) for name in names
     }
-    found = {}
-    for name in sorted(names):
-        original = next((vars(base)[name] for base in theirs if name in vars(base)), None)
-        if callable(original):
-            found[name] = original
-    return found
+    return {name: original for name, original in originals.items() if callable(original)}
 
 
 def test_every_private_method_that_is_overridden_is_the_one_that_was_read() -> None:

@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.making_videos import box, make, read_number
+from tests.support.making_videos import box, make
 from videopro.errors import VideoError
 from videopro.video import FrameStore, Video
 
@@ -26,22 +27,6 @@ def _only_sound(path: Path) -> None:
         frame.sample_rate = 16_000
         container.mux(stream.encode(frame))
         container.mux(stream.encode())
-
-
-def _sound_with_cover(path: Path) -> None:
-    """An MP3 with an attached picture (ID3v2.3, APIC): FFmpeg shows the picture as a video track."""
-    _picture(path.with_suffix(".png"))
-    cover = b"\0image/png\0\x03\0" + path.with_suffix(".png").read_bytes()
-    frame = b"APIC" + len(cover).to_bytes(4, "big") + b"\0\0" + cover
-    size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
-    with av.open(str(path), "w", format="mp3") as container:
-        stream = container.add_stream("mp3", rate=16_000, layout="mono")
-        for block in range(20):
-            sound = av.AudioFrame.from_ndarray(np.zeros((1, 576), np.int16), "s16p", "mono")
-            sound.sample_rate, sound.pts = 16_000, block * 576
-            container.mux(stream.encode(sound))
-        container.mux(stream.encode())
-    path.write_bytes(b"ID3\x03\0\0" + size + frame + path.read_bytes())
 
 
 def _picture(path: Path) -> None:
@@ -64,27 +49,32 @@ def _cut(name: str, part: float, mux: dict[str, str] | None = None) -> Callable[
     return write
 
 
-def _hours_without_data(path: Path) -> None:
-    """A header that promises two hours, and nothing after it."""
-    make(path, 40, mux={"movflags": "faststart"})
-    data = bytearray(path.read_bytes())
-    delta = box(data, b"stts") + 12
-    data[delta : delta + 4] = (int.from_bytes(data[delta : delta + 4], "big") * 4320).to_bytes(4, "big")
-    path.write_bytes(data[: data.index(b"mdat") - 4])
-
-
-def _absurd_counts(each: int) -> Callable[[Path], None]:
-    """A few kilobytes that claim 60 million samples: FFmpeg would reserve gigabytes for them."""
+def _patched(*changes: tuple[bytes, int, int], **made: Any) -> Callable[[Path], None]:
+    """A valid file except for some numbers: (kind of box, where in it, value)."""
 
     def write(path: Path) -> None:
-        make(path, 40, options={"bf": "0"})
+        make(path, 40, **made)
         data = bytearray(path.read_bytes())
-        for kind, at, value in ((b"stsz", 4, each), (b"stsz", 8, 60_000_000), (b"stts", 8, 60_000_000)):
+        for kind, at, value in changes:
             where = box(data, kind) + at
             data[where : where + 4] = value.to_bytes(4, "big")
         path.write_bytes(data)
 
     return write
+
+
+def _hours_without_data(path: Path) -> None:
+    """A header that promises two hours, and nothing after it."""
+    # 512 of 12,288 units a second are a picture.
+    _patched((b"stts", 12, 512 * 4320), mux={"movflags": "faststart"})(path)
+    data = path.read_bytes()
+    path.write_bytes(data[: data.index(b"mdat") - 4])
+
+
+def _absurd_counts(each: int) -> Callable[[Path], None]:
+    """A few kilobytes that claim 60 million samples: FFmpeg would reserve gigabytes for them."""
+    counts = ((b"stsz", 8, 60_000_000), (b"stts", 8, 60_000_000))
+    return _patched((b"stsz", 4, each), *counts, options={"bf": "0"})
 
 
 def _no_pictures_inside(path: Path) -> None:
@@ -94,19 +84,6 @@ def _no_pictures_inside(path: Path) -> None:
     size = int.from_bytes(data[begin - 8 : begin - 4], "big") - 8
     data[begin : begin + size] = bytes(size)
     path.write_bytes(data)
-
-
-def _clock(kind: bytes, at: int, value: int) -> Callable[[Path], None]:
-    """A valid file except for one number in its tables."""
-
-    def write(path: Path) -> None:
-        make(path, 40)
-        data = bytearray(path.read_bytes())
-        where = box(data, kind) + at
-        data[where : where + 4] = value.to_bytes(4, "big")
-        path.write_bytes(data)
-
-    return write
 
 
 def _one_long_picture(path: Path) -> None:
@@ -159,14 +136,12 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "folder of frames": (_frames_in_a_folder, "glob -i '{path}/*.PNG' {path}.mp4"),
     "raw H.264": (_raw("libx264", "h264"), "ffmpeg -framerate FPS -i clip.mp4 OUT.mp4"),
     "raw MJPEG": (_raw("mjpeg", "mjpeg"), "is a raw stream (raw MJPEG video)"),
-    "raw MPEG-2": (_raw("mpeg2video", "mpeg2video"), "is a raw stream (raw MPEG video)"),
     "animated WebP": (_animated_webp, "is an animated WebP"),
     "empty": (lambda path: path.write_bytes(b""), "empty"),
     "text": (lambda path: path.write_text("this is not a video\n" * 1000), "cannot read it as a video"),
     "noise": (lambda path: path.write_bytes(np.random.default_rng(0).bytes(300_000)), "cannot read it"),
     "zeros": (lambda path: path.write_bytes(bytes(300_000)), "cannot read it"),
     "only sound": (_only_sound, "no video track"),
-    "sound with a cover": (_sound_with_cover, "cannot read it as a video"),
     "still picture": (_picture, "is a still picture, not a video"),
     "playlist": (_playlist, "cannot read it as a video"),
     "pipe": (os.mkfifo, "pipe or device"),
@@ -181,9 +156,9 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "sixty million samples": (_absurd_counts(100), "cut off"),
     "sixty million samples of no size": (_absurd_counts(0), "60000000 pictures"),
     "nothing inside": (_no_pictures_inside, ""),
-    "time scale of 0": (_clock(b"mdhd", 12, 0), "time scale of its video is 0"),
-    "pictures of days": (_clock(b"stts", 12, 0x7FFFFFFF), "its pictures last for 6,990,507 s"),
-    "pictures of less than no time": (_clock(b"stts", 12, 0x80000001), "and its header says 2 s"),
+    "time scale of 0": (_patched((b"mdhd", 12, 0)), "time scale of its video is 0"),
+    "pictures of days": (_patched((b"stts", 12, 0x7FFFFFFF)), "its pictures last for 6,990,507 s"),
+    "pictures of less than no time": (_patched((b"stts", 12, 0x80000001)), "and its header says 2 s"),
     "one picture of two days": (_one_long_picture, "(one of them for 174,763 s)"),
     "joined transport streams": (_joined("mpegts", "libx264", (75, 150)), "-c copy OUT.mp4"),
     "joined transport streams, the short one last": (_joined("mpegts", "libx264", (150, 50)), "runs back"),
@@ -242,26 +217,21 @@ def test_an_endless_decoding_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (threading.active_count(), _open_files()) == (threads, files)
 
 
-@pytest.mark.parametrize(
-    ("codec", "options"),
-    [("libx264", {"g": "20", "bf": "3"}), ("libx265", {"x265-params": "keyint=20:bframes=3:log-level=none"})],
-)
-def test_damage_in_the_middle_never_passes_for_a_frame(
-    codec: str, options: dict[str, str], tmp_path: Path
-) -> None:
+def test_damage_in_the_middle_never_passes_for_a_frame(tmp_path: Path) -> None:
     """Packets overwritten with zeros: what depends on them is an error, everything else stays exact."""
-    make(tmp_path / "a.mp4", 100, codec=codec, options=options)
-    with av.open(str(tmp_path / "a.mp4")) as container:
+    path = tmp_path / "a.mp4"
+    make(path, 100, options={"g": "20", "bf": "3"})
+    with av.open(str(path)) as container:
         whole = [p.to_ndarray(format="rgb24") for p in container.decode(video=0)]
         container.seek(0)
-        packets = [(p.pos, p.size, p.is_keyframe) for p in container.demux(video=0) if p.size]
-    data = bytearray((tmp_path / "a.mp4").read_bytes())
+        packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
+    data = bytearray(path.read_bytes())
     for number in (25, 26, 70):
-        position, size, _ = packets[number]
+        position, size = packets[number]
         assert position is not None
         data[position : position + size] = bytes(size)
-    (tmp_path / "b.mp4").write_bytes(data)
-    video = Video.open(tmp_path / "b.mp4", store=FrameStore())
+    path.write_bytes(data)
+    video = Video.open(path, store=FrameStore())
     outcomes: dict[int, str] = {}
     for number in range(100):
         try:
@@ -277,15 +247,3 @@ def test_damage_in_the_middle_never_passes_for_a_frame(
     assert outcomes[30] == outcomes[35] == "error"  # well behind the damage, in the same group
     with pytest.raises(VideoError, match="damaged"):
         video.sample(50)
-
-
-def test_many_failures_leave_nothing_behind(tmp_path: Path) -> None:
-    _cut("a.mp4", 0.7, {"movflags": "faststart"})(tmp_path / "cut.mp4")
-    make(tmp_path / "good.mp4", 20)
-    threads, files = threading.active_count(), _open_files()
-    for _ in range(20):
-        with pytest.raises(VideoError):
-            Video.open(tmp_path / "cut.mp4")
-        video = Video.open(tmp_path / "good.mp4", store=FrameStore())
-        assert [read_number(f.image) for f in video.sample(4)] == [2, 7, 12, 17]
-    assert (threading.active_count(), _open_files()) == (threads, files)

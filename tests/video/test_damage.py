@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.making_videos import HEIGHT, WIDTH, damage, make, numbered, read_number
+from tests.support.making_videos import damage, make, numbered, read_number
 from videopro.errors import ConfigError, VideoError
 from videopro.video import Frame, FrameStore, Video, stand_ins_in
 
@@ -43,21 +43,13 @@ def middles(count: int) -> list[float]:
 def test_the_nearest_intact_frame_stands_in_and_says_for_which_time(tmp_path: Path) -> None:
     """Packet 21 is damaged: pictures 21 to 29, until the key frame 30. Of the intact ones, 20 is shown at 2.0
     s and 30 at 3.0 s."""
-    path = damage(film(tmp_path / "a.mp4"), [21])
-    video = opened(path, 1.0)
-    frames = video.frames([2.05, 2.25, 2.55, 3.0])
-    assert numbers(frames) == [20, 20, 30, 30]
-    assert [(frame.time, frame.wanted) for frame in frames] == [
-        (2.0, ()),
-        (2.0, (2.25,)),
-        (3.0, (2.55,)),
-        (3.0, ()),
-    ]
+    video = opened(damage(film(tmp_path / "a.mp4"), [21]), 1.0)
+    times = [2.05, 2.25, 2.55, 3.0]
     # The same again, from the store, and in a stream.
-    again = [video.frames([2.05, 2.25, 2.55, 3.0]), list(video.stream([2.05, 2.25, 2.55, 3.0]))]
-    assert [[(frame.time, frame.wanted) for frame in each] for each in again] == [
-        [(frame.time, frame.wanted) for frame in frames]
-    ] * 2
+    for frames in (video.frames(times), video.frames(times), list(video.stream(times))):
+        assert numbers(frames) == [20, 20, 30, 30]
+        told = [(frame.time, frame.wanted) for frame in frames]
+        assert told == [(2.0, ()), (2.0, (2.25,)), (3.0, (2.55,)), (3.0, ())]
     # Ten times from 0.5 s on: only 2.5 s is damaged, and its stand-in is nobody else's picture.
     assert stand_ins_in(video.sample(10)) == ((2.5, 2.0),)
     # At 2.037 s the picture 20 is asked for itself, and is shown once.
@@ -90,12 +82,10 @@ MPEG2 = {"g": "10", "bf": "0", "b": "800k"}
     ("name", "codec", "options", "broken", "lost"),
     [
         ("a.mp4", "libx264", X264, [0], range(10)),
-        ("a.mkv", "libx264", X264, [0], range(10)),
         ("a.mp4", "libx264", X264, range(33, 58), [*range(33, 40), *range(40, 60)]),
         ("a.mp4", "libx264", X264, [5, 47, 99], [*range(5, 10), *range(47, 50), 99]),
         ("a.mp4", "libx265", HEVC, [0, 33], [*range(10), *range(33, 40)]),
         ("a.webm", "libvpx-vp9", VP9, [33, 99], [*range(33, 40), 99]),
-        ("a.webm", "libvpx", VP9, [33, 99], [*range(33, 40), 99]),
         ("a.mkv", "mpeg2video", MPEG2, [33, 40, 99], [*range(33, 50), 99]),
     ],
 )
@@ -106,7 +96,7 @@ def test_each_frame_is_exact_or_stands_in(
     path = damage(film(tmp_path / name, codec=codec, options=options), list(broken))
     frames = opened(path, 60.0).frames(middles(100))
     # The same of each by itself.
-    for number in (*list(lost)[:12], 99):
+    for number in (*list(lost)[:4], 99):
         (alone,) = opened(path, 60.0).frames([(number + 0.5) / RATE])
         assert (alone.time, alone.wanted) == (frames[number].time, frames[number].wanted)
     assert {number for number, frame in enumerate(frames) if frame.wanted} == set(lost)
@@ -125,7 +115,7 @@ def test_damage_in_the_sound_costs_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "form", "codec"),
-    [("a.ts", "mpegts", "libx264"), ("a.ts", "mpegts", "mpeg2video"), ("a.mpg", "vob", "mpeg2video")],
+    [("a.ts", "mpegts", "libx264"), ("a.mpg", "vob", "mpeg2video")],
 )
 def test_what_a_stream_lost_never_passes_for_a_frame(
     name: str, form: str, codec: str, tmp_path: Path
@@ -184,11 +174,8 @@ def test_the_damaged_seconds(tmp_path: Path) -> None:
     assert video.damage(middles(100)) == [(2.1, 3.0), (9.8, 10.0)]
     assert video.damage([0.5, 2.99]) == [(2.1, 3.0)]
     assert video.damage([0.5, 2.09, 3.0, 9.79]) == []
-
-
-def test_a_film_without_an_intact_picture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VideoError, match="holds no picture"):
-        opened(damage(film(tmp_path / "a.mp4"), range(100)))
+        opened(damage(film(tmp_path / "all.mp4", 20), range(20)))
 
 
 # ---- a stream whose pictures change their size -------------------------------------------------------------
@@ -262,20 +249,14 @@ def test_a_picture_of_another_shape_is_not_stretched(
 def test_a_picture_with_pixels_of_another_shape_is_not_stretched(tmp_path: Path) -> None:
     """As in television: 128 x 64 pixels that are shown as 16:9, then square ones, so 2:1, in one stream.
     The frame is 114 x 64, and the later pictures fill 57 of its rows."""
-    parts = []
-    for name, first, aspect in (("a.ts", 0, Fraction(8, 9)), ("b.ts", 20, Fraction(1))):
-        make(
-            tmp_path / name,
-            range(first, first + 20),
-            rate=RATE,
-            codec="mpeg2video",
-            form="mpegts",
-            options={"g": "10", "bf": "0"},
-            aspect=aspect,
-        )
-        parts.append((tmp_path / name).read_bytes())
-    (tmp_path / "a.ts").write_bytes(b"".join(parts))
-    frames = opened(tmp_path / "a.ts").frames([0.55, 1.55, 2.55, 3.55])
+    path, parts = tmp_path / "a.ts", []
+    options = {"g": "10", "bf": "0"}
+    how: dict[str, Any] = {"rate": RATE, "codec": "mpeg2video", "form": "mpegts", "options": options}
+    for first, aspect in ((0, Fraction(8, 9)), (20, Fraction(1))):
+        make(path, range(first, first + 20), aspect=aspect, **how)
+        parts.append(path.read_bytes())
+    path.write_bytes(b"".join(parts))
+    frames = opened(path).frames([0.55, 1.55, 2.55, 3.55])
     assert [frame.image.shape for frame in frames] == [(64, 114, 3)] * 4
     shown = [np.where(frame.image.mean(axis=(1, 2)) > 20)[0] for frame in frames]
     assert [len(rows) for rows in shown] == [64, 64, 57, 57]
@@ -297,18 +278,3 @@ def test_animated_pictures_have_their_own_times(name: str, tmp_path: Path) -> No
     assert [frame.time for frame in frames] == pytest.approx(starts)
     assert numbers(frames) == list(range(len(lengths)))
     assert video.duration == pytest.approx(1.25)
-
-
-@pytest.mark.parametrize(
-    ("name", "form", "codec"),
-    [
-        ("a.y4m", "yuv4mpegpipe", "wrapped_avframe"),
-        ("a.ivf", "ivf", "libvpx-vp9"),
-        ("a.mxf", "mxf", "mpeg2video"),
-    ],
-)
-def test_streams_that_say_their_rate_are_read(name: str, form: str, codec: str, tmp_path: Path) -> None:
-    make(tmp_path / name, 60, rate=25, form=form, codec=codec, size=(HEIGHT, WIDTH))
-    video = opened(tmp_path / name)
-    assert numbers(video.frames([(number + 0.5) / 25 for number in range(60)])) == list(range(60))
-    assert video.duration == pytest.approx(2.4)

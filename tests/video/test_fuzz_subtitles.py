@@ -17,49 +17,14 @@ from videopro.errors import SubtitleError
 from videopro.video import Subtitles, load_subtitles
 
 TIMES = ("00:00:01,000 --> 00:00:02,500", "00:03.000 --> 00:04.000 align:start", "0:00:05,0 --> 99:00:00,000")
-UNITS = (
-    *(
-        "1\n",
-        "\n",
-        "\n\n",
-        "\r\n",
-        "WEBVTT\n\n",
-        "NOTE x\n\n",
-        "STYLE\n",
-        "[Script Info]\n",
-        "[Events]\n",
-        "-->",
-        " --> ",
-    ),
-    *(f"{stamp}\n" for stamp in TIMES),
-    *(
-        "1e999 --> 1\n",
-        "-00:00:01,000 --> 00:00:02,000\n",
-        "99999999999:00:00,0 --> 1:1:1,1\n",
-        "Hello",
-        "<i>",
-        "</i>",
-    ),
-    *(
-        "<c.a>",
-        "<00:01.000>",
-        "{\\an8}",
-        "{\\p1}m 0 0",
-        "{",
-        "}",
-        "\\N",
-        "&amp;",
-        "&#" + "9" * 5000 + ";",
-        "&#xD800;",
-        "<",
-    ),
-    *(
-        "Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,hi\n",
-        "Dialogue: 0,,,",
-        "Format: Start, End, Text\n",
-        ",",
-    ),
-)
+PIECES = [
+    *("1\n", "\n", "\n\n", "\r\n", "WEBVTT\n\n", "NOTE x\n\n", "STYLE\n", "[Script Info]\n", "[Events]\n"),
+    *("-->", " --> ", "1e999 --> 1\n", "-00:00:01,000 --> 00:00:02,000\n", "Dialogue: 0,,,"),
+    *("99999999999:00:00,0 --> 1:1:1,1\n", "Hello", "<i>", "</i>", "<c.a>", "<00:01.000>", "{\\an8}"),
+    *("{\\p1}m 0 0", "{", "}", "\\N", "&amp;", "&#" + "9" * 5000 + ";", "&#xD800;", "<", ","),
+    *("Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,hi\n", "Format: Start, End, Text\n"),
+]
+UNITS = (*PIECES, *(f"{stamp}\n" for stamp in TIMES))
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1", "gb18030", "utf-7")
 LINES = [
     {"start": 1.0, "end": 2.5, "line": "Hello"},

@@ -76,8 +76,8 @@ def test_ends_rounded_down_are_the_frames_of_lmms_evals_own_loaders() -> None:
 
 
 def test_midpoints() -> None:
-    assert frame_times(video(10.0, 10.0), "midpoints", 2, None) == [2.5, 7.5]
-    assert frame_times(video(10.0, 10.0), "midpoints", 64, 0.2) == [2.5, 7.5]
+    for budget, fps in ((2, None), (64, 0.2)):
+        assert frame_times(video(10.0, 10.0), "midpoints", budget, fps) == [2.5, 7.5]
 
 
 def test_clue_frames_lie_in_the_clues() -> None:

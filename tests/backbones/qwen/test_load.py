@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,6 @@ import torch
 from peft import PeftModel
 from peft.utils import load_peft_weights
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForImageTextToText
-from transformers.models.qwen3 import Qwen3Config
 
 from tests.support.qwen_models import (
     PIXELS,
@@ -37,15 +36,25 @@ from videopro.backbones.qwen.load import video_settings
 from videopro.errors import BackboneError, ConfigError
 from videopro.pocket import MODEL_FOLDER
 from videopro.question import prompts
-from videopro.runs import identity_difference
 
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """A private copy of a checkpoint, to damage."""
-    folder = tmp_path / "model"
-    shutil.copytree(checkpoint("qwen3_vl"), folder)
-    return folder
+    return Path(shutil.copytree(checkpoint("qwen3_vl"), tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of qwen3_vl."""
+    return str(lora("qwen3_vl", tmp_path_factory.mktemp("adapter")))
+
+
+def rewrite(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the weights in a file."""
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file, metadata={"format": "pt"})
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
@@ -65,17 +74,15 @@ def test_an_adapter_is_switched_on_and_off(family: str, tmp_path: Path) -> None:
     base, processor = reference(family)
     merged = PeftModel.from_pretrained(base, folder).merge_and_unload()
     with torch.no_grad():
-        logits = merged(
-            **official_inputs(family, processor, pictures(4), prompts.multiple_choice(QUESTION))
-        ).logits
-    chances = logits[0, -1].double().softmax(-1)
+        prompt = official_inputs(family, processor, pictures(4), prompts.multiple_choice(QUESTION))
+        chances = merged(**prompt).logits[0, -1].double().softmax(-1)
     ids = processor.tokenizer.convert_tokens_to_ids(["A", "B", "C"])
     assert list(on.letters.values()) == pytest.approx(chances[ids].tolist(), abs=1e-5)
     assert max(abs(on.letters[key] - plain.letters[key]) for key in "ABC") > 1e-3
 
 
-def test_a_prefix_belongs_to_one_adapter_state(tmp_path: Path) -> None:
-    own = load("qwen3_vl", adapter=str(lora("qwen3_vl", tmp_path / "adapter")))
+def test_a_prefix_belongs_to_one_adapter_state(adapter: str) -> None:
+    own = load("qwen3_vl", adapter=adapter)
     with own.prefix(pictures(2)) as made_on:
         on = own.answer(made_on, QUESTION)
         with own.adapter(False):
@@ -88,8 +95,8 @@ def test_a_prefix_belongs_to_one_adapter_state(tmp_path: Path) -> None:
         assert close(own.answer(pictures(2), QUESTION), on)
 
 
-def test_the_adapter_block_keeps_other_threads_out(tmp_path: Path) -> None:
-    own = load("qwen3_vl", adapter=str(lora("qwen3_vl", tmp_path / "adapter")))
+def test_the_adapter_block_keeps_other_threads_out(adapter: str) -> None:
+    own = load("qwen3_vl", adapter=adapter)
     on = own.answer(None, QUESTION)
     done: list[bool] = []
     with own.adapter(False):
@@ -102,22 +109,23 @@ def test_the_adapter_block_keeps_other_threads_out(tmp_path: Path) -> None:
 
 
 def test_warnings_of_other_threads_are_left_alone_while_an_adapter_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    adapter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`warnings.catch_warnings` replaces the filters of the whole process, so two threads that leave it in
     another order than they entered it lose every later warning."""
-    folder = lora("qwen3_vl", tmp_path / "adapter")
-    before = (warnings.showwarning, warnings._showwarnmsg_impl, list(warnings.filters))  # type: ignore[attr-defined]
-    seen: list[bool] = []
+    seen: list[Any] = []
+
+    def filters() -> Any:
+        return warnings.showwarning, warnings._showwarnmsg_impl, list(warnings.filters)  # type: ignore[attr-defined]
 
     def reads(*words: Any, **named: Any) -> Any:
-        now = (warnings.showwarning, warnings._showwarnmsg_impl, list(warnings.filters))  # type: ignore[attr-defined]
-        seen.append(now == before)
+        seen.append(filters())
         return load_peft_weights(*words, **named)
 
     monkeypatch.setattr("videopro.backbones.qwen.load.load_peft_weights", reads)
-    load("qwen3_vl", adapter=str(folder))
-    assert seen == [True]
+    before = filters()
+    load("qwen3_vl", adapter=adapter)
+    assert seen == [before]
 
 
 def test_without_an_adapter_only_off_is_possible() -> None:
@@ -128,34 +136,29 @@ def test_without_an_adapter_only_off_is_possible() -> None:
         pass
 
 
-def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BackboneError, match="does not fit model"):
-        load("qwen3_5", adapter=str(lora("qwen3_vl", tmp_path / "layers")))
-    damaged = lora("qwen3_vl", tmp_path / "damaged")
-    weights = load_file(damaged / "adapter_model.safetensors")
-    weights.pop(sorted(weights)[0])
-    save_file(weights, damaged / "adapter_model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(BackboneError, match="has 7 weights and 8 are needed"):
-        load("qwen3_vl", adapter=str(damaged))
-    renamed = lora("qwen3_vl", tmp_path / "renamed")
-    weights = load_file(renamed / "adapter_model.safetensors")
-    weights = {name.replace("layers.1", "layers.7"): weight for name, weight in weights.items()}
-    save_file(weights, renamed / "adapter_model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(BackboneError, match=r"has 8 weights and 8 are needed \(missing: .*layers\.1"):
-        load("qwen3_vl", adapter=str(renamed))
-    longer = lora("qwen3_vl", tmp_path / "longer")
-    weights = load_file(longer / "adapter_model.safetensors")
-    weights.update({name.replace("layers.1", "layers.7"): weight.clone() for name, weight in weights.items()})
-    save_file(weights, longer / "adapter_model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(BackboneError, match="has 12 weights and 8 are needed"):
-        load("qwen3_vl", adapter=str(longer))
-    with pytest.raises(BackboneError, match=r"no adapter_config\.json"):
-        load("qwen3_vl", adapter=str(checkpoint("qwen3_vl")))
-    with pytest.raises(BackboneError, match="there is no such folder"):
-        load("qwen3_vl", adapter=str(tmp_path / "nowhere"))
+def test_an_adapter_that_does_not_fit_is_refused(adapter: str, tmp_path: Path) -> None:
+    weights = load_file(f"{adapter}/adapter_model.safetensors")
+    fewer = {name: weights[name] for name in sorted(weights)[1:]}
+    moved = {name.replace("layers.1", "layers.7"): weight.clone() for name, weight in weights.items()}
+    for held, message in (
+        (fewer, "has 7 weights and 8 are needed"),
+        (moved, r"has 8 weights and 8 are needed \(missing: .*layers\.1"),
+        (weights | moved, "has 12 weights and 8 are needed"),
+    ):
+        shutil.copytree(adapter, tmp_path, dirs_exist_ok=True)
+        save_file(held, tmp_path / "adapter_model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(BackboneError, match=message):
+            load("qwen3_vl", adapter=str(tmp_path))
+    for family, folder, message in (
+        ("qwen3_5", adapter, "does not fit model"),
+        ("qwen3_vl", str(checkpoint("qwen3_vl")), r"no adapter_config\.json"),
+        ("qwen3_vl", str(tmp_path / "nowhere"), "there is no such folder"),
+    ):
+        with pytest.raises(BackboneError, match=message):
+            load(family, adapter=folder)
 
 
-def test_identity_tells_models_apart(copied: Path, tmp_path: Path) -> None:
+def test_identity_tells_models_apart(copied: Path, adapter: str) -> None:
     config = BackboneConfig(str(copied), frames=8, pixels=PIXELS)
     first = QwenBackbone(config).identity()
     json.dumps(first)
@@ -163,26 +166,25 @@ def test_identity_tells_models_apart(copied: Path, tmp_path: Path) -> None:
     assert QwenBackbone(config).identity() == first
     assert QwenBackbone(config.but(frames=4)).identity() != first
     assert QwenBackbone(config.but(dtype="bf16")).identity() != first
-    adapted = QwenBackbone(config.but(adapter=str(lora("qwen3_vl", tmp_path / "adapter"))))
+    adapted = QwenBackbone(config.but(adapter=adapter))
     assert adapted.identity()["adapter"] is not None
     with adapted.adapter(False):
         assert adapted.identity() == first
-    weights = load_file(copied / "model.safetensors")
-    weights["lm_head.weight"][0, 0] += 1
-    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    rewrite(copied / "model.safetensors", lambda weights: weights["lm_head.weight"][0, 0].add_(1))
     assert QwenBackbone(config).identity()["weights"] != first["weights"]
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
 def test_identity_does_not_need_the_weights(family: str, tmp_path: Path) -> None:
-    folder, adapter = checkpoint(family), lora(family, tmp_path / "adapter")
-    plain = BackboneConfig(str(folder), frames=8, pixels=PIXELS)
-    for config in (plain, plain.but(adapter=str(adapter)), plain.but(dtype="bf16", attention="eager")):
+    plain = BackboneConfig(str(checkpoint(family)), frames=8, pixels=PIXELS)
+    tuned = plain.but(adapter=str(lora(family, tmp_path)))
+    for config in (tuned, plain.but(dtype="bf16", attention="eager")):
         assert identify(config, {}) == QwenBackbone(config).identity()
-    adapted = identify(plain.but(adapter=str(adapter)), {})
-    weights = load_file(adapter / "adapter_model.safetensors")
-    save_file({name: weight + 1 for name, weight in weights.items()}, adapter / "adapter_model.safetensors")
-    assert identify(plain.but(adapter=str(adapter)), {})["adapter"] != adapted["adapter"]
+    before = identify(tuned, {})["adapter"]
+    rewrite(
+        tmp_path / "adapter_model.safetensors", lambda weights: [each.add_(1) for each in weights.values()]
+    )
+    assert identify(tuned, {})["adapter"] != before
     with pytest.raises(BackboneError, match="there is no such folder"):
         identify(plain.but(adapter=str(tmp_path / "nowhere")), {})
 
@@ -215,24 +217,13 @@ def test_bf16_is_close_to_float32() -> None:
 
 
 def test_budgets_come_from_the_checkpoint_unless_given(copied: Path) -> None:
-    assert (
-        QwenBackbone(BackboneConfig(str(copied))).frames,
-        QwenBackbone(BackboneConfig(str(copied))).pixels,
-    ) == (
-        64,
-        50_176,
-    )
+    own = QwenBackbone(BackboneConfig(str(copied)))
+    assert (own.frames, own.pixels) == (64, 50_176)
     (copied / "videopro.json").write_text('{"frames": 16, "pixels": 16384}')
     own = load_backbone(str(copied))
     assert own.frames == 16
     assert own.frame_size(144, 256, 16) == (96, 160)
     assert load_backbone(str(copied), frames=4).frames == 4
-    (copied / "videopro.json").write_text('{"frame": 16}')
-    with pytest.raises(ConfigError, match="frame: Unexpected keyword argument"):
-        load_backbone(str(copied))
-    (copied / "videopro.json").write_text('{"frames": 0}')
-    with pytest.raises(ConfigError, match="frames: Input should be greater"):
-        load_backbone(str(copied))
 
 
 def test_the_budgets_of_a_checkpoint_on_the_hub_are_fetched(
@@ -254,17 +245,19 @@ def test_the_budgets_of_a_checkpoint_on_the_hub_are_fetched(
 
 
 @pytest.mark.parametrize(
-    ("planner", "message"),
+    ("record", "name"),
     [
-        ("pocket", "planner: Input should be an object, not 'pocket'"),
-        ({"bases": "pocket"}, "planner.bases: Unexpected keyword argument"),
-        ({"base": 3}, "planner.base: Input should be a valid string, not '3'"),
-        ({"prompts": {"plan": 3}}, "planner.prompts.plan: Input should be a valid string, not '3'"),
+        ({"frame": 16}, "frame"),
+        ({"frames": 0}, "frames"),
+        ({"planner": "pocket"}, "planner"),
+        ({"planner": {"bases": "pocket"}}, "planner.bases"),
+        ({"planner": {"base": 3}}, "planner.base"),
+        ({"planner": {"prompts": {"plan": 3}}}, "planner.prompts.plan"),
     ],
 )
-def test_a_broken_record_of_a_planner_is_named(copied: Path, planner: object, message: str) -> None:
-    (copied / "videopro.json").write_text(json.dumps({"planner": planner}))
-    with pytest.raises(ConfigError, match=message):
+def test_a_broken_record_is_named(copied: Path, record: dict[str, Any], name: str) -> None:
+    (copied / "videopro.json").write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match=f"{name}: "):
         load_backbone(str(copied))
 
 
@@ -275,64 +268,42 @@ def refusal(folder: Path | str, **settings: object) -> str:
     return str(caught.value)
 
 
-def test_missing_files_are_named(copied: Path, tmp_path: Path) -> None:
-    assert "there is no such folder" in refusal(tmp_path / "nowhere")
-    assert "is a file" in refusal(copied / "config.json")
-    (tmp_path / "empty").mkdir()
-    assert "has no config.json" in refusal(tmp_path / "empty")
+def test_missing_files_are_named(copied: Path, adapter: str, tmp_path: Path) -> None:
     assert "cannot be downloaded from the hub" in refusal("nobody/no-such-model")
     assert "is not a device of this machine" in refusal(copied, device_map="gpu")
-    lora("qwen3_vl", tmp_path / "adapter")
-    assert "contains an adapter" in refusal(tmp_path / "adapter")
-
+    assert "contains an adapter" in refusal(adapter)
     text = tmp_path / "text"
-    Qwen3Config(num_hidden_layers=1).save_pretrained(text)
-    assert "of type 'qwen3', not a Qwen model with vision" in refusal(text)
-    (text / "config.json").write_text('{"model_type": "qwen9_vl"}')
-    assert "it may need a newer transformers" in refusal(text)
-    (text / "config.json").write_text("{")
-    assert "config" in refusal(text)
+    text.mkdir()
+    assert "has no config.json" in refusal(text)
+    for config, says in (
+        ('{"model_type": "qwen3"}', "of type 'qwen3', not a Qwen model with vision"),
+        ('{"model_type": "qwen9_vl"}', "it may need a newer transformers"),
+        ("{", "config"),
+    ):
+        (text / "config.json").write_text(config)
+        assert says in refusal(text)
 
 
 def test_incomplete_checkpoints_are_refused(copied: Path) -> None:
-    weights = load_file(copied / "model.safetensors")
-    lacking = {name: weight for name, weight in weights.items() if "layers.1.mlp" not in name}
-    save_file(lacking, copied / "model.safetensors", metadata={"format": "pt"})
+    weights = copied / "model.safetensors"
+    rewrite(weights, lambda held: [held.pop(name) for name in list(held) if "layers.1.mlp" in name])
     assert "weights are missing" in refusal(copied)
-    (copied / "model.safetensors").write_bytes(b"\0" * 100)
+    weights.write_bytes(b"\0" * 100)
     assert "weights cannot be loaded" in refusal(copied)
-    (copied / "model.safetensors").unlink()
+    weights.unlink()
     assert "weights cannot be loaded" in refusal(copied)
+    (copied / "chat_template.jinja").unlink()
+    assert "no chat template" in refusal(copied)
     (copied / "processor_config.json").unlink()
     assert "processor" in refusal(copied)
 
 
-def test_a_processor_without_a_template_is_refused(copied: Path) -> None:
-    (copied / "chat_template.jinja").unlink()
-    assert "no chat template" in refusal(copied)
-
-
 def test_short_names() -> None:
     served = read_spec("server:qwen@http://localhost:8000/v1", concurrency=2)
-    assert (served.kind, served.model, served.base_url, served.concurrency) == (
-        "server",
-        "qwen",
-        "http://localhost:8000/v1",
-        2,
-    )
+    assert (served.kind, served.model, served.concurrency) == ("server", "qwen", 2)
+    assert served.base_url == "http://localhost:8000/v1"
     assert read_spec("Qwen/Qwen3-VL-8B-Instruct").kind == "qwen"
     assert read_spec("someone/pocket").model == "someone/pocket", "no misspelt pocket"
-    with pytest.raises(ConfigError, match="server:MODEL@URL"):
-        read_spec("server:qwen")
-    with pytest.raises(ConfigError, match="did you mean 'pixels'"):
-        read_spec("Qwen/Qwen3-VL-8B-Instruct", pixel=3)
-    with pytest.raises(ConfigError, match="dtype is 'half'"):
-        read_spec("Qwen/Qwen3-VL-8B-Instruct", dtype="half")
-
-
-def test_a_saved_checkpoint_is_an_ordinary_one() -> None:
-    model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_5_moe"))
-    assert type(model).__name__ == "Qwen3_5MoeForConditionalGeneration"
 
 
 def test_what_the_processor_and_the_model_make_of_a_video_is_in_the_identity() -> None:
@@ -359,7 +330,3 @@ def test_what_the_processor_and_the_model_make_of_a_video_is_in_the_identity() -
         "video_prompt": pair,
         "video_positions": "t 0 0 0 0 17 17 17 17; h 0 0 1 1 0 0 1 1; w 0 1 0 1 0 1 0 1; next 3",
     }
-    recorded, now = ({"model": {"video_prompt": text}} for text in (nested, flat))
-    (line,) = identity_difference(recorded, now)
-    assert line.startswith("model.video_prompt: the run has '<|vision_start|><1.0 seconds>")
-    assert ", this command '<1.0 seconds><|vision_start|>" in line

@@ -3,6 +3,7 @@ whatever is written beside them, and without waiting for the host."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -26,7 +27,7 @@ SAMPLED = Sampling(24, temperature=1.3, top_p=0.9, seed=3)
 GREEDY = Sampling(24)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that a CUDA device gets, with steps that run where its graphs would be replayed."""
 
@@ -43,8 +44,13 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "Captures", Replayed)
 
 
+@functools.cache
+def model(family: str) -> Any:
+    return reference(family)[0]
+
+
 def runner(family: str, *, captures: bool | None = None, ends: Sequence[int] = ()) -> QwenRunner:
-    made = QwenRunner(reference(family)[0], ends=ends, pad=0)
+    made = QwenRunner(model(family), ends=ends, pad=0)
     if captures is not None:
         made._static = StaticWriter(made.model, cache_name=made._cache, captures=captures)
     return made
@@ -67,7 +73,8 @@ def write(
         return run.generate(state, sampling, seeds, banned=(1, 2))
 
 
-def by_passes(family: str, sampling: Sampling, ends: Sequence[int] = ()) -> list[SampledReply]:
+@functools.cache
+def by_passes(family: str, sampling: Sampling, ends: tuple[int, ...] = ()) -> list[SampledReply]:
     """What the library's own passes write."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner_module, "is_static", lambda model, cache: False)
@@ -81,37 +88,30 @@ def assert_same(left: Sequence[SampledReply], right: Sequence[SampledReply]) -> 
         assert one.ended == other.ended
 
 
+@pytest.mark.parametrize("captures", [None, True])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
-def test_steps_at_one_place_write_what_passes_write(family: str, sampling: Sampling) -> None:
-    assert_same(write(runner(family), sampling), by_passes(family, sampling))
+def test_steps_at_one_place_write_what_passes_write(
+    family: str, sampling: Sampling, captures: bool | None
+) -> None:
+    run = runner(family, captures=captures)
+    for _ in range(2 if captures else 1):  # The second time, its steps are replayed from the first.
+        assert_same(write(run, sampling), by_passes(family, sampling))
 
 
-@pytest.mark.usefixtures("replayed")
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
-def test_replayed_steps_write_the_same(family: str, sampling: Sampling) -> None:
-    expected = by_passes(family, sampling)
-    run = runner(family, captures=True)
-    for _ in range(2):  # The second time, its steps are replayed from the first.
-        assert_same(write(run, sampling), expected)
-
-
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_rows_that_end_early_leave_the_others_as_they_are(captures: bool) -> None:
     whole = by_passes("qwen3_vl", SAMPLED)
     # Tokens that end some replies soon, one at once, and some not at all.
-    ends = {whole[0].ids[0], whole[1].ids[5], whole[2].ids[9], whole[3].ids[10]}
-    expected = by_passes("qwen3_vl", SAMPLED, sorted(ends))
+    ends = tuple(sorted({whole[0].ids[0], whole[1].ids[5], whole[2].ids[9], whole[3].ids[10]}))
+    expected = by_passes("qwen3_vl", SAMPLED, ends)
     assert len({len(reply.ids) for reply in expected}) > 2
-    written = write(runner("qwen3_vl", captures=captures, ends=sorted(ends)), SAMPLED)
+    written = write(runner("qwen3_vl", captures=captures, ends=ends), SAMPLED)
     assert_same(written, expected)
     for reply, full in zip(written, whole, strict=True):
         assert reply.ids == full.ids[: len(reply.ids)]
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_a_reply_depends_on_its_seed_alone(captures: bool) -> None:
     together = write(runner("qwen3_vl", captures=captures), SAMPLED)
@@ -123,12 +123,11 @@ def test_a_reply_depends_on_its_seed_alone(captures: bool) -> None:
     ]
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_long_replies_get_more_room(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videopro.backbones.qwen.writing.ROOM_ON_CPU", 16)
-    monkeypatch.setattr("videopro.backbones.qwen.writing.ROOM", 16)
-    longer = Sampling(60, temperature=1.0)
+    monkeypatch.setattr(writing, "ROOM_ON_CPU", 8)
+    monkeypatch.setattr(writing, "ROOM", 8)
+    longer = Sampling(40, temperature=1.0)
     assert_same(write(runner("qwen3_vl", captures=captures), longer), by_passes("qwen3_vl", longer))
 
 
@@ -143,7 +142,6 @@ class NoWaiting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_step_never_waits_and_stays_where_it_is(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     step, seen = StaticBatch._forward, []
@@ -164,7 +162,6 @@ def test_a_step_never_waits_and_stays_where_it_is(family: str, monkeypatch: pyte
     assert seen
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
 def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     run = runner("qwen3_vl", captures=captures)
@@ -189,30 +186,16 @@ def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.Monk
     assert error.value.rows == (2,)
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("of", [[0, 1, 2, 0, 1, 2, 2], [2, 2, 2, 2, 2, 2, 2, 2, 0], [1]])
 def test_rows_of_prompts_in_equal_and_unequal_numbers(of: list[int]) -> None:
     expected = write(runner("qwen3_vl"), SAMPLED, of)
     assert_same(write(runner("qwen3_vl", captures=True), SAMPLED, of), expected)
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("captures", [True, False])
-def test_no_step_is_taken_that_no_reply_needs(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    step, taken = StaticBatch.step, []
-
-    def counted(self: StaticBatch) -> None:
-        taken.append(self)
-        step(self)
-
-    monkeypatch.setattr(StaticBatch, "step", counted)
-    write(runner("qwen3_vl", captures=captures), SAMPLED)
-    # The first of 24 tokens is chosen from the prompt.
-    assert len(taken) == 23
-
-
-@pytest.mark.usefixtures("replayed")
-def test_steps_are_taken_with_the_models_gpu_as_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_is_needed_and_taken_with_the_models_gpu_as_the_current_one(
+    captures: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     current: list[torch.Tensor] = []
 
     @contextmanager
@@ -229,12 +212,12 @@ def test_steps_are_taken_with_the_models_gpu_as_the_current_one(monkeypatch: pyt
 
     monkeypatch.setattr(torch.cuda, "device_of", device_of)
     monkeypatch.setattr(StaticBatch, "step", watched)
-    run = runner("qwen3_vl", captures=True)
+    run = runner("qwen3_vl", captures=captures)
     write(run, SAMPLED)
-    assert set(taken) == {run.device}
+    # The first of 24 tokens is chosen from the prompt.
+    assert taken == [run.device] * 23
 
 
-@pytest.mark.usefixtures("replayed")
 def test_keys_and_values_that_grow_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "ROOM", 16)
     take, grown = KeyValueStore.take, []
@@ -268,7 +251,6 @@ def test_a_gpu_has_room_for_the_replies_that_are_written_at_once(gib: int, token
     assert writing.rows_that_fit(gib * 2**30, 144 * 2**10, tokens) == rows
 
 
-@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("groups", [[16], [4, 4, 4, 4], [1] * 16, [13, 1, 1, 1], [9, 7]])
 def test_that_room_holds_what_a_batch_takes(groups: list[int]) -> None:
     fits = writing.rows_that_fit(3 * 2**30, 144 * 2**10, 1024)

@@ -7,21 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.server_cases import COLOURS, KEY, KEY_ENV, Make
-from tests.support.stub_server import RecordedRequest, StubFault, StubServer
+from tests.support.stub_server import StubFault, StubServer
 from videopro.errors import BackboneError
-
-
-class Redirecting(StubServer):
-    """Sends every chat, or every request, to another path or place."""
-
-    def __init__(self, status: int, location: str, *, chats_only: bool = True) -> None:
-        super().__init__()
-        self.status, self.location, self.chats_only = status, location, chats_only
-
-    def answer(self, seen: RecordedRequest) -> StubFault:
-        if seen.path == "/v1/chat/completions" or not self.chats_only:
-            return StubFault(self.status, b"", {"Location": self.location})
-        return super().answer(seen)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -30,12 +17,11 @@ def test_nothing_is_sent_to_another_origin(
     status: int, chats_only: bool, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
-    with StubServer() as other:
-        elsewhere = f"{other.url}/chat/completions"
-        with (
-            Redirecting(status, elsewhere, chats_only=chats_only) as stub,
-            pytest.raises(BackboneError, match=r"sends requests on to another address") as caught,
-        ):
+    with StubServer() as other, StubServer() as stub:
+        redirected = StubFault(status, b"", {"Location": f"{other.url}/chat/completions"})
+        paths = ("/v1/chat/completions",) if chats_only else ("/v1/chat/completions", "/v1/models")
+        stub.pages = dict.fromkeys(paths, redirected)
+        with pytest.raises(BackboneError, match="sends requests on to another address") as caught:
             make(stub).answer(None, COLOURS)
         assert not other.seen
     assert KEY not in str(caught.value)
@@ -69,14 +55,15 @@ def test_names_of_models_are_made_printable(make: Make) -> None:
 def test_variables_of_openais_client_are_for_openai_only(
     stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
-    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-mine")
-    monkeypatch.setenv(
-        "OPENAI_CUSTOM_HEADERS", "authorization: Bearer sk-custom\nX-Team: me\nContent-Type: x/y"
-    )
+    for name, value in {
+        "BASE_URL": "http://127.0.0.1:1/v1",
+        "API_KEY": "sk-openai",
+        "ADMIN_KEY": "sk-admin",
+        "ORG_ID": "org-mine",
+        "PROJECT_ID": "proj-mine",
+        "CUSTOM_HEADERS": "authorization: Bearer sk-custom\nX-Team: me\nContent-Type: x/y",
+    }.items():
+        monkeypatch.setenv(f"OPENAI_{name}", value)
     assert make(stub, api_key_env=None).answer(None, COLOURS).letter == "A"
     for seen in stub.seen:
         assert seen.headers["authorization"] == "Bearer none"

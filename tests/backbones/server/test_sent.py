@@ -22,7 +22,7 @@ from videopro.video import Frame
 
 
 def test_a_text_question_is_one_plain_message(stub: StubServer, make: Make) -> None:
-    make(stub).answer(None, COLOURS)
+    make(stub, extra_body={"logit_bias": {32: -100}}).answer(None, COLOURS)
     assert stub.chats == [
         {
             "model": "served",
@@ -31,6 +31,7 @@ def test_a_text_question_is_one_plain_message(stub: StubServer, make: Make) -> N
             "logprobs": True,
             "top_logprobs": 20,
             "temperature": 0.0,
+            "logit_bias": {"32": -100},
         }
     ]
 
@@ -53,11 +54,6 @@ def test_frames_go_first_each_after_its_time_and_the_text_last(stub: StubServer,
     assert [picture.size for picture in pictures] == [(96, 64)] * 3
     assert reds(pictures) == pytest.approx([0, 40, 80], abs=2)
     assert "media_io_kwargs" not in body
-
-
-def test_keys_of_ones_own_fields_may_be_numbers(stub: StubServer, make: Make) -> None:
-    make(stub, extra_body={"logit_bias": {32: -100}}).answer(None, COLOURS)
-    assert stub.chats[0]["logit_bias"] == {"32": -100}
 
 
 @pytest.mark.parametrize("kind", ["frame", "crop", "large"])
@@ -115,17 +111,13 @@ def test_without_video_or_without_its_times_frames_go_as_pictures(takes: Any, ma
         # Each question once as frames; the probes before, of which the second may be on its way when the
         # first is refused, or is never sent.
         assert sorted(forms) in (["frames"] * 2 + ["video"] * 2, ["frames"] * 2 + ["video"])
-        assert (forms[0], forms[-1]) == ("video", "frames")
-        assert "<3.0 seconds>" in text_of(stub.chats[-1])
+        assert forms[0] == "video"
+        assert any("<3.0 seconds>" in text_of(body) for body in stub.chats)
 
 
 def test_a_server_that_fails_at_video_gets_pictures(make: Make) -> None:
     def fails(body: dict[str, Any]) -> Any:
-        return (
-            StubFault(500, {"error": {"message": "boom"}})
-            if "video_url" in json.dumps(body)
-            else letter("A", [("A", -1)])
-        )
+        return StubFault(500) if "video_url" in json.dumps(body) else letter("A", [("A", -1)])
 
     with StubServer(fails) as stub:
         assert make(stub).answer(frames([1.0, 2.0]), COLOURS).letter == "A"
@@ -141,25 +133,17 @@ def test_the_probe_does_not_hide_that_the_server_refuses_the_key(make: Make) -> 
         assert "image_url" not in json.dumps(stub.chats)
 
 
-def test_one_frame_is_a_picture_and_crops_of_several_sizes_are_never_a_video(make: Make) -> None:
+def test_one_frame_crops_of_several_sizes_and_stills_are_never_a_video(make: Make) -> None:
     with StubServer(takes_video="times") as stub:
         backbone = make(stub, video="video")
-        backbone.answer(frames([5.0]), COLOURS)
-        backbone.answer(frames([5.0]) + frames([6.0], (32, 32)), COLOURS)
-    single, crops = stub.chats
-    assert [part["type"] for part in single["messages"][0]["content"]] == ["image_url", "text"]
-    assert [part["type"] for part in crops["messages"][0]["content"]] == ["text", "image_url"] * 2 + ["text"]
-
-
-def test_stills_are_pictures_with_their_times_even_where_a_video_is_taken(make: Make) -> None:
-    with StubServer(takes_video="times") as stub:
-        backbone = make(stub, video="video")
-        backbone.answer(Stills(frames([5.0, 60.0])), COLOURS)
-    (sent,) = stub.chats
-    parts = sent["messages"][0]["content"]
-    assert [part["type"] for part in parts] == ["text", "image_url"] * 2 + ["text"]
-    assert [part["text"] for part in parts[:4:2]] == ["<5.0 seconds>", "<60.0 seconds>"]
-    assert "media_io_kwargs" not in sent
+        for shown in (frames([5.0]), frames([5.0]) + frames([6.0], (32, 32)), Stills(frames([5.0, 60.0]))):
+            backbone.answer(shown, COLOURS)
+    single, crops, stills = (body["messages"][0]["content"] for body in stub.chats)
+    assert [part["type"] for part in single] == ["image_url", "text"]
+    for several in (crops, stills):
+        assert [part["type"] for part in several] == ["text", "image_url"] * 2 + ["text"]
+    assert [part["text"] for part in stills[:4:2]] == ["<5.0 seconds>", "<60.0 seconds>"]
+    assert "media_io_kwargs" not in stub.chats[2]
 
 
 def test_pictures_keep_to_the_pixel_budget_and_to_their_aspect(stub: StubServer, make: Make) -> None:
@@ -193,20 +177,21 @@ def test_more_frames_than_the_budget_are_refused(stub: StubServer, make: Make) -
             call(frames([0.0, 1.0, 2.0]))
 
 
-def test_vllm_and_sglang_are_asked_not_to_think(make: Make) -> None:
-    for engine, asked in (
-        ("vllm", {"enable_thinking": False}),
-        ("sglang", {"enable_thinking": False}),
-        ("openai", None),
-    ):
-        with StubServer(models=[{"id": "served", "owned_by": engine, "root": "org/name"}]) as stub:
-            backbone = make(stub)
-            backbone.answer(None, COLOURS)
-            assert stub.chats[0].get("chat_template_kwargs") == asked
-            assert backbone.identity()["weights"] == "org/name"
-    with StubServer(models=[{"id": "served", "owned_by": "vllm"}]) as stub:
-        make(stub, extra_body={"chat_template_kwargs": {"enable_thinking": True}, "top_k": 5}).generate(
-            None, "Hi"
-        )
-        assert stub.chats[0]["chat_template_kwargs"] == {"enable_thinking": True}
-        assert stub.chats[0]["top_k"] == 5
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "openai"])
+def test_engines_do_not_think_and_leave_the_samplings_defaults_of_their_models(
+    engine: str, make: Make
+) -> None:
+    """Qwen's generation_config.json has top_k 20, and a repetition penalty in Qwen2.5-VL. vLLM 0.31 and newer
+    take the other penalties from there too."""
+    neutral = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+    penalties = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
+    asked = {"chat_template_kwargs": {"enable_thinking": False}, **neutral, **penalties}
+    with StubServer(models=[{"id": "served", "owned_by": engine, "root": "org/name"}]) as stub:
+        backbone = make(stub, frames=4, pixels=1024)
+        backbone.answer(None, COLOURS)
+        sent = {name: value for name, value in stub.chats[0].items() if name in asked}
+        assert sent == ({} if engine == "openai" else asked)
+        own = {"chat_template_kwargs": {"enable_thinking": True}, "top_k": 5}
+        make(stub, extra_body=own, frames=4, pixels=1024).generate(None, "Hi")
+        assert {name: stub.chats[1][name] for name in own} == own
+        assert backbone.identity()["weights"] == "org/name"

@@ -9,15 +9,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.server_cases import COLOURS, LN_05, Make, frames
+from tests.support.silent_server import SilentServer
 from tests.support.stub_server import StubFault, StubServer, letter, text_of
-from videopro.backbones import ChoiceRequest, load_backbone, read_spec
+from videopro.backbones import ChoiceRequest, read_spec
 from videopro.backbones.checks import identify
-from videopro.backbones.server import ServerBackbone
 from videopro.backbones.server import messages as server_messages
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Question
@@ -46,26 +48,17 @@ def test_a_batch_keeps_its_order_and_the_bound_on_requests_in_flight(make: Make)
         answers = make(stub, concurrency=3).answer_batch(requests)
         assert [answer.letter for answer in answers] == list(question.letters)
         assert stub.peak == 3
+        assert make(stub).answer_batch([]) == []
+        assert len(stub.chats) == 9
 
 
 def test_threads_share_the_bound(make: Make) -> None:
-    with StubServer(meeting(2)) as stub:
+    with StubServer(meeting(2)) as stub, ThreadPoolExecutor(6) as threads:
         backbone = make(stub, concurrency=2)
-        threads = [
-            threading.Thread(target=backbone.answer, args=(None, COLOURS), kwargs={"prompt": "say A"})
-            for _ in range(6)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        calls = [threads.submit(backbone.answer, None, COLOURS, prompt="say A") for _ in range(6)]
+        assert [call.result(60).letter for call in calls] == ["A"] * 6
         assert len(stub.chats) == 6
         assert stub.peak == 2
-
-
-def test_an_empty_batch_sends_no_request(stub: StubServer, make: Make) -> None:
-    assert make(stub).answer_batch([]) == []
-    assert not stub.seen
 
 
 def test_frames_are_encoded_once_for_a_prefix(
@@ -124,12 +117,11 @@ def test_adapter_blocks_of_two_threads_do_not_meet(make: Make) -> None:
                 inside.set()
                 done.wait(5)
 
-        thread = threading.Thread(target=switch_it_off)
-        thread.start()
-        inside.wait(5)
-        backbone.answer(None, COLOURS)
-        done.set()
-        thread.join()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(switch_it_off)
+            inside.wait(5)
+            backbone.answer(None, COLOURS)
+            done.set()
         assert stub.chats[0]["model"] == "tuned"
 
 
@@ -139,8 +131,7 @@ def test_ctrl_c_interrupts_at_once_and_leaves_the_backbone_usable(stub: StubServ
     stub.faults = [StubFault(body=letter("B", [("B", -1.0)]), delay=30.0)] * 4
 
     def interrupt() -> None:
-        while stub.in_flight < 4:
-            time.sleep(0.01)
+        until(lambda: stub.in_flight == 4)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -157,51 +148,43 @@ def test_ctrl_c_interrupts_at_once_and_leaves_the_backbone_usable(stub: StubServ
     assert len(stub.chats) == asked + 1
 
 
-def test_after_close_calls_are_refused_and_no_thread_is_left(stub: StubServer, make: Make) -> None:
+def test_closing_ends_a_call_of_another_thread_and_leaves_no_thread(stub: StubServer, make: Make) -> None:
     def backbone_threads() -> int:
         return sum(thread.name == "videopro-server-backbone" for thread in threading.enumerate())
 
     before = backbone_threads()
     backbone = make(stub)
-    backbone.answer(None, COLOURS)
-    assert backbone_threads() == before + 1
-    backbone.close()
-    backbone.close()
-    deadline = time.monotonic() + 5
-    while backbone_threads() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert backbone_threads() == before
+    stub.faults = [StubFault(body=letter("A", [("A", -1.0)]), delay=30.0)]
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(backbone.answer, None, COLOURS)
+        until(lambda: len(stub.chats) > 0)
+        assert backbone_threads() == before + 1
+        backbone.close()
+        backbone.close()
+        with pytest.raises(BackboneError):
+            call.result(15)
+    until(lambda: backbone_threads() == before)
     with pytest.raises(BackboneError, match="closed"):
         backbone.answer(None, COLOURS)
 
 
-def test_closing_ends_a_call_of_another_thread(stub: StubServer, make: Make) -> None:
-    backbone = make(stub)
-    stub.faults = [StubFault(body=letter("A", [("A", -1.0)]), delay=30.0)]
-    caught: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            backbone.answer(None, COLOURS)
-        except BaseException as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    while not stub.chats:
-        time.sleep(0.01)
-    backbone.close()
-    thread.join(15)
-    assert not thread.is_alive()
-    assert isinstance(caught[0], BackboneError)
+def test_the_connection_of_a_request_in_flight_is_closed(make: Make) -> None:
+    with SilentServer() as server:
+        backbone = make(server.url)
+        work = CancelledWork(lambda: backbone.generate(None, "Which?"))
+        assert server.asked.wait(SOON)
+        assert not server.hung_up.is_set()
+        work.cancel()
+        assert server.hung_up.wait(SOON)
 
 
-def test_load_backbone_makes_one_from_a_short_name(stub: StubServer) -> None:
-    backbone = load_backbone(f"server:served@{stub.url}", frames=16)
-    assert isinstance(backbone, ServerBackbone)
-    assert (backbone.name, backbone.frames) == ("served", 16)
-    assert backbone.answer(None, COLOURS).letter == "A"
-    backbone.close()
+def test_a_wait_before_the_next_try_ends_too_and_the_backbone_goes_on(make: Make, stub: StubServer) -> None:
+    backbone = make(stub, retries=5)
+    stub.faults += [StubFault(429, {"error": {"message": "later"}}, headers={"Retry-After": "100"})]
+    work = CancelledWork(lambda: backbone.generate(None, "Which?"))
+    until(lambda: len(stub.chats) > 0)
+    work.cancel()
+    assert backbone.generate(None, "Which?").text
 
 
 def test_the_identity_holds_what_shapes_an_answer_and_no_address(make: Make) -> None:
@@ -227,14 +210,9 @@ def test_identifying_a_server_takes_one_small_request(make: Make, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"base_url": "localhost:8000/v1"}, "http://"),
-        ({"timeout": 0}, "timeout"),
-        ({"retries": -1}, "retries"),
-        ({"extra_body": {"max_tokens": 3}}, "max_tokens"),
-    ],
+    ("name", "value"),
+    [("base_url", "localhost:8000/v1"), ("timeout", 0), ("retries", -1), ("extra_body", {"max_tokens": 3})],
 )
-def test_invalid_settings_are_refused(settings: dict[str, Any], words: str, make: Make) -> None:
-    with pytest.raises(ConfigError, match=words):
-        make("http://127.0.0.1:1/v1", **settings)
+def test_invalid_settings_are_refused(name: str, value: Any, make: Make) -> None:
+    with pytest.raises(ConfigError, match="max_tokens" if name == "extra_body" else name):
+        make("http://127.0.0.1:1/v1", **{name: value})

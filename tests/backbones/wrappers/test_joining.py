@@ -1,18 +1,21 @@
-"""What happens between two steps of replies: single passes are served, and more replies join."""
+"""What happens between two steps of replies: single passes are served, more replies join, and those of gone
+callers leave, while the others go on as if these had never been there."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.fake_backbone import FakeBackbone
+from tests.support.modules_world import CHOICES, ReadingBackbone, video
 from tests.support.qwen_models import backbone, pictures
 from videopro.backbones.base import GenerateRequest, Generation, Joining, Prefix, Sampling
+from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen.static_batch import StaticBatch
 from videopro.backbones.wrappers import BatchingBackbone
 from videopro.errors import BackboneError
@@ -21,11 +24,17 @@ from videopro.video import Frame
 
 COLOURS = Question("What colour is the ring?", ("green", "red", "blue"))
 LONG = Sampling(40)
+TEXTS = ("Which?", "How many rings are there?", "What colour is the ring?")
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[Prefix]:
-    with backbone("qwen3_vl").prefix(pictures(3)) as prefix:
+def alone() -> QwenBackbone:
+    return backbone("qwen3_vl")
+
+
+@pytest.fixture(scope="module")
+def shown(alone: QwenBackbone) -> Iterator[Prefix]:
+    with alone.prefix(pictures(3)) as prefix:
         yield prefix
 
 
@@ -35,47 +44,54 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-class Held:
-    """Replies that stop at their third step until others wait beside them."""
+@pytest.fixture
+def batching(alone: QwenBackbone) -> BatchingBackbone:
+    return BatchingBackbone(alone, adapter=None)
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, batching: BatchingBackbone) -> None:
-        self._queue: Any = batching._line._queue
-        self._line = batching._line
-        self.steps = 0
-        self.begun, self.waiting = threading.Event(), 0
+
+def waits(batching: BatchingBackbone, count: int) -> None:
+    """Until so many requests are in the line."""
+    until(lambda: len(batching._line._queue) >= count)
+
+
+class Steps:
+    """The rows of each step of static batches; `before` says what is done before steps, by their numbers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rows: list[int] = []
+        self.before: dict[int, Callable[[], object]] = {}
         step = StaticBatch.step
 
-        def held(batch: StaticBatch) -> None:
-            self.steps += 1
-            if self.steps == 3:
-                self.begun.set()
-                until(lambda: len(self._line._queue) >= self.waiting)
+        def counted(batch: StaticBatch) -> None:
+            self.rows.append(batch.layout.rows)
+            self.before.get(len(self.rows), lambda: None)()
             step(batch)
 
-        monkeypatch.setattr(StaticBatch, "step", held)
+        monkeypatch.setattr(StaticBatch, "step", counted)
+
+    def hold(self, batching: BatchingBackbone, count: int) -> threading.Event:
+        """Before the third step, wait until so many requests are in the line. Returns what is set there."""
+        self.rows.clear()
+        begun = threading.Event()
+        self.before[3] = lambda: (begun.set(), waits(batching, count))
+        return begun
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if is_so():
-            return
-        time.sleep(0.005)
-    raise AssertionError("it never came")
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(monkeypatch)
 
 
 def test_a_letter_is_answered_while_a_reply_is_written(
-    shown: Prefix, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    alone: QwenBackbone, batching: BatchingBackbone, shown: Prefix, pool: ThreadPoolExecutor, steps: Steps
 ) -> None:
-    alone = backbone("qwen3_vl")
     expected = alone.answer(shown, COLOURS), alone.generate(shown, "Which?", LONG)
-    batching = BatchingBackbone(alone, adapter=None)
-    held = Held(monkeypatch, batching)
-    held.waiting = 1
+    begun = steps.hold(batching, 1)
     reply: Future[Generation] = pool.submit(batching.generate, shown, "Which?", LONG)
-    held.begun.wait(30)
-    letter = pool.submit(batching.answer, shown, COLOURS)
-    letter.add_done_callback(lambda _: at.append(held.steps))
+    assert begun.wait(SOON)
     at: list[int] = []
+    letter = pool.submit(batching.answer, shown, COLOURS)
+    letter.add_done_callback(lambda _: at.append(len(steps.rows)))
     assert reply.result(60).token_ids == expected[1].token_ids
     assert letter.result(60).letter == expected[0].letter
     assert letter.result(60).confidence == pytest.approx(expected[0].confidence, abs=1e-5)
@@ -85,47 +101,38 @@ def test_a_letter_is_answered_while_a_reply_is_written(
 
 
 def test_replies_join_those_that_are_being_written(
-    shown: Prefix, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    alone: QwenBackbone, batching: BatchingBackbone, shown: Prefix, pool: ThreadPoolExecutor, steps: Steps
 ) -> None:
-    alone = backbone("qwen3_vl")
-    other = alone.prefix(pictures(4, seed=5))
-    asked = [(shown, "Which?"), (other, "How many rings are there?"), (shown, "What colour is the ring?")]
-    expected = [alone.generate(prefix, text, LONG) for prefix, text in asked]
-    batching = BatchingBackbone(alone, adapter=None)
-    held = Held(monkeypatch, batching)
-    held.waiting = 2
-    first = pool.submit(batching.generate, *asked[0], LONG)
-    held.begun.wait(30)
-    later = [pool.submit(batching.generate, *pair, LONG) for pair in asked[1:]]
-    written = [future.result(60) for future in (first, *later)]
+    with alone.prefix(pictures(4, seed=5)) as other:
+        asked = list(zip((shown, other, shown), TEXTS, strict=True))
+        expected = [alone.generate(prefix, text, LONG) for prefix, text in asked]
+        begun = steps.hold(batching, 2)
+        first = pool.submit(batching.generate, *asked[0], LONG)
+        assert begun.wait(SOON)
+        later = [pool.submit(batching.generate, *pair, LONG) for pair in asked[1:]]
+        written = [future.result(60) for future in (first, *later)]
     for one, own in zip(written, expected, strict=True):
         assert one.token_ids == own.token_ids
         assert one.logprobs == pytest.approx(own.logprobs, abs=1e-4)
         assert one.tokens_in == own.tokens_in
     assert (batching.requests, batching.batches) == (3, 1)
-    other.close()
 
 
 def test_one_that_joins_and_cannot_be_written_fails_alone(
-    shown: Prefix, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    alone: QwenBackbone, batching: BatchingBackbone, shown: Prefix, pool: ThreadPoolExecutor, steps: Steps
 ) -> None:
-    alone = backbone("qwen3_vl")
     expected = alone.generate(shown, "Which?", LONG)
     closed = alone.prefix(pictures(2, seed=8))
     closed.close()
-    batching = BatchingBackbone(alone, adapter=None)
-    held = Held(monkeypatch, batching)
-    held.waiting = 1
+    begun = steps.hold(batching, 1)
     first = pool.submit(batching.generate, shown, "Which?", LONG)
-    held.begun.wait(30)
-    bad = pool.submit(batching.generate, closed, "Which?", LONG)
+    assert begun.wait(SOON)
     with pytest.raises(BackboneError, match="closed"):
-        bad.result(60)
+        pool.submit(batching.generate, closed, "Which?", LONG).result(60)
     assert first.result(60).token_ids == expected.token_ids
 
 
-def test_more_requests_than_are_written_at_once_follow_each_other(shown: Prefix) -> None:
-    alone = backbone("qwen3_vl")
+def test_more_requests_than_are_written_at_once_follow_each_other(alone: QwenBackbone, shown: Prefix) -> None:
     texts = [f"Which of {number}?" for number in range(11)]  # its batches have 8 rows
     written = alone.generate_batch([GenerateRequest(shown, text) for text in texts], Sampling(9))
     for text, reply in zip(texts, written, strict=True):
@@ -166,9 +173,107 @@ def test_a_prefix_is_made_with_its_own_adapter_while_a_reply_is_written(
     reply = pool.submit(batching.generate, [], "What is it?", LONG)
     assert inner.writing.wait(30)
     prefix = pool.submit(batching.with_adapter(wanted).prefix, [])
-    until(lambda: len(batching._line._queue) == 1)
+    waits(batching, 1)
     inner.is_asked.set()
     reply.result(30)
     prefix.result(30)
     must_wait = wanted is None and replies is not None
     assert inner.prefixed == [(wanted is not False, not must_wait)]
+
+
+# ---- callers that are gone ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", [0, 1], ids=["the one that serves", "another"])
+def test_a_reply_leaves_the_batch_and_the_others_are_written_to_their_end(
+    gone: int, alone: QwenBackbone, batching: BatchingBackbone, shown: Prefix, steps: Steps
+) -> None:
+    expected = [alone.generate(shown, text, LONG) for text in TEXTS]
+    assert all(len(reply.token_ids) > 20 for reply in expected)
+    begun = steps.hold(batching, 2)
+    work: list[CancelledWork] = []
+    steps.before[5] = lambda: work[gone].cancellation.cancel()
+    for text in TEXTS:
+        work.append(CancelledWork(lambda text=text: batching.generate(shown, text, LONG)))  # type: ignore[misc]
+        assert begun.wait(SOON)
+    for each in work:
+        each.join()
+    work[gone].cancel()
+    for number, (one, reply) in enumerate(zip(work, expected, strict=True)):
+        if number != gone:
+            assert one.result.token_ids == reply.token_ids
+            assert one.result.logprobs == pytest.approx(reply.logprobs, abs=1e-4)
+    # Three rows, and then two; the one that began first ends first.
+    assert steps.rows[4] == 3
+    assert set(steps.rows[6:]) <= {1, 2}
+
+
+@pytest.mark.parametrize("is_prefix", [True, False], ids=["a prefix", "frames"])
+@pytest.mark.parametrize("is_shared", [True, False], ids=["in the line", "without a line"])
+def test_a_reply_that_nobody_else_waits_for_is_not_written_on(
+    is_shared: bool,
+    is_prefix: bool,
+    alone: QwenBackbone,
+    batching: BatchingBackbone,
+    shown: Prefix,
+    steps: Steps,
+) -> None:
+    asked: Any = batching if is_shared else alone
+    begun = steps.hold(batching, 0)
+    visual = shown if is_prefix else pictures(3)
+    work = CancelledWork(lambda: asked.generate(visual, TEXTS[0], Sampling(500)))
+    assert begun.wait(SOON)
+    work.cancel()
+    written = len(steps.rows)
+    # The model is free again, and writes the same as ever.
+    assert asked.generate(shown, TEXTS[0], LONG).token_ids == alone.generate(shown, TEXTS[0], LONG).token_ids
+    assert written < 400
+
+
+def test_one_of_several_requests_for_frames_leaves_and_the_others_are_written() -> None:
+    # Of a model with recurrent layers, whose rows are never joined.
+    alone = backbone("qwen3_5")
+    asked = [GenerateRequest(pictures(2, seed=seed), TEXTS[0]) for seed in (1, 2)]
+    expected = alone.generate_batch(asked, LONG)
+    batching = BatchingBackbone(alone, adapter=None)
+    run: Any = alone._runner
+    step, begun, go_on = run._step, threading.Event(), threading.Event()
+
+    def held(*args: Any) -> Any:
+        begun.set()
+        assert go_on.wait(SOON)
+        return step(*args)
+
+    with batching._line.serving():
+        first = CancelledWork(lambda: batching.generate_batch(asked[:1], LONG))
+        waits(batching, 1)
+        second = CancelledWork(lambda: batching.generate_batch(asked[1:], LONG))
+        waits(batching, 2)
+        run._step = held
+    try:
+        assert begun.wait(SOON)
+        second.cancellation.cancel()
+        go_on.set()
+        first.join()
+    finally:
+        run._step = step
+    second.cancel()
+    assert first.result[0].token_ids == expected[0].token_ids
+
+
+def test_a_caller_leaves_the_line_while_another_is_served() -> None:
+    inner = ReadingBackbone()
+    batching = BatchingBackbone(inner)
+    question = Question("Which?", CHOICES)
+    frames = [video().frames([time]) for time in (1.0, 2.0)]
+    with batching._line.serving():
+        # Of the same kind, about other pictures.
+        stays = CancelledWork(lambda: batching.answer(frames[0], question))
+        waits(batching, 1)
+        gone = CancelledWork(lambda: batching.answer(frames[1], question))
+        waits(batching, 2)
+        gone.cancel()
+        assert len(batching._line._queue) == 1
+    stays.join()
+    assert stays.error is None
+    assert len(inner.asked) == 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow
 from pyarrow import parquet
@@ -21,6 +21,11 @@ from tests.benchmarks.official_scorers.replies import (
     grade_replies,
     judge_replies,
 )
+from tests.support.benchmark_world import cg
+from tests.support.benchmark_world import mlvu as mlvu_record
+
+Reply = TypeVar("Reply")
+Replies = Mapping[str, str]
 
 LVB_GROUPS = (15, 60, 600, 3600)
 LVB_CATEGORIES = ("S2E", "T2A", "SSS")
@@ -146,16 +151,8 @@ def mlvu() -> World:
             answer = "something else"
         elif own.group % 40 == 2:
             candidates[3] = answer
-        files[name].append(
-            {
-                "video": f"v{own.number}.mp4",
-                "duration": 300,
-                "question": own.text,
-                "candidates": candidates,
-                "answer": answer,
-                "question_type": name.split("_", 1)[1].removesuffix(".json"),
-            }
-        )
+        kind = name.split("_", 1)[1].removesuffix(".json")
+        files[name].append(mlvu_record(f"v{own.number}.mp4", candidates, answer, kind, question=own.text))
         ids.append(f"{Path(name).stem}/{len(files[name])}")
     return World(found, files, tuple(ids))
 
@@ -166,13 +163,10 @@ def cg_bench() -> World:
     clues = [clue for _, clue in interval_replies(random.Random(SEED))]
     records = [
         {
-            "qid": own.number,
-            "video_uid": f"uid{own.number}",
+            **cg(own.number, clue, own.gold),
             "question": own.text,
             "answer": own.choices[place_of(own)],
             "choices": list(own.choices),
-            "right_answer": own.gold,
-            "clue_intervals": clue,
             "domain": CG_DOMAINS[own.group % 3],
             "sub_category": CG_KINDS[own.group // 3 % 3],
             "duration": 300 + own.group % 3600,
@@ -182,41 +176,21 @@ def cg_bench() -> World:
     return World(found, {"cgbench_mini.json": records}, tuple(str(own.number) for own in found))
 
 
-def clue_replies(world: World) -> dict[str, str | None]:
-    """The replies of a second run over the same questions, in which every third is the gold letter."""
-    replies = [own.gold if own.number % 3 == 0 else own.reply for own in world.asked]
-    return dict(zip(world.ids, replies, strict=True))
-
-
-def interval_replies_of(world: World) -> dict[str, str | None]:
-    """The replies that name intervals, for the same questions."""
-    replies = [reply for reply, _ in interval_replies(random.Random(SEED))]
-    return dict(zip(world.ids, replies, strict=True))
-
-
-def open_replies(world: World) -> dict[str, str | None]:
-    """Answers in words to the same questions."""
-    return {
-        key: f'```json\n{{"result": "{own.choices[0]}"}}\n```'
-        for key, own in zip(world.ids, world.asked, strict=True)
-    }
-
-
-def judge_replies_of(world: World) -> dict[str, tuple[str, str]]:
-    """The replies of a judge of open answers to the same questions."""
-    return dict(zip(world.ids, judge_replies(random.Random(SEED)), strict=True))
-
-
-def cg_bench_runs() -> list[Any]:
-    """The questions with all of their replies."""
+def cg_bench_runs() -> tuple[World, Replies, Replies, Mapping[str, tuple[str, str]], Replies]:
+    """The questions with all of their replies: of a second run, in which every third is the gold letter; that
+    name intervals; of a judge of open answers; and answers in words."""
     world = cg_bench()
-    return [
+
+    def by_id(replies: Iterable[Reply]) -> dict[str, Reply]:
+        return dict(zip(world.ids, replies, strict=True))
+
+    return (
         world,
-        clue_replies(world),
-        interval_replies_of(world),
-        judge_replies_of(world),
-        open_replies(world),
-    ]
+        by_id(own.gold if own.number % 3 == 0 else own.reply for own in world.asked),
+        by_id(reply for reply, _ in interval_replies(random.Random(SEED))),
+        by_id(judge_replies(random.Random(SEED))),
+        by_id(f'```json\n{{"result": "{own.choices[0]}"}}\n```' for own in world.asked),
+    )
 
 
 def nextqa() -> World:

@@ -56,97 +56,48 @@ def filled(template: str) -> Form:
 
 
 _BARE = (
-    *(
-        "{letter}",
-        "{letter}.",
-        "{letter})",
-        "({letter})",
-        " {letter}",
-        "{letter} ",
-        "{letter}\n",
-        "{letter}:",
-    ),
-    *("{small}", "({small})", "[{letter}]", "**{letter}**", "{letter},", "( {letter} )", ") {letter}", ")"),
-    *(
-        "(({letter}))",
-        "{letter}){text}",
-        "\\boxed{{{letter}}}",
-        "'{letter}'",
-        '"{letter}"',
-        "Option {letter}",
-    ),
+    *("{letter}", "{letter}.", "{letter})", "({letter})", " {letter}", "{letter} ", "{letter}\n"),
+    *("{letter}:", "{small}", "({small})", "[{letter}]", "**{letter}**", "{letter},", "( {letter} )"),
+    *(") {letter}", ")", "(({letter}))", "{letter}){text}", "\\boxed{{{letter}}}", "'{letter}'"),
+    *('"{letter}"', "Option {letter}"),
 )
 _WITH_TEXT = (
-    *("{letter}. {text}", "{letter}. {text}.", "{letter}) {text}", "({letter}) {text}", "{letter}: {text}"),
-    *(
-        "{text}",
-        "{text}.",
-        "{letter} {text}",
-        "({letter}) {text}. ({other}) {other_text}",
-        "{letter}\n{text}",
-    ),
+    *("{letter}. {text}", "{letter}. {text}.", "{letter}) {text}", "({letter}) {text}"),
+    *("{letter}: {text}", "{text}", "{text}.", "{letter} {text}"),
+    *("({letter}) {text}. ({other}) {other_text}", "{letter}\n{text}"),
     "{letter}\n\nBecause the video shows {text} near the end of the scene.",
 )
 _SENTENCES = (
     *("Answer: {letter}", "Option: {letter}", "Best option: {letter}", "Best answer: {letter}"),
     *("The answer is {letter}", "The answer is {letter}.", "The answer is ({letter}) {text}."),
-    *(
-        "The best answer is {letter}",
-        "The best answer is: {letter}. {text}",
-        "The correct answer is {letter}.",
-    ),
-    *(
-        "The correct answer is: {letter}",
-        "The best option is {letter}.",
-        "The correct option is {letter}) {text}",
-    ),
+    *("The best answer is {letter}", "The best answer is: {letter}. {text}"),
+    *("The correct answer is {letter}.", "The correct answer is: {letter}"),
+    *("The best option is {letter}.", "The correct option is {letter}) {text}"),
     *("The correct option is: ({letter})", "The correct answer: {letter}", "Final answer: {letter}"),
-    "Based on the video, the answer is {letter}.",
-    "A man is running, so the answer is ({letter}).",
+    *("Based on the video, the answer is {letter}.", "A man is running, so the answer is ({letter})."),
     "The answer is {letter}. A man in red walks past the camera and then leaves.",
-    "I think {letter}",
-    "I think it is {letter} because of {text}.",
-    "A person is cooking",
+    *("I think {letter}", "I think it is {letter} because of {text}.", "A person is cooking"),
     "It seems that {text} is what happens in this part of the clip",
     "the person who wears the hat shows us that {text} is right here",
-    "we see nothing of this kind anywhere in this long clip, sorry about that",
-    *(
-        "I cannot tell.",
-        "I am not sure",
-        "None of the above",
-        "Yes",
-        "No",
-        "",
-        "...",
-        "3",
-        "答案是{letter}。",
-    ),
+    *("we see nothing of this kind anywhere in this long clip, sorry about that", "I cannot tell."),
+    *("I am not sure", "None of the above", "Yes", "No", "", "...", "3", "答案是{letter}。"),
     "Looking at all frames one after the other, {text} fits best. Therefore: {letter}",
 )
 _SEVERAL = (
     *("{letter} or {other}", "{letter} and {other}", "({letter}) or ({other})", "{letter}, {other}"),
-    *(
-        "Not {other}, but {letter}.",
-        "{other}. No, wait: {letter}",
-        "<think>It may be {other}</think>{letter}",
-    ),
-    "{options}\nThe answer is {letter}",
+    *("Not {other}, but {letter}.", "{other}. No, wait: {letter}"),
+    *("<think>It may be {other}</think>{letter}", "{options}\nThe answer is {letter}"),
     "{other} is wrong, since {other_text} is not seen. So {letter} is right.",
     "It could be ({other}), but I choose ({letter}).",
 )
 _JSON = (
-    '```json\n{{"result": "{letter}"}}\n```',
-    '```json\n{{"result": {letter}}}\n```',
-    '```json\n{{"result": "{letter}. {text}"}}\n```',
-    '```json\n{{"result": ["{letter}"]}}\n```',
-    '```json\n{{"result": 1}}\n```',
-    '```json\n{{"result": null}}\n```',
-    '```json\n{{"answer": "{letter}"}}\n```',
-    "```json\n{{broken\n``` It is {letter}.",
+    *('```json\n{{"result": "{letter}"}}\n```', '```json\n{{"result": {letter}}}\n```'),
+    *('```json\n{{"result": "{letter}. {text}"}}\n```', '```json\n{{"result": ["{letter}"]}}\n```'),
+    *('```json\n{{"result": 1}}\n```', '```json\n{{"result": null}}\n```'),
+    *('```json\n{{"answer": "{letter}"}}\n```', "```json\n{{broken\n``` It is {letter}."),
     "```json\n```\n{letter}",
     '```json\n{{"result": "{other}"}}\n```\n```json\n{{"result": "{letter}"}}\n```',
-    '```json\n{{"result": "{letter}"}}',
-    '{{"result": "{letter}"}}',
+    *('```json\n{{"result": "{letter}"}}', '{{"result": "{letter}"}}'),
     'Here it is:\n```json\n{{"result": "{letter}"}}\n``` The clue is that {text}.',
 )
 FORMS: tuple[Form, ...] = tuple(map(filled, (*_BARE, *_WITH_TEXT, *_SENTENCES, *_SEVERAL, *_JSON)))
@@ -189,25 +140,9 @@ def asked(
 
 # What a judge of open answers replies. Left out: what makes the official script end in an error ("0x2").
 GRADES = (
-    *(
-        "3",
-        "2",
-        "1",
-        "0",
-        " 2\n",
-        "3 ",
-        "-1",
-        "+2",
-        "5",
-        "2.0",
-        "02",
-        "00",
-        "3.",
-        "3/3",
-        "2, as asked",
-        "Two",
-    ),
-    *("Rating: 2", "The score is 1.", "", "Failed to obtain answer via API.", "3\n\nThe answer is right."),
+    *("3", "2", "1", "0", " 2\n", "3 ", "-1", "+2", "5", "2.0", "02", "00", "3.", "3/3", "2, as asked"),
+    *("Two", "Rating: 2", "The score is 1.", "", "Failed to obtain answer via API."),
+    "3\n\nThe answer is right.",
 )
 
 

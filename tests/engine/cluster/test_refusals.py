@@ -13,47 +13,38 @@ from tests.support.infer_world import flags
 from videopro.commands.infer import main
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("colours")
-    make_benchmark(folder, videos=1, questions=1)
-    return folder
-
-
-def refused(root: Path, output: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
-    assert main(flags(root, output, "--engine", "ray", *more), load=load_fake) == 2
-    assert not output.exists()
-    *_, last = capsys.readouterr().err.splitlines()
-    return last
-
-
-def test_a_dead_address(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (
+            "RAY_ADDRESS",
+            "127.0.0.1:{port}",
+            "no Ray cluster answers at 127.0.0.1:{port} (nothing listens there)",
+        ),
+        (
+            "RAY_ADDRESS",
+            "ray://head:10001",
+            "RAY_ADDRESS ray://head:10001: a run needs a machine of the cluster",
+        ),
+        ("RANK", "0", "run the command once, without accelerate launch or torchrun"),
+    ],
+)
+def test_an_environment_in_which_no_run_can_be_on_ray(
+    name: str,
+    value: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setenv("RAY_ADDRESS", address)
+        port = free.getsockname()[1]
+    make_benchmark(tmp_path / "colours", videos=1, questions=1)
+    monkeypatch.setenv(name, value.format(port=port))
     began = time.monotonic()
-    said = refused(root, tmp_path / "run", capsys)
-    assert said.startswith(f"error: no Ray cluster answers at {address} (nothing listens there); start one")
+    assert main(flags(tmp_path / "colours", tmp_path / "run", "--engine", "ray"), load=load_fake) == 2
     assert time.monotonic() - began < 20
-
-
-def test_an_address_of_a_client(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
-    assert "RAY_ADDRESS ray://head:10001: a run needs a machine of the cluster" in refused(
-        root, tmp_path / "run", capsys
-    )
-
-
-def test_settings_of_this_machine(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = tmp_path / "run"
-    assert "give --ray workers=3" in refused(root, output, capsys, "--workers", "3")
-    assert "it is at most 256 a worker" in refused(root, output, capsys, "--in-flight", "300")
-    monkeypatch.setenv("RANK", "0")
-    assert "run the command once, without accelerate launch or torchrun" in refused(root, output, capsys)
+    assert not (tmp_path / "run").exists()
+    *_, last = capsys.readouterr().err.splitlines()
+    assert said.format(port=port) in last

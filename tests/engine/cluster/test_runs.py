@@ -57,6 +57,16 @@ def said(output: Path) -> dict[str, Trace]:
     return {trace.question_id: replace(trace, cost=Cost(), rounds=()) for trace in check_complete(output)}
 
 
+def errors(output: Path, kind: str = "WorkerDied") -> dict[str, str]:
+    """The errors of a kind, by their questions."""
+    found = ((t.question_id, t.error) for t in check_complete(output))
+    return {question: str(error) for question, error in found if error and error.type == kind}
+
+
+def kinds(output: Path) -> set[str]:
+    return {t.error.type for t in check_complete(output) if t.error}
+
+
 def scores(output: Path) -> dict[str, Any]:
     """The summary without costs."""
     summary = json.loads((output / "summary.json").read_text())
@@ -75,7 +85,7 @@ def test_a_run_goes_on_under_ray_and_back(two_nodes: TestCluster, root: Path, tm
     assert said(both) == said(alone)
     assert scores(both) == scores(alone)
     # The video that is none has the error that it has here.
-    assert {t.error.type for t in check_complete(both) if t.error} == {"VideoError"}
+    assert kinds(both) == {"VideoError"}
 
 
 def test_the_whole_run_under_ray_is_the_run_here(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
@@ -94,11 +104,9 @@ def test_a_worker_that_dies_on_a_question(two_nodes: TestCluster, root: Path, tm
     output = tmp_path / "run"
     text = finish(start(two_nodes, root, output))
     assert "a worker died (its process or its node is gone); starting another" in text
-    died = {
-        t.question_id: t.error for t in check_complete(output) if t.error and t.error.type == "WorkerDied"
-    }
+    died = errors(output)
     assert list(died) == ["v1q1"]
-    assert "as did earlier workers on this question" in str(died["v1q1"])
+    assert "as did earlier workers on this question" in died["v1q1"]
     records = [json.loads(line) for line in (output / "work" / "deaths.jsonl").read_text().splitlines()]
     assert [record["ids"] for record in records] == [["v1q0", "v1q1", "v1q2"], ["v1q1"], ["v1q1"]]
 
@@ -109,7 +117,7 @@ def test_a_worker_that_dies_once(two_nodes: TestCluster, root: Path, tmp_path: P
     once = ("--backbone", f"once={tmp_path / 'once'}")
     text = finish(start(two_nodes, root, output, *once, "--in-flight", "4"))
     assert "a worker died" in text
-    assert {t.error.type for t in check_complete(output) if t.error} == {"VideoError"}
+    assert kinds(output) == {"VideoError"}
 
 
 def test_a_node_that_is_killed_loses_nothing(tmp_path: Path) -> None:
@@ -135,11 +143,9 @@ def test_a_worker_out_of_memory(root: Path, tmp_path: Path) -> None:
     with cluster(1, **monitor) as watched:
         text = finish(start(watched, root, output))
     assert "a worker died (its node ran out of memory, and Ray ended it)" in text
-    died = {
-        t.question_id: t.error for t in check_complete(output) if t.error and t.error.type == "WorkerDied"
-    }
+    died = errors(output)
     assert list(died) == ["v2q2"]
-    assert "ran out of memory" in str(died["v2q2"])
+    assert "ran out of memory" in died["v2q2"]
 
 
 def test_the_command_is_killed_and_started_again(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
@@ -151,7 +157,7 @@ def test_the_command_is_killed_and_started_again(two_nodes: TestCluster, root: P
     assert before < 12
     text = finish(start(two_nodes, root, output))
     assert "another command answers" not in text
-    assert {t.error.type for t in check_complete(output) if t.error} == {"VideoError"}
+    assert kinds(output) == {"VideoError"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -212,10 +218,7 @@ def test_an_unexpected_exception_costs_its_question(
 ) -> None:
     rewrite(root, "v0q0", "Which colour is shown (bug)?")
     finish(start(two_nodes, root, tmp_path / "run"))
-    traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run")}
-    error = traces["v0q0"].error
-    assert error is not None
-    assert error.type == "NativeError"
+    assert list(errors(tmp_path / "run", "NativeError")) == ["v0q0"]
     assert "Traceback" in (tmp_path / "run" / "work" / "exceptions" / "ZeroDivisionError.txt").read_text()
 
 

@@ -6,12 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from videopro.engine import CrashRecord, Unit
-from videopro.engine.cluster import RaySettings, read_ray_settings
+from videopro.engine.cluster import RaySettings
 from videopro.engine.cluster.pool import Member, Schedule, WorkerPool
-from videopro.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -84,23 +81,6 @@ def test_shares_that_are_given() -> None:
     assert RaySettings(workers=64).count(settings.share(NODES), NODES) == 64
 
 
-@pytest.mark.parametrize(
-    ("engine", "given", "said"),
-    [
-        ("local", {"cpus": 2}, "--ray: has no effect without --engine ray; add that, or leave --ray out"),
-        ("ray", {"cpu": 2}, "ray: unknown setting 'cpu'; did you mean 'cpus'?"),
-        ("ray", {"workers": 0}, "ray: workers is 0; it must be at least 1"),
-        ("ray", {"cpus": 0}, "ray: cpus is 0; it must be above 0"),
-        ("ray", {"gpus": 1.5}, "ray: gpus is 1.5; it must be 0, a share of a GPU, or a whole number"),
-        ("ray", {"memory": 0}, "ray: memory is 0; it must be above 0 (GiB)"),
-    ],
-)
-def test_invalid_settings(engine: str, given: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_ray_settings(engine, given)
-    assert str(caught.value) == said
-
-
 class Place(Member[Question]):
     """A worker, as far as handing out goes."""
 
@@ -109,6 +89,11 @@ class Place(Member[Question]):
 
     def give(self, items: tuple[Question, ...], job: Any) -> None:
         self.tasks[len(self.tasks)] = items
+
+    def busy_with(self, *names: str) -> Place:
+        for name in names:
+            self.give((Question(name),), None)
+        return self
 
 
 def handed_out(places: list[Place], count: int, *, apart: int = 0) -> list[int]:
@@ -129,9 +114,7 @@ def test_the_first_ready_worker_does_not_take_everything() -> None:
     # Those that still load their model get their share later.
     assert handed_out([Place(), Place(loading=1)], 6) == [3, 0]
     # Of two units, the busy worker's counts.
-    busy = Place()
-    busy.give((Question("busy"),), None)
-    assert handed_out([busy, Place()], 1) == [1, 1]
+    assert handed_out([Place().busy_with("busy"), Place()], 1) == [1, 1]
 
 
 def test_a_worker_with_a_suspect_gets_nothing_else() -> None:
@@ -139,8 +122,4 @@ def test_a_worker_with_a_suspect_gets_nothing_else() -> None:
     assert handed_out(places, 8, apart=1) == [1, 5]
     assert [place.is_apart for place in places] == [True, False]
     # Both are busy: the one with less is kept free for the suspect.
-    less, more = Place(), Place()
-    less.give((Question("a"),), None)
-    for name in ("b", "c"):
-        more.give((Question(name),), None)
-    assert handed_out([less, more], 8, apart=1) == [1, 6]
+    assert handed_out([Place().busy_with("a"), Place().busy_with("b", "c")], 8, apart=1) == [1, 6]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from pydantic import BaseModel, Field, RootModel
 from tests.support import reason_world as world
 from tests.support.method_world import context, item
 from tests.support.reason_world import QUESTION, SceneBackbone
-from tests.support.scripted_model import ScriptedModel
-from videopro.backbones import BackboneConfig
+from tests.support.scripted_model import ScriptedModel, kinds
+from tests.support.stub_server import StubFault, StubServer, completion, pictures_of
+from videopro.backbones import BackboneConfig, Sampling, ServerSettings
+from videopro.backbones.server import api_config
 from videopro.errors import BackboneError, ConfigError, VideoError
 from videopro.methods.agents import (
     AgentMethod,
@@ -24,12 +27,15 @@ from videopro.methods.agents import (
     ModelLoader,
     Prepared,
     Session,
+    ToolCall,
+    ToolsRefused,
+    Turn,
     UnparsedReply,
     parse_reply,
 )
-from videopro.methods.agents.models import public_role, read_role
+from videopro.methods.agents.models import ApiModel, Tool, public_role, read_role
 from videopro.question import Answer, Question
-from videopro.traces import FALLBACK, Segment, SharedClock, Trace
+from videopro.traces import SharedClock
 from videopro.video import Video, uniform_times
 
 
@@ -73,12 +79,9 @@ def test_the_first_object_that_fits_is_read(text: str) -> None:
 def test_a_reply_that_does_not_fit_says_why(text: str, why: str) -> None:
     with pytest.raises(UnparsedReply, match=why):
         parse_reply(text, Verdict)
-
-
-def test_many_mistakes_are_counted_and_the_first_three_named() -> None:
-    text = str({str(i): {"letter": "B", "score": 200} for i in range(5)}).replace("'", '"')
+    many = json.dumps({i: {"letter": "B", "score": 200} for i in range(5)})
     with pytest.raises(UnparsedReply, match=r"0\.score: .*; 1\.score: .*; 2\.score: .*; and 2 more"):
-        parse_reply(text, Verdicts)
+        parse_reply(many, Verdicts)
 
 
 # ---- budgets ---------------------------------------------------------------------------------------------
@@ -109,11 +112,6 @@ def test_each_limit_ends_the_search() -> None:
     budget.check()
 
 
-def test_a_limit_must_be_positive() -> None:
-    with pytest.raises(ConfigError, match="max_steps is 0; it must be above 0"):
-        AgentSettings(max_steps=0)
-
-
 def test_time_is_shared_among_the_questions_in_flight() -> None:
     now = [0.0]
     clock = SharedClock(lambda: now[0])
@@ -142,17 +140,25 @@ def test_a_role_names_a_backbone_with_an_adapter_or_an_endpoint() -> None:
     assert public_role("api:o3@http://host/v1") == "api:o3"
 
 
-def test_with_the_equal_preset_every_model_takes_as_many_frames_as_the_backbone() -> None:
-    own, other = SceneBackbone(), SceneBackbone()
+def test_what_the_loader_asks_of_each_model() -> None:
     configs: list[BackboneConfig] = []
 
     def load(config: BackboneConfig) -> SceneBackbone:
         configs.append(config)
-        return other
+        return SceneBackbone()
 
-    ModelLoader(own, frames=6, load=load)["org/model"]
+    own = SceneBackbone()
+    own.server_settings = ServerSettings(concurrency=40, timeout=20.0, retries=8)
+    # With the preset "equal" as many frames as the backbone takes; with a resolution so many pixels.
+    loader = ModelLoader(own, frames=6, pixels=921_600, load=load)
+    loader["server:m@http://localhost:1/v1"]
     ModelLoader(own, load=load)["org/model"]
-    assert [config.frames for config in configs] == [6, None]
+    served, local = configs
+    assert (served.frames, served.pixels, served.server_settings) == (6, 921_600, own.server_settings)
+    assert (local.frames, local.pixels, local.server_settings) == (None, None, ServerSettings())
+    # A hosted endpoint keeps its smaller number.
+    api: Any = loader["api:o3@http://localhost:1/v1"]
+    assert api._client._config.server_settings == ServerSettings(concurrency=8, timeout=20.0, retries=8)
 
 
 # ---- a session -------------------------------------------------------------------------------------------
@@ -177,24 +183,6 @@ def test_a_malformed_reply_is_shown_to_the_model_once() -> None:
     assert model.requests[0].schema == Verdict.model_json_schema()
 
 
-def test_a_second_malformed_reply_is_unparsed() -> None:
-    own = session(ScriptedModel(["no", "still no"]))
-    assert own.ask("judge", "llm", "Judge this.", schema=Verdict) is None
-    (step,) = own.steps
-    assert step.is_unparsed
-    assert (step.raw, step.rejected, len(step.faults)) == ("still no", ("no",), 2)
-
-
-def test_frames_beyond_the_model_and_the_budget_are_left_out_and_noted() -> None:
-    own = session(ScriptedModel([], frames=8), max_frames=4)
-    frames = own.frames(uniform_times(0.0, 60.0, 16), "llm")
-    assert len(frames) == 4
-    assert own.notes == [
-        "at most 8 frames a call: the maximum of llm",
-        "the budget of 4 frames left out some",
-    ]
-
-
 def test_admitted_times_may_be_shown_again_within_the_budget() -> None:
     own = session(ScriptedModel([]), max_frames=4)
     admitted = own.admit(uniform_times(0.0, 60.0, 8), "llm")
@@ -203,78 +191,53 @@ def test_admitted_times_may_be_shown_again_within_the_budget() -> None:
     assert own.budget.seen == {round(time, 3) for time in admitted}
 
 
-def test_a_step_holds_the_segments_that_its_reply_names() -> None:
-    own = session(ScriptedModel([{"letter": "B", "score": 7}, "no", "no"]))
-
-    def found(verdict: Verdict | None) -> list[Segment]:
-        return [Segment(0.0, 9.0, score=None if verdict is None else verdict.score)]
-
-    for _ in range(2):
-        own.ask("judge", "llm", "Judge this.", schema=Verdict, segments_of=found)
-    assert [step.segments for step in own.steps] == [(Segment(0.0, 9.0, score=7),), (Segment(0.0, 9.0),)]
-
-
 # ---- a method --------------------------------------------------------------------------------------------
 
 
-class GuessRun(AgentRun):
-    """Judges three times, then answers."""
-
-    def run(self) -> Answer:
-        for round in self.session.rounds(3):
-            frames = self.session.frames([10.0 * round], "llm")
-            self.session.tell("judge", "llm", "What is this?", frames=frames)
-        return self.conclude()
-
-    def conclude(self) -> Answer:
-        self.session.round = 0
-        return Answer(self.session.tell("answer", "llm", "Which?")[:1], raw="B")
+def guess(run: AgentRun) -> Answer:
+    """Judge three times, then answer."""
+    for round in run.session.rounds(3):
+        frames = run.session.frames([10.0 * round], "llm")
+        run.session.tell("judge", "llm", "What is this?", frames=frames)
+    return run.conclude()
 
 
-class GuessMethod(AgentMethod):
-    name = "guess"
-    Settings = AgentSettings
+def answer(
+    model: ScriptedModel, behaves: Callable[[AgentRun], Answer] = guess, asked: Any = None, **settings: Any
+) -> Any:
+    """The result of a question by an agent that behaves so."""
 
-    def __init__(self, settings: AgentSettings, model: ScriptedModel) -> None:
-        self._model = model
-        super().__init__(settings)
+    class OwnRun(AgentRun):
+        def run(self) -> Answer:
+            return behaves(self)
 
-    def equipment(self) -> Equipment:
-        return Equipment({"llm": "self"}, seeing="llm")
+        def conclude(self) -> Answer:
+            self.session.round = 0
+            return Answer(self.session.tell("answer", "llm", "Which?")[:1], raw="B")
 
-    def models(self, backbone: Any) -> dict[str, Any]:
-        return {"llm": self._model}
+    class OwnMethod(AgentMethod):
+        name = "guess"
+        Settings = AgentSettings
 
-    def start(self, session: Session, prepared: Prepared) -> AgentRun:
-        return GuessRun(session)
+        def equipment(self) -> Equipment:
+            return Equipment({"llm": "self"}, seeing="llm")
 
+        def models(self, backbone: Any) -> dict[str, Any]:
+            return {"llm": model}
 
-def answer(model: ScriptedModel, **settings: Any) -> Any:
-    return GuessMethod(AgentSettings(**settings), model).run(item(), context(SceneBackbone()))
+        def start(self, session: Session, prepared: Prepared) -> AgentRun:
+            return OwnRun(session)
+
+    return OwnMethod(AgentSettings(**settings)).run(asked or item(), context(SceneBackbone()))
 
 
 def test_a_result_holds_the_steps_and_what_they_cost() -> None:
     result = answer(ScriptedModel(["grey", "red", "grey", "B"]))
     assert result.final.letter == "B"
-    assert [step.kind for step in result.steps] == ["judge"] * 3 + ["answer"]
-    assert [step.round for step in result.steps] == [0, 1, 2, 0]
+    assert kinds(result) == "judge judge1 judge2 answer"
     assert (result.frames_seen, result.cost.frames, result.cost.calls) == (3, 3, 4)
     assert result.rounds[0].prompt_kind == "agent"
     assert result.notes == ("no subtitles",)
-
-
-def test_a_spent_budget_ends_in_a_forced_answer_that_is_noted() -> None:
-    result = answer(ScriptedModel(["grey", "B"]), max_steps=1)
-    assert [step.kind for step in result.steps] == ["judge", "answer"]
-    assert result.final.letter == "B"
-    assert "the budget of 1 steps is spent: the answer was forced" in result.notes
-
-
-def test_a_failed_request_keeps_the_steps_before_it() -> None:
-    result = answer(ScriptedModel(["grey", BackboneError("the server is gone")]))
-    assert result.error.type == "BackboneError"
-    assert [step.raw for step in result.steps] == ["grey"]
-    assert result.final is None
 
 
 def test_an_exception_that_nobody_foresaw_ends_its_question_as_a_wrong_answer() -> None:
@@ -303,60 +266,122 @@ def test_a_part_of_the_film_that_cannot_be_read_takes_no_question_out(
             raise VideoError("damaged at 29 s")
         return decode(self, times, **size)
 
-    class Curious(GuessRun):
-        def run(self) -> Answer:
-            self.session.frames([29.5], "llm")
-            return self.conclude()
-
-    class CuriousMethod(GuessMethod):
-        def start(self, session: Session, prepared: Prepared) -> AgentRun:
-            return Curious(session)
+    def look(run: AgentRun) -> Answer:
+        run.session.frames([29.5], "llm")
+        return run.conclude()
 
     monkeypatch.setattr(Video, "frames", damaged)
-    model = ScriptedModel(["C"], frames=4)
-    result = CuriousMethod(AgentSettings(max_frames=1), model).run(item(), context(SceneBackbone()))
+    result = answer(ScriptedModel(["C"], frames=4), look, max_frames=1)
     assert result.error.type == kind
     assert "damaged at 29 s" in result.error.message
     assert result.final is None
 
 
-def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:
-    class Silent(GuessRun):
-        def run(self) -> Answer:
-            return Answer(None, raw="no idea")
-
-    class SilentMethod(GuessMethod):
-        def start(self, session: Session, prepared: Prepared) -> AgentRun:
-            return Silent(session)
-
-    model = ScriptedModel(["C"], frames=4)
-    found = SilentMethod(AgentSettings(fallback="native"), model).run(item(), context(SceneBackbone()))
-    assert [round.prompt_kind for round in found.rounds] == ["agent", FALLBACK]
-    assert (found.first.letter, found.final.letter, found.selected) == (None, "C", 1)
-    assert len(model.requests[0].frames) == 4
-
-
 def test_the_fallback_of_an_open_question_is_an_answer_in_words() -> None:
-    class Silent(GuessRun):
-        def run(self) -> Answer:
-            return Answer(None, raw="")
-
-    class SilentMethod(GuessMethod):
-        def start(self, session: Session, prepared: Prepared) -> AgentRun:
-            return Silent(session)
-
     model = ScriptedModel(["a red wall"])
     asked = item(question=Question.open("What is it?"), answer=None)
-    found = SilentMethod(AgentSettings(fallback="native"), model).run(asked, context(SceneBackbone()))
+    found = answer(model, lambda run: Answer(None, raw=""), asked, fallback="native")
     assert [round.execution.status for round in found.rounds] == ["empty", "ok"]
     assert (found.final.letter, found.final.raw) == (None, "a red wall")
     assert "What is it?" in model.requests[0].prompt
 
 
-def test_steps_survive_the_log() -> None:
-    result = answer(ScriptedModel(["grey", "red", "grey", "B"]))
-    from videopro.benchmarks import Protocol
-    from videopro.methods import make_trace, video_ref
+# ---- a model behind an endpoint without log-probabilities -------------------------------------------------
 
-    trace = make_trace(item(), result, video_ref(item()), run_key="k", protocol=Protocol(parser="robust"))
-    assert Trace.from_line(trace.to_line()) == trace
+
+SAMPLING = Sampling(50, 0.5, seed=7)
+
+
+def called(id: str, start: int) -> dict[str, Any]:
+    function = {"name": "look", "arguments": f'{{"start": {start}}}'}
+    return {"tool_calls": [{"id": id, "type": "function", "function": function}]}
+
+
+class Look(BaseModel):
+    start: float
+
+
+TOOL = Tool("look", "Look at a moment.", Look)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def model_at(stub: StubServer, **settings: Any) -> ApiModel:
+    return ApiModel(api_config(f"api:served@{stub.url}", "model", **settings))
+
+
+def test_frames_are_sent_as_pictures_after_their_times() -> None:
+    with StubServer(lambda body: completion("a red square", None, prompt_tokens=90)) as stub:
+        frames = world.video().frames([5.0, 15.0])
+        reply = model_at(stub).reply("What is shown?", frames, SAMPLING)
+    (body,) = stub.chats
+    assert len(pictures_of(body)) == 2
+    texts = [part["text"] for part in body["messages"][0]["content"] if part["type"] == "text"]
+    assert texts == ["<5.0 seconds>", "<15.0 seconds>", "What is shown?"]
+    assert (body["max_tokens"], body["temperature"], body["seed"]) == (50, 0.5, 7)
+    assert (reply.text, reply.tokens_in, reply.is_constrained) == ("a red square", 90, False)
+
+
+def test_more_frames_than_the_model_takes_are_refused_here() -> None:
+    with StubServer() as stub, pytest.raises(BackboneError, match="2 frames in one call; served takes 1"):
+        model_at(stub, frames=1).reply("?", world.video().frames([5.0, 15.0]), SAMPLING)
+    assert stub.chats == []
+
+
+def test_fields_that_are_refused_are_left_out_and_noted() -> None:
+    def picky(body: dict[str, Any]) -> Any:
+        if "response_format" in body:
+            return StubFault(400, {"error": {"message": "Invalid parameter: response_format"}})
+        if "temperature" in body:
+            return StubFault(400, {"error": {"message": "Unsupported value: 'temperature'"}})
+        return completion("{}", None)
+
+    with StubServer(picky) as stub:
+        reply = model_at(stub).reply("?", (), SAMPLING, {"title": "Verdict"})
+    assert reply.notes == (
+        "response_format left out: the server refuses it",
+        "temperature left out: the server refuses it",
+    )
+    assert not reply.is_constrained
+
+
+def test_a_letter_is_read_in_the_reply_and_has_no_confidence() -> None:
+    with StubServer(lambda body: completion("It must be (B).", None)) as stub:
+        answer = model_at(stub).choose(QUESTION, "Which?", ())
+    assert (answer.letter, answer.confidence, answer.raw) == ("B", 0.0, "It must be (B).")
+
+
+def test_tools_are_sent_and_their_calls_are_read() -> None:
+    with StubServer(
+        lambda body: completion(None, None, finish="tool_calls", message=called("c1", 3))
+    ) as stub:
+        turns = (
+            Turn("user", "Find it."),
+            Turn("assistant", "", (ToolCall("look", '{"start": 1}', "c0"),)),
+            Turn("tool", "nothing there", call_id="c0"),
+        )
+        reply = model_at(stub).converse(turns, [TOOL], SAMPLING)
+    (body,) = stub.chats
+    assert body["messages"] == [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "content": "", **called("c0", 1)},
+        {"role": "tool", "tool_call_id": "c0", "content": "nothing there"},
+    ]
+    assert body["tools"][0]["function"]["parameters"]["properties"]["start"]["type"] == "number"
+    assert reply.calls == (ToolCall("look", '{"start": 3}', "c1"),)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [('"auto" tool choice requires --enable-auto-tool-choice', ToolsRefused), ("too long", BackboneError)],
+)
+def test_a_server_without_tools_is_told_apart_from_one_that_fails(
+    message: str, kind: type[Exception]
+) -> None:
+    fault = StubFault(400, {"error": {"message": message}})
+    with StubServer(lambda body: fault) as stub, pytest.raises(kind, match=message) as refused:
+        model_at(stub).converse([Turn("user", "Find it.")], [TOOL], SAMPLING)
+    assert isinstance(refused.value, ToolsRefused) == (kind is ToolsRefused)

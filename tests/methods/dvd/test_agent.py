@@ -1,38 +1,49 @@
-"""The search: both protocols, its ends, and its ablations."""
+"""The search: both protocols, its ends, its ablations, the model's mistakes in calling tools, and the pocket
+model as captioner and VQA model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.adapting import adapted
 from tests.support.dvd_world import (
     ANSWER,
     BROWSE,
     INSPECT,
     SEARCH,
-    ScriptedDvd,
     as_text,
     ask,
     by_tools,
     call,
     captioner,
-    settings,
+    dvd,
     tools_of,
     vqa,
 )
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone
-from tests.support.scripted_model import ScriptedModel
+from tests.support.scripted_model import ScriptedModel, kinds, steps
+from videopro.backbones import load_backbone
+from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import BackboneError
-from videopro.methods import METHODS, make_trace, video_ref
-from videopro.methods.agents import ModelReply, ToolCall
+from videopro.methods import MethodContext, create
+from videopro.methods.agents import ModelLoader, ModelReply, ToolCall, UnparsedReply, parse_reply
+from videopro.methods.dvd.settings import DvdSettings
+from videopro.methods.dvd.tools import inspected_times, offered, one_call, sendable
+from videopro.modules.search import clip_bounds
+from videopro.pocket import world
 from videopro.question import Question
-from videopro.traces import FALLBACK, FORCED, Result, Step, Trace
+from videopro.traces import FORCED, Step
+from videopro.video import Video
+
+OPEN = item(question=Question.open("What is shown at 15 s?"), answer=None)
+Speak = Callable[..., ScriptedModel]
 
 
 @pytest.fixture(autouse=True)
@@ -41,52 +52,26 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["tools", "text"])
-def speak(request: pytest.FixtureRequest) -> Callable[..., ScriptedModel]:
+def speak(request: pytest.FixtureRequest) -> Speak:
     """Makes a model of either protocol that makes one call a step; what is no call is said in words."""
 
-    def of_tools(*steps: ToolCall | str) -> ScriptedModel:
-        return ScriptedModel(
-            [
-                ModelReply(step) if isinstance(step, str) else ModelReply("Hm.", 100, 10, calls=(step,))
-                for step in steps
-            ],
-            offers_tools=True,
-        )
+    def reply(step: ToolCall | str) -> Any:
+        if request.param == "text":
+            return step if isinstance(step, str) else as_text(step)[0]
+        return ModelReply(step) if isinstance(step, str) else ModelReply("Hm.", 100, 10, calls=(step,))
 
-    def of_text(*steps: ToolCall | str) -> ScriptedModel:
-        return ScriptedModel([step if isinstance(step, str) else as_text(step)[0] for step in steps])
-
-    return of_tools if request.param == "tools" else of_text
-
-
-def kinds(result: Result) -> list[str]:
-    return [step.kind for step in result.steps]
-
-
-def last_seen(model: ScriptedModel) -> str:
-    """What the model was shown at its last request: the whole conversation."""
-    request = model.requests[-1]
-    return request.prompt if not request.turns else "\n".join(turn.text for turn in request.turns)
+    return lambda *said: ScriptedModel([reply(step) for step in said], offers_tools=request.param == "tools")
 
 
 # ---- the loop --------------------------------------------------------------------------------------------
 
 
-def test_the_model_searches_and_answers(speak: Callable[..., ScriptedModel]) -> None:
+def test_the_model_searches_and_answers(speak: Speak) -> None:
     llm = speak(BROWSE, SEARCH, INSPECT, ANSWER)
     result = ask(llm)
     assert result.error is None
     assert (result.final.letter, result.final.raw, result.final.confidence) == ("B", "B. red", 0.0)
-    assert kinds(result) == [
-        "act",
-        "global_browse",
-        "act",
-        "clip_search",
-        "act",
-        "frame_inspect",
-        "act",
-        "answer",
-    ]
+    assert kinds(result) == "act global_browse act1 clip_search1 act2 frame_inspect2 act3 answer3"
     browse, search, inspect, answer = tools_of(result)
     assert browse.raw == "grey, red, blue, green"
     assert "red place: plain red. glows. 10-20 s" in browse.result
@@ -97,19 +82,20 @@ def test_the_model_searches_and_answers(speak: Callable[..., ScriptedModel]) -> 
     assert (inspect.model, inspect.raw) == ("vqa", "red")
     assert [round(frame[0], 1) for frame in inspect.frames] == [12.5, 13.5, 14.5, 15.5, 16.5, 17.5]
     assert [(segment.start, segment.end) for segment in inspect.segments] == [(12.0, 18.0)]
-    assert (answer.args, answer.result, answer.round) == ({"text": "B. red"}, "B", 3)
-    assert [step.round for step in result.steps] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert (answer.args, answer.result) == ({"text": "B. red"}, "B")
     # Every observation reached the model.
+    last = llm.requests[-1]
+    shown = "\n".join([last.prompt, *(turn.text for turn in last.turns)])
     for seen in ("grey, red, blue, green", "red place: plain red", "10.0-20.0 s: A red place", "red"):
-        assert seen in last_seen(llm)
+        assert seen in shown
 
 
 def test_both_protocols_leave_the_same_trace() -> None:
-    steps = (BROWSE, call("clip_search", query="red"), call("frame_inspect", question="?"), SEARCH, ANSWER)
+    said = (BROWSE, call("clip_search", query="red"), call("frame_inspect", question="?"), SEARCH, ANSWER)
     bad_text = '{"reason": "Hm.", "tool": "frame_inspect", "arguments": {"question": "?"}}'
-    by_words = as_text(*steps)
+    by_words = as_text(*said)
     text = ScriptedModel([*by_words[:2], bad_text, bad_text, *by_words[3:]])
-    results = [ask(by_tools(*([step] for step in steps))), ask(text)]
+    results = [ask(by_tools(*([step] for step in said))), ask(text)]
 
     def facts(step: Step) -> Any:
         return (step.kind, step.round, step.args, step.result, step.raw, step.frames, step.segments)
@@ -118,47 +104,33 @@ def test_both_protocols_leave_the_same_trace() -> None:
     # The schema of the text protocol refuses the malformed call before it becomes one.
     assert [fact for fact in tools if not fact[3].startswith("error")] == words
     assert [result.final.letter for result in results] == ["B", "B"]
-    assert len([step for step in results[0].steps if step.kind == "act"]) == 5
-    assert [step.is_unparsed for step in results[1].steps if step.kind == "act"] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]
+    assert len(steps(results[0], "act")) == 5
+    assert [step.is_unparsed for step in steps(results[1], "act")] == [False, False, True, False, False]
     assert "the language model offers no tool calls: it wrote them as text" in results[1].notes
-
-
-def test_the_text_protocol_constrains_replies_to_the_tools_at_hand() -> None:
-    llm = ScriptedModel(as_text(ANSWER))
-    ask(llm, tools=("clip_search",))
-    schema = json.dumps(llm.requests[0].schema)
-    assert '"clip_search"' in schema
-    assert '"answer"' in schema
-    assert "frame_inspect" not in schema
 
 
 def test_several_calls_of_one_reply_are_carried_out_in_order() -> None:
     llm = by_tools([BROWSE, SEARCH], [INSPECT, ANSWER, SEARCH])
-    result = ask(llm)
-    assert kinds(result) == ["act", "global_browse", "clip_search", "act", "frame_inspect", "answer"]
+    assert kinds(ask(llm)) == "act global_browse clip_search act1 frame_inspect1 answer1"
     turns = llm.requests[1].turns
     assert [turn.role for turn in turns] == ["user", "assistant", "tool", "tool"]
     assert [turn.call_id for turn in turns[2:]] == [each.id for each in turns[1].calls]
     assert len({each.id for each in turns[1].calls}) == 2
 
 
-def test_an_early_answer_looks_at_nothing(speak: Callable[..., ScriptedModel]) -> None:
-    result = ask(speak(ANSWER))
-    assert kinds(result) == ["act", "answer"]
-    assert (result.frames_seen, result.cost.frames) == (0, 0)
-    assert result.prepared[0].cost.frames == 60
+def test_an_early_answer_looks_at_nothing_and_one_without_a_letter_is_unparsed(speak: Speak) -> None:
+    result = ask(speak(call("answer", text="It cannot be known.")))
+    assert kinds(result) == "act answer"
+    assert (result.frames_seen, result.cost.frames, result.prepared[0].cost.frames) == (0, 0, 60)
+    assert (result.final.letter, result.final.raw) == (None, "It cannot be known.")
+    assert result.rounds[0].execution.status == "empty"
+    assert tools_of(result)[-1].result == "no option"
 
 
 # ---- ends ------------------------------------------------------------------------------------------------
 
 
-def test_the_last_step_forces_an_answer_from_the_history(speak: Callable[..., ScriptedModel]) -> None:
+def test_the_last_step_forces_an_answer_from_the_history(speak: Speak) -> None:
     llm = speak(SEARCH, INSPECT, "B")
     result = ask(llm, max_tool_steps=2)
     assert result.final.letter == "B"
@@ -167,29 +139,17 @@ def test_the_last_step_forces_an_answer_from_the_history(speak: Callable[..., Sc
     assert "A red place, and nothing else." in final
     assert "There are no steps left" in final
     assert final.index("A. blue") < final.index("Observation")
-    assert kinds(result)[-1] == "answer"
+    assert kinds(result).split()[-1].startswith("answer")
+    assert ask(speak(INSPECT, "A red place."), OPEN, max_tool_steps=1).final.raw == "A red place."
 
 
-def test_the_paper_has_fifteen_steps() -> None:
-    llm = by_tools(*([SEARCH] for _ in range(15)))
+def test_the_paper_has_fifteen_steps_and_sixteen_captions_unless_the_model_says() -> None:
+    llm = by_tools([call("clip_search", query="place")], *([SEARCH] for _ in range(14)))
     llm.lines = [*llm.lines, "B"]
     result = ask(llm)
-    assert kinds(result).count("act") == 15
-    assert result.final.letter == "B"
-
-
-def test_an_answer_without_a_letter_is_unparsed(speak: Callable[..., ScriptedModel]) -> None:
-    result = ask(speak(call("answer", text="It cannot be known.")))
-    assert (result.final.letter, result.final.raw) == (None, "It cannot be known.")
-    assert result.rounds[0].execution.status == "empty"
-    assert tools_of(result)[-1].result == "no option"
-
-
-def test_an_unparsed_answer_may_fall_back_to_the_vqa_model() -> None:
-    model = ScriptedModel(["C"])
-    result = ask(by_tools([call("answer", text="Who knows.")]), vqa=model, fallback="native")
-    assert (result.final.letter, result.rounds[-1].prompt_kind) == ("C", FALLBACK)
-    assert len(model.requests[0].frames) == 16
+    assert (len(steps(result, "act")), result.final.letter) == (15, "B")
+    first, second, *_ = tools_of(result)
+    assert (first.args["top_k"], second.args["top_k"], len(second.segments)) == (16, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -208,128 +168,197 @@ def test_a_spent_budget_ends_the_search(limits: dict[str, Any], note: str) -> No
     assert any(each.startswith(note) for each in result.notes)
 
 
-def test_a_frame_budget_counts_each_moment_once() -> None:
-    result = ask(by_tools([INSPECT], [INSPECT], [ANSWER]), max_frames=6)
-    assert (result.final.letter, result.frames_seen) == ("B", 6)
-
-
-def test_an_open_question_is_answered_in_words(speak: Callable[..., ScriptedModel]) -> None:
-    opened = item(question=Question.open("What is shown at 15 s?"), answer=None)
-    result = ask(speak(INSPECT, call("answer", text="A red place.")), opened)
-    assert (result.final.letter, result.final.raw) == (None, "A red place.")
-    assert result.rounds[0].execution.status == "ok"
-
-
-def test_an_open_question_may_be_forced(speak: Callable[..., ScriptedModel]) -> None:
-    opened = item(question=Question.open("What is shown at 15 s?"), answer=None)
-    result = ask(speak(INSPECT, "A red place."), opened, max_tool_steps=1)
-    assert result.final.raw == "A red place."
-
-
-def test_a_request_that_cannot_be_served_ends_the_question_and_keeps_its_steps() -> None:
-    llm = by_tools([SEARCH])
-    llm.lines = [*llm.lines, BackboneError("the server is gone")]
-    result = ask(llm)
-    assert result.error.type == "BackboneError"
-    assert kinds(result) == ["act", "clip_search"]
-
-
 # ---- ablations -------------------------------------------------------------------------------------------
 
 
 def test_a_tool_that_is_left_out_is_not_offered() -> None:
     llm = by_tools([BROWSE], [SEARCH], [ANSWER])
     result = ask(llm, tools=("clip_search", "frame_inspect"))
-    assert kinds(result) == ["act", "unknown_tool", "act", "clip_search", "act", "answer"]
+    assert kinds(result) == "act unknown_tool act1 clip_search1 act2 answer2"
     assert tools_of(result)[0].result == (
         "error: there is no tool 'global_browse'; the tools are clip_search, frame_inspect, answer"
     )
     assert "global_browse" not in llm.requests[0].turns[0].text
+    text = ScriptedModel(as_text(ANSWER))
+    ask(text, tools=("clip_search",))
+    schema = json.dumps(text.requests[0].schema)
+    assert [name in schema for name in ('"clip_search"', '"answer"', "frame_inspect")] == [True, True, False]
+    # Answer may be the only one.
+    only = one_call(offered(DvdSettings(tools=())))
+    assert parse_reply('{"tool": "answer", "arguments": {"text": "B"}}', only).root.tool == "answer"
+    with pytest.raises(UnparsedReply, match="Input should be 'answer'"):
+        parse_reply('{"tool": "clip_search", "arguments": {"query": "B"}}', only)
 
 
-def test_without_subtitles_or_with_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("subtitles", "found"),
+    [
+        ("listed", "20.0-30.0 s: A grey place, and nothing else. Spoken: Anna hid a lamp."),
+        ("none", "no caption fits"),
+    ],
+)
+def test_without_subtitles_or_with_them(subtitles: str, found: str, tmp_path: Path) -> None:
     lines = tmp_path / "lines.srt"
     lines.write_text("1\n00:00:22,000 --> 00:00:25,000\nAnna hid a lamp.\n")
-    spoken = item(subtitles=lines)
-    search = call("clip_search", query="lamp", top_k=1)
-    found = [
-        tools_of(ask(by_tools([search], [ANSWER]), spoken, subtitles=subtitles))[0].result
-        for subtitles in ("listed", "none")
-    ]
-    assert found == [
-        "20.0-30.0 s: A grey place, and nothing else. Spoken: Anna hid a lamp.",
-        "no caption fits",
-    ]
+    llm = by_tools([call("clip_search", query="lamp", top_k=1)], [ANSWER])
+    assert tools_of(ask(llm, item(subtitles=lines), subtitles=subtitles))[0].result == found
 
 
-def test_top_k_is_the_papers_unless_the_model_says() -> None:
-    llm = by_tools(
-        [call("clip_search", query="place")], [call("clip_search", query="place", top_k=1)], [ANSWER]
-    )
-    first, second, _ = tools_of(ask(llm))
-    assert first.args["top_k"] == 16
-    assert (len(second.segments), second.args["top_k"]) == (1, 1)
-
-
-def shown(preset: str, frames: int, **changes: Any) -> list[int]:
-    """The frames of a browse and of an inspection of the whole minute."""
+@pytest.mark.parametrize(
+    ("preset", "takes", "shown"), [("paper", 64, 50), ("paper", 16, 16), ("equal", 8, 8)]
+)
+def test_presets(preset: str, takes: int, shown: int) -> None:
+    """The paper's 50 frames, or what the VQA model takes, for a browse and an inspection of the minute."""
     whole = call("frame_inspect", question="?", time_ranges=[[0, 60]])
-    result = ask(by_tools([BROWSE], [whole], [ANSWER]), vqa=vqa(frames=frames), preset=preset, **changes)
-    return [len(step.frames) for step in tools_of(result)[:2]]
+    result = ask(by_tools([BROWSE], [whole], [ANSWER]), vqa=vqa(frames=takes), preset=preset)
+    assert [len(step.frames) for step in tools_of(result)[:2]] == [shown, shown]
 
 
-def test_presets() -> None:
-    """The paper's 50 frames, or what the VQA model takes."""
-    assert shown("paper", 64) == [50, 50]
-    assert shown("paper", 16) == [16, 16]
-    assert shown("equal", 8) == [8, 8]
+@pytest.mark.parametrize(
+    ("ranges", "most", "expected"),
+    [
+        ([(2.0, 4.0)], 50, [2.25, 2.75, 3.25, 3.75]),
+        # At least one in each range, however short; the ranges in order of time, each moment once.
+        ([(8.0, 8.2), (2.0, 3.0), (2.0, 3.0)], 50, [2.25, 2.75, 8.1]),
+        # Spread evenly over all of them if there are too many: one of each four of the sixteen.
+        ([(0.0, 4.0), (10.0, 14.0)], 4, [1.25, 3.25, 11.25, 13.25]),
+    ],
+)
+def test_inspected_times(ranges: list[tuple[float, float]], most: int, expected: list[float]) -> None:
+    assert inspected_times(ranges, 2.0, most) == pytest.approx(expected)
 
 
-# ---- the method ------------------------------------------------------------------------------------------
+def test_720p_is_asked_of_every_role_and_changes_no_other_run() -> None:
+    """1280 x 720 pixels, for the run's own model by its setting, for the others by the loader."""
+    sharp = adapted("dvd", {"resolution": "720p"}, backbone={"frames": 8})
+    assert sharp.backbone == {"frames": 8, "pixels": 921_600}
+    assert adapted("dvd", {}, backbone={"frames": 8}).backbone == {"frames": 8}
+    plain = create("dvd", {}).identity()
+    assert create("dvd", {"resolution": "720p"}).identity() == {**plain, "resolution": "720p"}
 
 
-def test_questions_share_the_database() -> None:
-    model = captioner()
-    results = []
-    for _ in range(2):
-        results.append(ask(by_tools([SEARCH], [ANSWER]), captioner=model))
-    assert len(model.requests) == 6
-    assert results[0].prepared == results[1].prepared
-    assert all(result.cost.calls == 2 for result in results)
+# ---- questions of one video ------------------------------------------------------------------------------
 
 
-def test_questions_in_flight_are_answered_from_one_database() -> None:
+def test_questions_in_flight_and_later_ones_are_answered_from_one_database() -> None:
     llm = ScriptedModel([ModelReply("", 100, 10, calls=(ANSWER,))], offers_tools=True, forever=True)
     model = captioner()
-    items: Sequence[Item] = [item(id=f"q{i}") for i in range(5)]
-    method = ScriptedDvd(settings(), llm=llm, captioner=model)
-    found: dict[str, Any] = {
-        each.id: result for each, result in method.run_video(items, context(SceneBackbone()))
-    }
-    assert {result.final.letter for result in found.values()} == {"B"}
-    assert len(found) == 5
-    assert len({result.prepared[0].key for result in found.values()}) == 1
+    items = [item(id=f"q{i}") for i in range(5)]
+    results = [
+        result
+        for _ in range(2)
+        for _, result in dvd(llm, captioner=model).run_video(items, context(SceneBackbone()))
+    ]
+    assert [(result.final.letter, result.cost.calls) for result in results] == [("B", 1)] * 10
+    assert all(result.prepared == results[0].prepared for result in results)
     assert len(model.requests) == 6
 
 
-def test_what_could_not_be_captioned_is_noted_in_every_question() -> None:
+def test_a_captioner_that_fails_fails_the_questions_and_what_it_leaves_out_is_noted() -> None:
+    gone = ScriptedModel([BackboneError("the captioner is gone")])
+    assert ask(by_tools([ANSWER]), captioner=gone).error.message == "the captioner is gone"
     result = ask(by_tools([ANSWER]), captioner=ScriptedModel(["no"], forever=True))
+    assert result.final.letter == "B"
     assert "6 of 6 clips of the database have no caption: unparsed" in result.notes
 
 
-def test_a_captioner_that_fails_fails_the_questions() -> None:
-    gone = ScriptedModel([BackboneError("the captioner is gone")])
-    result = ask(by_tools([ANSWER]), captioner=gone)
-    assert result.error.message == "the captioner is gone"
-    assert ask(by_tools([ANSWER])).final.letter == "B"
+# ---- mistakes in calling tools ---------------------------------------------------------------------------
 
 
-def test_a_trace_of_all_steps_survives_the_log() -> None:
-    wrong = ToolCall("frame_inspect", "{")
-    result = ask(by_tools([BROWSE, wrong], [SEARCH], [INSPECT], [ANSWER]))
-    trace = make_trace(item(), result, video_ref(item()), run_key="k", protocol=Protocol(parser="robust"))
-    assert Trace.from_line(trace.to_line()) == trace
+def inspect(ranges: Any) -> ToolCall:
+    return call("frame_inspect", question="?", time_ranges=ranges)
 
 
-def test_the_method_has_its_name() -> None:
-    assert METHODS["dvd"].name == "dvd"
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (ToolCall("clip_search", '{"query": "red"'), "the arguments are not valid JSON"),
+        (ToolCall("clip_search", '"red"'), "arguments: Input should be"),
+        (ToolCall("clip_search", ""), "query: Field required"),
+        (call("clip_search", query="red", top_k=0), "top_k: Input should be greater"),
+        (call("clip_search", query="red", colour="red"), "colour: Extra inputs"),
+        (inspect([[70, 80]]), "every range must begin before it ends, within 0 and 60.0 s"),
+        (inspect([[20, 10]]), "every range"),
+        (inspect([[1]]), "time_ranges.0: List"),
+        (inspect([]), "time_ranges: List"),
+        (inspect([[0, float("nan")]]), "not valid JSON"),
+        (call("two words!", query="red"), "there is no tool 'two words!'; the tools are glob"),
+        (call("answer", letter="B"), "text: Field required"),
+    ],
+)
+def test_a_mistake_becomes_an_observation(wrong: ToolCall, told: str) -> None:
+    llm = by_tools([wrong], [ANSWER])
+    result = ask(llm)
+    assert result.final.letter == "B"
+    failed = tools_of(result)[0]
+    assert failed.kind == (wrong.name if " " not in wrong.name else "unknown_tool")
+    assert failed.result.startswith("error: ")
+    assert told in failed.result
+    assert failed.args == {"tool": wrong.name, "arguments": wrong.arguments}
+    turn = llm.requests[1].turns[-1]
+    assert (turn.role, turn.text) == ("tool", failed.result)
+    # Servers refuse a conversation with malformed calls.
+    (sent,) = llm.requests[1].turns[1].calls
+    assert isinstance(json.loads(sent.arguments), dict)
+    assert sent.name.replace("_", "").isalnum()
+    assert sent.id == turn.call_id
+
+
+def test_a_sound_call_is_repeated_as_it_was_written() -> None:
+    sound = ToolCall("clip_search", '{"query":  "x"}', "7")
+    assert sendable(sound) == sound
+    assert sendable(ToolCall("a" * 65, "[]", "7")) == ToolCall("unknown_tool", "{}", "7")
+
+
+def test_a_reply_without_a_call_is_told_so() -> None:
+    llm = ScriptedModel(
+        [ModelReply("I think it is red."), ModelReply("", calls=(ANSWER,))], offers_tools=True
+    )
+    assert kinds(ask(llm)) == "act act1 answer1"
+    assert llm.requests[1].turns[-1].text.startswith("No tool was called.")
+
+
+def test_text_that_is_no_call_is_repaired_once_then_told_so() -> None:
+    unknown = as_text(call("watch", query="x"))
+    llm = ScriptedModel([*unknown, *as_text(SEARCH), "Hm.", "Well.", *as_text(ANSWER)])
+    result = ask(llm)
+    acts = [(len(step.rejected), step.is_unparsed) for step in steps(result, "act")]
+    assert acts == [(1, False), (1, True), (0, False)]
+    assert "'global_browse', 'clip_search', 'frame_inspect', 'answer'" in llm.requests[1].prompt
+    assert "This reply cannot be used: there is no JSON object in the reply." in llm.requests[-1].prompt
+    assert result.final.letter == "B"
+
+
+# ---- the pocket world ------------------------------------------------------------------------------------
+
+
+def test_the_pocket_model_captions_and_looks(tmp_path: Path) -> None:
+    folder = world.ensure("val", tmp_path / "world", videos=["short_000"], quiet=True)
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    (row,) = [row for row in rows if row["id"] == "val_short_000_shape"]
+    assert row["question"] == "Which shape is at the kitchen?"
+    llm = by_tools(
+        [call("global_browse", query="the kitchen"), call("clip_search", query="at the kitchen", top_k=3)],
+        [call("frame_inspect", question=row["question"], time_ranges=row["evidence"])],
+        [call("answer", text=row["answer"])],
+    )
+    backbone = load_backbone("pocket")
+    pocket = ModelLoader(backbone)["self"]
+    method = dvd(llm, captioner=pocket, vqa=pocket, clip_seconds=5.0, fps=2.0, registry="none")
+    video = Video.open(folder / row["video"])
+    question = Question(row["question"], tuple(row["choices"]))
+    asked = Item(row["id"], video.path, "short_000", question, answer=row["answer"])
+    result = method.run(asked, MethodContext(video, backbone, Protocol(parser="robust"), meter=Meter()))
+    assert result.final.letter == row["answer"]
+    browse, search, inspect, _ = tools_of(result)
+    assert (len(browse.frames), browse.raw.strip() != "") == (16, True)
+    assert "at most 16 frames a call: the maximum of vqa" in result.notes
+    # The pocket model's own captions, and the search by words, find the place that the question is about.
+    assert "kitchen" in search.segments[0].text
+    start, end = row["evidence"][0]
+    assert start < search.segments[0].end
+    assert search.segments[0].start < end
+    assert all(start <= frame[0] <= end for frame in inspect.frames)
+    cost = result.prepared[0].cost
+    assert cost.calls == len(clip_bounds(video.duration, 5.0))
+    assert cost.tokens_out > 5 * cost.calls

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,17 @@ import pytest
 
 from tests.support.dvd_world import LINES, ColourWords, builder, captioner, describe
 from tests.support.scripted_model import ScriptedModel
+from videopro.backbones.server import RequestRefused
 from videopro.errors import BackboneError
-from videopro.methods.dvd.database import Database, DatabaseBuilder, clip_borders
+from videopro.methods.dvd.database import Database, DatabaseBuilder, clip_borders, is_too_long
+from videopro.methods.dvd.database_file import (
+    MergedSubject,
+    MergeReply,
+    Subject,
+    SubjectRegistry,
+    SubjectReply,
+    merged,
+)
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.video import SubtitleLine, Subtitles
 
@@ -73,7 +85,7 @@ def test_a_killed_build_goes_on_with_the_clips_that_are_missing(tmp_path: Path) 
         raise Killed
 
     with pytest.raises(Killed):
-        builder(tmp_path, ScriptedModel([describe, describe, describe, killed])).build()
+        builder(tmp_path, ScriptedModel([*[describe] * 3, killed])).build()
     model = captioner()
     again = builder(tmp_path, model)
     database = again.build()
@@ -84,17 +96,6 @@ def test_a_killed_build_goes_on_with_the_clips_that_are_missing(tmp_path: Path) 
     assert database.preparation.cost.calls == 6
     seconds = sum(line["cost"]["seconds"] for line in lines_of(again))
     assert database.preparation.cost.seconds == pytest.approx(seconds)
-
-
-def test_a_half_written_line_is_captioned_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = builder(tmp_path, captioner())
-    first.build()
-    content = first.path().read_bytes()
-    first.path().write_bytes(content[:-20])
-    model = captioner()
-    assert captions(builder(tmp_path, model).build()) == EXPECTED
-    assert len(model.requests) == 1
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -114,14 +115,16 @@ def test_a_damaged_line_is_captioned_again(
     first = builder(tmp_path, captioner())
     first.build()
     lines = first.path().read_bytes().splitlines()
-    first.path().write_bytes(b"\n".join([*lines[:2], damage, *lines[3:]]) + b"\n")
+    # One that is half written goes unmentioned: it was being written when its process died.
+    first.path().write_bytes(b"\n".join([*lines[:2], damage, *lines[3:5], lines[5][:-20]]))
     model = captioner()
     database = builder(tmp_path, model).build()
     assert captions(database) == EXPECTED
-    # With the registry of the two clips before.
-    assert ["20.0 to 30.0 s" in request.prompt for request in model.requests] == [True]
-    assert "blue place" not in model.requests[0].prompt
-    assert "1 damaged lines; captioning 1 clips again" in capsys.readouterr().err
+    # With the registry of the clips before.
+    again = [time in each.prompt for time, each in zip(("20.0 to", "50.0 to"), model.requests, strict=True)]
+    assert again == [True, True]
+    assert ["blue place" in request.prompt for request in model.requests] == [False, True]
+    assert "1 damaged lines; captioning " in capsys.readouterr().err
     assert database.preparation.cost.calls == 6
     # Once it is repaired, it is not mentioned again.
     builder(tmp_path, captioner()).build()
@@ -131,14 +134,8 @@ def test_a_damaged_line_is_captioned_again(
 def test_one_builds_and_the_other_waits(tmp_path: Path) -> None:
     """Locks belong to open files, so threads stand for processes here."""
     model = captioner()
-    built: list[Database] = []
-    threads = [
-        threading.Thread(target=lambda: built.append(builder(tmp_path, model).build())) for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as threads:
+        built = list(threads.map(lambda _: builder(tmp_path, model).build(), range(2)))
     assert [captions(database) for database in built] == [EXPECTED] * 2
     assert built[0].preparation == built[1].preparation
     assert len(model.requests) == 6
@@ -148,21 +145,24 @@ def test_one_builds_and_the_other_waits(tmp_path: Path) -> None:
 
 
 def test_a_caption_that_cannot_be_parsed_is_empty_and_counted(tmp_path: Path) -> None:
-    lines: list[Any] = [describe, "a red place", "still a red place", *[describe] * 4]
-    database = builder(tmp_path, ScriptedModel(lines)).build()
+    """The first is repaired, the second is not."""
+    lines: list[Any] = ["a place", describe, "a red place", "still a red place", *[describe] * 4]
+    encoder = ColourWords()
+    database = builder(tmp_path, ScriptedModel(lines), text_encoder=encoder).build()
     assert captions(database) == [EXPECTED[0], "", *EXPECTED[2:]]
     assert database.clips[1].fault == "there is no JSON object in the reply"
     assert database.notes == ("1 of 6 clips of the database have no caption: unparsed",)
-    assert database.preparation.cost.calls == 7
+    assert database.preparation.cost.calls == 8
     assert [clip.clip for clip, _ in database.search.best("red place", 9)] == [0, 2, 3, 4, 5]
+    assert encoder.embedded == [EXPECTED[0], *EXPECTED[2:]]
     # It is not asked for again.
     assert builder(tmp_path, ScriptedModel([])).build().notes == database.notes
 
 
-def test_a_repaired_caption_counts(tmp_path: Path) -> None:
-    database = builder(tmp_path, ScriptedModel(["a place", *[describe] * 6])).build()
-    assert captions(database) == EXPECTED
-    assert database.notes == ()
+def test_a_database_without_any_caption_finds_nothing(tmp_path: Path) -> None:
+    model = ScriptedModel(["no"], forever=True)
+    database = builder(tmp_path, model, text_encoder=ColourWords()).build()
+    assert database.search.best("grey", 2) == []
 
 
 def test_a_captioner_of_plain_sentences_needs_no_json(tmp_path: Path) -> None:
@@ -210,36 +210,39 @@ def test_subjects_found_in_parallel_are_merged_by_one_request(tmp_path: Path) ->
     assert again.preparation == database.preparation
 
 
-def test_an_unparsed_merge_joins_equal_names_and_is_noted(tmp_path: Path) -> None:
-    def no_merge(prompt: str, frames: Any) -> Any:
-        return describe(prompt, frames) if frames else "They are all the same."
+LONG = RequestRefused("server http://x/v1 refused the request (status 400): maximum context length is 8", 400)
 
-    database = builder(tmp_path, ScriptedModel([no_merge], forever=True), registry="parallel").build()
-    assert [subject.name for subject in database.registry.subjects] == [
-        "grey place",
-        "red place",
-        "blue place",
-        "green place",
-    ]
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("They are all the same.", "there is no JSON object in the reply"),
+        # The captions are paid and good: the questions are answered, and each notes what happened.
+        (LONG, f"its request is longer than the captioner takes ({LONG})"),
+    ],
+    ids=["unparsed", "too long"],
+)
+def test_a_merge_that_fails_joins_equal_names_and_is_noted(tmp_path: Path, reply: Any, why: str) -> None:
+    model = ScriptedModel([merging(reply)], forever=True)
+    database = builder(tmp_path, model, registry="parallel").build()
+    names = [subject.name for subject in database.registry.subjects]
+    assert names == ["grey place", "red place", "blue place", "green place"]
     assert database.notes == (
-        "the subjects of the database were joined by name only; what failed in their merge: there is no JSON "
-        "object in the reply",
+        f"the subjects of the database were joined by name only; what failed in their merge: {why}",
     )
+    # It is not asked for again.
+    assert builder(tmp_path, ScriptedModel([]), registry="parallel").build().notes == database.notes
 
 
-def test_the_clips_before_a_failed_request_are_kept_and_merged_later(tmp_path: Path) -> None:
-    def fails_at_the_end(prompt: str, frames: Any) -> Any:
-        if "50.0 to 60.0 s" in prompt:
-            raise BackboneError("the server is gone")
-        return describe(prompt, frames)
+def merging(reply: Any) -> Any:
+    """Describes clips, and replies this to a merge."""
 
-    model = ScriptedModel([fails_at_the_end], forever=True)
-    with pytest.raises(BackboneError):
-        builder(tmp_path, model, registry="parallel", max_parallel=1).build()
-    later = ScriptedModel([described_apart], forever=True)
-    database = builder(tmp_path, later, registry="parallel").build()
-    assert captions(database) == EXPECTED
-    assert [bool(request.frames) for request in later.requests] == [True, False]
+    def line(prompt: str, frames: Any) -> Any:
+        if not frames and isinstance(reply, Exception):
+            raise reply
+        return describe(prompt, frames) if frames else reply
+
+    return line
 
 
 def test_a_clip_that_is_captioned_again_is_merged_again(tmp_path: Path) -> None:
@@ -262,21 +265,16 @@ def test_transcripts_are_shown_to_the_captioner_and_enrich_captions(tmp_path: Pa
     assert "Spoken" not in model.requests[0].prompt
     assert database.clips[1].text == f"{EXPECTED[1]} Spoken: The old king laughs."
     # The line of 34 to 37 s belongs to the clip in which it begins.
-    assert [clip.spoken for clip in database.clips] == [
-        "",
-        "The old king laughs.",
-        "Anna hid a lamp.",
-        "Everybody talks about the wedding.",
-        "",
-        "",
-    ]
+    *_, lamp, wedding = (line.text for line in LINES.lines)
+    assert [clip.spoken for clip in database.clips] == ["", "The old king laughs.", lamp, wedding, "", ""]
     assert database.search.best("the king", 1)[0][0].clip == 1
 
 
 def test_a_line_over_a_border_belongs_to_one_clip(tmp_path: Path) -> None:
-    subtitles = Subtitles((SubtitleLine(18.0, 23.0, "Wait."),), "test")
+    lines = (SubtitleLine(18.0, 23.0, "Wait."), SubtitleLine(40.0, 41.0, "Go."))
+    subtitles = Subtitles(lines, "test")
     database = builder(tmp_path, captioner(), subtitles=subtitles).build()
-    assert [clip.spoken for clip in database.clips] == ["", "Wait.", "", "", "", ""]
+    assert [clip.spoken for clip in database.clips] == ["", "Wait.", "", "", "Go.", ""]
 
 
 def test_transcripts_may_guide_the_segmentation() -> None:
@@ -298,13 +296,6 @@ def test_transcripts_may_guide_the_segmentation() -> None:
     assert clip_borders(43.0, DvdSettings(clip_seconds=10.0), subtitles) == uniform
 
 
-def test_the_paper_has_clips_of_five_seconds_at_two_frames_a_second(tmp_path: Path) -> None:
-    model = captioner(frames=64)
-    database = builder(tmp_path, model, clip_seconds=5.0, fps=2.0).build()
-    assert len(database.clips) == 12
-    assert {len(request.frames) for request in model.requests} == {10}
-
-
 # ---- embeddings ------------------------------------------------------------------------------------------
 
 
@@ -320,16 +311,206 @@ def test_captions_are_embedded_at_the_first_search_and_found_by_cosine(tmp_path:
     assert encoder.embedded == EXPECTED
 
 
-def test_clips_without_any_text_are_not_found(tmp_path: Path) -> None:
-    lines: list[Any] = ["no", "no", *[describe] * 5]
-    encoder = ColourWords()
-    database = builder(tmp_path, ScriptedModel(lines), text_encoder=encoder).build()
-    assert [clip.clip for clip, _ in database.search.best("grey", 2)] == [2, 4]
-    assert encoder.embedded == EXPECTED[1:]
+# ---- subjects ---------------------------------------------------------------------------------------------
 
 
-def test_a_database_without_any_caption_finds_nothing(tmp_path: Path) -> None:
-    model = ScriptedModel(["no"], forever=True)
-    database = builder(tmp_path, model, text_encoder=ColourWords()).build()
-    assert database.search.best("grey", 2) == []
-    assert database.notes == ("6 of 6 clips of the database have no caption: unparsed",)
+def seen(name: str, start: float, *, actions: tuple[str, ...] = (), **facts: str) -> Subject:
+    return Subject.seen(SubjectReply(name=name, actions=list(actions), **facts), start, start + 5)
+
+
+def test_a_known_subject_gains_facts_and_spans() -> None:
+    registry = SubjectRegistry()
+    registry.add(seen("Anna", 0, appearance="green coat", actions=("runs",)))
+    registry.add(seen("the dog", 5))
+    registry.add(seen(" anna ", 5, appearance="a coat", identity="the baker", actions=("runs", "sings")))
+    registry.add(seen("ANNA", 20))
+    anna, dog = registry.subjects
+    assert anna == Subject(
+        name="Anna",
+        appearance="green coat",
+        identity="the baker",
+        actions=["runs", "sings"],
+        spans=[(0, 10), (20, 25)],
+    )
+    assert dog.spans == [(5, 10)]
+    assert registry.describe() == (
+        "Anna: green coat. the baker. runs; sings. 0-10 s, 20-25 s\nthe dog: 5-10 s"
+    )
+
+
+def test_merged_subjects_keep_what_was_seen_of_them() -> None:
+    """Also of two with one name: numbers tell them apart."""
+    mentions = [
+        seen("man", 0, appearance="red hat", actions=("runs",)),
+        seen("man", 5, appearance="blue hat"),
+        seen("runner", 20, identity="Tom", actions=("falls",)),
+        seen("dog", 30),
+    ]
+    reply = MergeReply(
+        subjects=[
+            MergedSubject(name="Tom", mentions=[0, 2], actions=["races"]),
+            MergedSubject(name="man in blue", mentions=[1, 0, 7]),
+            MergedSubject(name="nobody", mentions=[12]),
+        ]
+    )
+    tom, blue, dog = merged(mentions, reply).subjects
+    assert tom == Subject(
+        name="Tom",
+        appearance="red hat",
+        identity="Tom",
+        actions=["races", "runs", "falls"],
+        spans=[(0, 5), (20, 25)],
+    )
+    assert (blue.name, blue.appearance, blue.spans) == ("man in blue", "blue hat", [(5, 10)])
+    assert (dog.name, dog.spans) == ("dog", [(30, 35)])
+
+
+# ---- the name of its file: all that its lines depend on, and nothing else ---------------------------------
+
+
+def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: Path) -> None:
+    class Other(ScriptedModel):
+        def identity(self) -> dict[str, object]:
+            return {"kind": "other"}
+
+    moved = Subtitles((SubtitleLine(13.0, 15.0, "The old king laughs."), *LINES.lines[1:]), "test")
+    builders = [
+        builder(tmp_path, captioner()),
+        builder(tmp_path, captioner(), registry="parallel"),
+        builder(tmp_path, captioner(), clip_seconds=5.0),
+        builder(tmp_path, Other([])),
+        builder(tmp_path, captioner(frames=8)),
+        builder(tmp_path, captioner(), subtitles=LINES),
+        builder(tmp_path, captioner(), subtitles=moved),
+    ]
+    assert len({each.path() for each in builders}) == len(builders)
+    # These change no caption.
+    same = [
+        builder(tmp_path, captioner(), max_tool_steps=2, tools=("clip_search",)),
+        builder(tmp_path, captioner(), text_encoder=ColourWords()),
+    ]
+    assert {each.path() for each in same} == {builders[0].path()}
+
+
+def test_plain_captions_of_another_prompt_have_their_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = builder(tmp_path, captioner(), registry="none")
+    listed = builder(tmp_path, captioner())
+    before = plain.path(), listed.path()
+    monkeypatch.setattr("videopro.question.prompts.caption", lambda: "What is there?")
+    assert plain.path() != before[0]
+    assert listed.path() == before[1], "its own prompts are counted by DATABASE_PROMPTS"
+
+
+def test_a_seed_is_part_of_the_key_only_where_captions_are_sampled(tmp_path: Path) -> None:
+    def paths(**changes: Any) -> set[Path]:
+        made = builder(tmp_path, captioner(), **changes)
+        return {replace(made, seed=seed).path() for seed in (0, 1, 2)}
+
+    assert len(paths()) == 1
+    assert len(paths(temperature=0.5)) == 3
+
+
+# ---- requests that a captioner refuses --------------------------------------------------------------------
+
+
+def limited(characters: int, error: Exception = LONG) -> ScriptedModel:
+    """A captioner that refuses longer prompts."""
+
+    def reply(prompt: str, frames: Any) -> Any:
+        if len(prompt) > characters:
+            raise error
+        return describe(prompt, frames) if frames else {"subjects": []}
+
+    return ScriptedModel([reply], forever=True)
+
+
+def room(root: Path) -> int:
+    """A limit that the first three captions keep: the fourth has the second subject in its registry."""
+    model = captioner()
+    builder(root, model).build()
+    lengths = [len(request.prompt) for request in model.requests]
+    assert lengths[3] > max(lengths[:3])
+    return max(lengths[:3])
+
+
+def test_a_registry_that_is_too_long_says_what_to_change(tmp_path: Path) -> None:
+    """Three of six clips are captioned; the fourth is shown two subjects, which are one too many."""
+    tight = limited(room(tmp_path / "measured"))
+    first = builder(tmp_path, tight)
+    with pytest.raises(BackboneError) as raised:
+        first.build()
+    message = str(raised.value)
+    assert message.startswith("clip 3: server http://x/v1 refused the request (status 400): maximum context")
+    assert "the registry so far (2 subjects, " in message
+    for way_out in ("registry=parallel", "clip_seconds", "a captioner that takes more"):
+        assert way_out in message
+    assert len(first.path().read_text().splitlines()) == 3
+    # The way out is one.
+    database = builder(tmp_path, tight, registry="parallel").build()
+    assert len(database.clips) == 6
+    assert database.notes[0].startswith("the subjects of the database were joined by name only; ")
+
+
+def test_other_refusals_are_as_they_were(tmp_path: Path) -> None:
+    """No advice about the registry for a filter of contents, and none before there is a registry."""
+    filtered = RequestRefused("refused (status 400): the content management policy of the service", 400)
+    with pytest.raises(RequestRefused) as raised:
+        builder(tmp_path / "filter", limited(room(tmp_path), filtered)).build()
+    assert raised.value is filtered
+    with pytest.raises(RequestRefused) as raised:
+        builder(tmp_path / "first", limited(0)).build()
+    assert raised.value is LONG
+
+
+def test_a_merge_that_fails_otherwise_is_made_later(tmp_path: Path) -> None:
+    gone = ScriptedModel([merging(BackboneError("the server is gone"))], forever=True)
+    with pytest.raises(BackboneError, match="is gone"):
+        builder(tmp_path, gone, registry="parallel").build()
+    later = ScriptedModel([{"subjects": []}])
+    assert builder(tmp_path, later, registry="parallel").build().notes == ()
+    assert len(later.requests) == 1
+
+
+def test_clips_in_flight_are_kept_when_another_fails(tmp_path: Path) -> None:
+    """They are paid: the first two are in flight together, and one fails before the other is done."""
+    together = threading.Barrier(2)
+
+    def fails_first(prompt: str, frames: Any) -> Any:
+        number = next(n for n in range(6) if f"from {10 * n}.0 to" in prompt)
+        if number < 2:
+            together.wait(10)
+        if number == 0:
+            raise BackboneError("the filter refuses this clip")
+        time.sleep(0.2)
+        return describe(prompt, frames)
+
+    built = builder(tmp_path, ScriptedModel([fails_first], forever=True), registry="parallel", max_parallel=2)
+    with pytest.raises(BackboneError, match="the filter refuses this clip"):
+        built.build()
+    kept = {json.loads(line)["clip"] for line in built.path().read_text().splitlines()}
+    # The third may have been begun in the moment of the failure, the last cannot.
+    assert 1 in kept
+    assert not kept & {0, 5}
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "expected"),
+    [
+        ("This model's maximum context length is 32768 tokens. However, you requested 40000", 400, True),
+        ("The input (40000 tokens) is longer than the model's context length (32768 tokens).", 400, True),
+        ("the request exceeds the available context size", 400, True),
+        ("Input validation error: `inputs` must have less than 1024 tokens", 422, True),
+        ("Request Entity Too Large", 413, True),
+        ("backbone 'qwen' ran out of memory on cuda:0", None, True),
+        ("Rate limit exceeded", 429, False),
+        ("internal error: context deadline", 503, False),
+        ("the prompt triggered the content management policy", 400, False),
+        ("unsupported parameter: 'max_tokens'", 400, False),
+        ("server http://x/v1 gave no reply within 60 s", None, False),
+    ],
+)
+def test_what_counts_as_too_long(message: str, status: int | None, expected: bool) -> None:
+    error = BackboneError(message) if status is None else RequestRefused(message, status)
+    assert is_too_long(error) is expected

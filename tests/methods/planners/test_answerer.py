@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.making_videos import as_pocket
-from tests.support.method_world import NO_MODELS, OPTIONS, context, item
+from tests.support.method_world import OPTIONS, context, item
 from tests.support.reason_world import NATIVE, SceneBackbone
 from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig, PlannerRecord, folder_fingerprint, load_backbone
@@ -54,20 +52,16 @@ def merged(base: str, weights: str) -> SceneBackbone:
 def test_a_merged_planner_writes_and_its_base_answers(loaded: list[BackboneConfig]) -> None:
     planner = merged("pocket", folder_fingerprint(model_dir()))
     method = create("adaptive", OPTIONS)
-    result = method.run(item(), context(planner))
+    result: Any = method.run(item(), context(planner))
     assert (len(planner.written), planner.asked) == (1, [])
     assert "Available functions" not in planner.written[0][0].text, "a merged planner knows the short form"
-    assert result.final is not None
     assert result.final.letter == "D"
     method.run(item(), context(planner))
     (config,) = loaded
     assert (config.model, config.frames) == (str(model_dir()), planner.frames)
-
-
-def test_a_merged_planner_answers_by_itself_if_asked_to(loaded: list[BackboneConfig]) -> None:
-    planner = merged("pocket", folder_fingerprint(model_dir()))
+    # Unless it is asked to answer by itself.
     create("adaptive", {**OPTIONS, "answer_adapter": "on"}).run(item(), context(planner))
-    assert (len(planner.asked), loaded) == (1, [])
+    assert ([adapted for _, adapted in planner.asked], len(loaded)) == ([True], 1)
 
 
 def test_a_named_model_answers(loaded: list[BackboneConfig]) -> None:
@@ -99,34 +93,18 @@ def test_a_base_with_other_weights_is_refused(tmp_path: Path, loaded: list[Backb
     assert len(loaded) == 2
 
 
-def test_a_setting_that_contradicts_is_refused() -> None:
-    with pytest.raises(ConfigError, match="leave one of them out"):
-        create("videopro", {"answerer": "pocket", "answer_adapter": "on"})
-    with pytest.raises(ConfigError, match="answers need log-probabilities"):
-        create("videopro", {"answerer": "api:m"})
-    with pytest.raises(ConfigError, match=r"answerer '\./nowhere': there is no such folder"):
-        create("videopro", {"answerer": "./nowhere"})
-    with pytest.raises(ConfigError, match="write server:MODEL@URL"):
-        create("videopro", {"answerer": "server:m"})
-
-
 def test_on_and_off_are_words_where_yaml_reads_them_as_true_and_false() -> None:
     for given, word in ((True, "on"), (False, "off"), ("on", "on")):
         assert create("videopro", {"answer_adapter": given}).settings.answer_adapter == word
-    with pytest.raises(ConfigError, match="planner_prompt is True"):
-        create("videopro", {"planner_prompt": True})
 
 
-def test_a_named_answerer_is_in_the_key(tmp_path: Path) -> None:
+def test_a_named_answerer_is_in_the_key() -> None:
     before = create("videopro", {}).identity()
     assert before["answerer"] is None
     named = create("videopro", {"answerer": "server:m@http://localhost:8000/v1"}).identity()
     assert named == {**before, "answerer": {"model": "server:m"}}
-    weights = folder_fingerprint(model_dir())
-    assert create("videopro", {"answerer": "pocket"}).identity()["answerer"] == {
-        "model": "pocket",
-        "weights": weights,
-    }
+    pocket = {"model": "pocket", "weights": folder_fingerprint(model_dir())}
+    assert create("videopro", {"answerer": "pocket"}).identity()["answerer"] == pocket
 
 
 def test_a_run_stops_if_its_answerer_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,18 +124,6 @@ def test_a_base_that_is_gone_stops_the_run(tmp_path: Path) -> None:
         create("adaptive", OPTIONS).run(item(), context(planner))
 
 
-def test_the_flag_of_infer(tmp_path: Path) -> None:
-    make_benchmark(tmp_path / "colours", videos=1, questions=1)
-    as_pocket(*(tmp_path / "colours").rglob("*.mp4"))
-    words = ["--benchmark", "jsonl", "--root", str(tmp_path / "colours"), "--model", "m"]
-    words += ["--output", str(tmp_path / "run"), "--method", "adaptive", "--planner", "pocket-teacher"]
-    words += ["--answerer", "pocket", "--options", *NO_MODELS]
-    assert infer.main(words, load=load_fake) == 0
-    identity = RunFolder(tmp_path / "run").recorded_identity()
-    assert identity is not None
-    assert identity["method"]["answerer"]["model"] == "pocket"
-
-
 @pytest.mark.long
 def test_merged_pocket_answers_as_its_adapter_does(tmp_path: Path) -> None:
     """The same questions with a merged planner and with its adapter: the same replies and answers, though no
@@ -175,10 +141,9 @@ def test_merged_pocket_answers_as_its_adapter_does(tmp_path: Path) -> None:
     }.items():
         run = tmp_path / f"run-{name}"
         assert infer.main([*shared, *words, "--output", str(run)]) == 0
-        traces = RunFolder(run).read()
         replies[name] = {
             trace.question_id: ([round.raw for round in trace.rounds], trace.final and trace.final.letter)
-            for trace in traces
+            for trace in RunFolder(run).read()
         }
     assert replies["merged"] == replies["adapter"]
     assert len([letter for _, letter in replies["merged"].values() if letter]) == 4

@@ -7,7 +7,9 @@ share of the frames that have it less 0.1 (0.9 within a scene), and a search has
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,12 +18,12 @@ from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import DEFAULT_LIMITS, Limits, parse_program
 from videopro.executor import run as executor_run
 from videopro.methods.program import OtherVideos, execute
+from videopro.methods.program.isolated import tells_replays
 from videopro.modules import ModuleLibrary, VideoContext
 from videopro.modules.calls import MODULES, CallContext, SingleFrame
-from videopro.traces import Execution, ReasonedRule
 
 
-@pytest.fixture(scope="module")
+@functools.cache
 def world() -> tuple[VideoContext, SceneBackbone, ThreadMeter]:
     backbone, meter = SceneBackbone(), ThreadMeter()
     return context(MeteredBackbone(backbone, meter)), backbone, meter
@@ -31,137 +33,103 @@ RED = 'frames = extract_frames(get_informative_clips(video, "red", top_k=1)[1][0
 GREY = "grey = trim_frames(video, 0, 9, num_frames=4)\n"
 
 
-def run(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
-    body: str,
-    rule: ReasonedRule = "product",
-    limits: Limits = DEFAULT_LIMITS,
-) -> Execution:
+def run(body: str, rule: Any = "product", limits: Limits = DEFAULT_LIMITS) -> Any:
     program = parse_program(reply(body))
     assert not program.faults
-    execution, _ = execute(program, QUESTION, world[0], limits=limits, thread_meter=world[2], reasoned=rule)
+    minute, _, meter = world()
+    execution, _ = execute(program, QUESTION, minute, limits=limits, thread_meter=meter, reasoned=rule)
     return execution
 
 
-def decided(execution: Execution) -> list[tuple[str, ...]]:
-    """The modules whose calls decided."""
-    assert execution.reasoned is not None
-    return [tuple(execution.calls[call].fn for call in calls.calls) for calls in execution.reasoned.deciding]
+def decided(execution: Any) -> str:
+    """The modules whose calls decided; those of which several together did, joined."""
+    deciding = execution.reasoned.deciding
+    return " ".join("+".join(execution.calls[call].fn for call in calls.calls) for calls in deciding)
 
 
 # The body, what decided, the product and the least of the confidences.
-REASONED: dict[str, tuple[str, list[tuple[str, ...]], float, float]] = {
-    "yes or no": (RED + 'return "B" if query_yn(frames, "Is it red?") else "A"', [("query_yn",)], 0.8, 0.8),
-    "no": (
-        RED + 'return "A" if query_yn(frames, "Is it blue?") == "Yes" else "B"',
-        [("query_yn",)],
-        0.8,
-        0.8,
-    ),
+REASONED: dict[str, tuple[str, tuple[str, float, float]]] = {
+    "yes or no": (RED + 'return "B" if query_yn(frames, "Is it red?") else "A"', ("query_yn", 0.8, 0.8)),
     "both needed": (
         RED + GREY + 'a = query_yn(frames, "Is it red?")\nb = query_yn(grey, "Is it grey?")\n'
         'return make_result("B" if a and b else "A", 0.99)',
-        [("query_yn",), ("query_yn",)],
-        0.64,
-        0.8,
+        ("query_yn query_yn", 0.64, 0.8),
     ),
     "either is enough": (
         RED + GREY + 'a = query_yn(frames, "Is it red?")\nb = query_yn(grey, "Is it grey?")\n'
         'return "B" if a == "Yes" or b == "Yes" else "A"',
-        [("query_yn", "query_yn")],
-        0.96,  # 1 - 0.2 * 0.2
-        0.8,
+        ("query_yn+query_yn", 0.96, 0.8),  # 1 - 0.2 * 0.2
     ),
     "the first of several, which stops there": (
         'for letter, colour in zip("ABCD", ["blue", "red", "green", "grey"]):\n'
         "    clip = get_informative_clips(video, colour, top_k=1)[1][0]\n"
         '    if query_yn(extract_frames(clip, num_frames=2), "Is it red?") == "Yes":\n        return letter\n'
         "return None",
-        [("query_yn",), ("query_yn",)],  # No for blue, yes for red.
-        0.64,
-        0.8,
+        ("query_yn query_yn", 0.64, 0.8),  # No for blue, yes for red.
     ),
     "a vote with a margin": (
         "yes = 0\nfor at in (4, 24, 44):\n"
         '    yes += bool(query_yn(trim_frames(video, at, at + 1, num_frames=1), "Is it grey?"))\n'
         'return "B" if yes >= 2 else "A"',
-        [("query_yn", "query_yn")],
-        0.96,
-        0.8,
+        ("query_yn+query_yn", 0.96, 0.8),
     ),
     # From here on, several calls see nearly the same: they are as sure as one.
-    "thirty neighbouring frames, against the right letter": (
-        "yes = 0\nfor n in range(30):\n    frame = trim_frames(video, 10 + n / 4, 11 + n / 4, num_frames=1)\n"
-        '    yes += bool(query_yn(frame, "Is it red?"))\nreturn "A" if yes > 15 else "B"',
-        [("query_yn",) * 15],
-        0.8,
-        0.8,
+    "twelve neighbouring frames, against the right letter": (
+        "yes = 0\nfor n in range(12):\n    frame = trim_frames(video, 10 + n / 4, 11 + n / 4, num_frames=1)\n"
+        '    yes += bool(query_yn(frame, "Is it red?"))\nreturn "A" if yes > 6 else "B"',
+        ("query_yn+query_yn+query_yn+query_yn+query_yn+query_yn", 0.8, 0.8),
     ),
     "one frame, asked in other words": (
         RED
         + 'yes = [query_yn(frames[0], text) for text in ("Is it red?", "Is this scene red?", "All red, 2?", '
         '"Does the whole scene look red?")]\nreturn "B" if sum(map(bool, yes)) >= 2 else "A"',
-        [("query_yn",) * 3],
-        0.8,
-        0.8,
+        ("query_yn+query_yn+query_yn", 0.8, 0.8),
     ),
     "overlapping parts of a frame": (
         RED + "parts = [crop(frames[0], [0, 0, x / 10, 1]) for x in range(5, 10)]\n"
         'return "B" if any([query_yn(part, "Is it red?") for part in parts]) else "A"',
-        [("query_yn",) * 5],
-        0.8,
-        0.8,
+        ("query_yn+query_yn+query_yn+query_yn+query_yn", 0.8, 0.8),
     ),
     "both halves of a frame, which are two": (
         RED + "halves = [crop_left(frames[0]), crop_right(frames[0])]\n"
         'return "B" if any([query_yn(half, "Is it red?") for half in halves]) else "A"',
-        [("query_yn",) * 2],
-        0.96,
-        0.8,
+        ("query_yn+query_yn", 0.96, 0.8),
     ),
     "neighbouring frames that must all agree": (
         RED + 'return "B" if all([query_yn(frame, "Is it red?") for frame in frames]) else "A"',
-        [("query_yn",)] * 4,
-        0.8**4,
-        0.8,
+        ("query_yn query_yn query_yn query_yn", 0.8**4, 0.8),
     ),
     "text that was read": (
         RED + "text = run_ocr(frames[0]).lower()\nfor letter, choice in zip('ABCD', choices):\n"
         "    if choice in text:\n        return letter\nreturn 'A'",
-        [("run_ocr",)],
-        0.9,
-        0.9,
+        ("run_ocr", 0.9, 0.9),
     ),
     "an answer to another question": (
         RED + 'seen = query_mc(frames, "Which?", ["green", "red"])\n'
         'return "A" if seen == "B" and not query_yn(frames, "Is it blue?") else "C"',
-        [("query_mc",), ("query_yn",)],
-        0.72,
-        0.8,
+        ("query_mc query_yn", 0.72, 0.8),
     ),
     "times of two searches, which nobody is sure of": (
         'red = get_informative_clips(video, "red", top_k=1)[0][0]\n'
         'blue = get_informative_clips(video, "blue", top_k=1)[0][0]\n'
         'return "B" if red[0] < blue[0] else "A"',
-        [("get_informative_clips",), ("get_informative_clips",)],
-        0.25,  # One of four options.
-        0.25,
+        ("get_informative_clips get_informative_clips", 0.25, 0.25),  # One of four options.
     ),
     "a search that found nothing": (
         "said = []\nfor word in ('wedding', 'anchovy'):\n    try:\n"
         "        said.append(get_informative_subtitles(video, word, top_k=1)[0].start)\n"
         "    except Exception:\n        said.append(0)\n"
         'return "B" if said[0] > 30 and said[1] < 10 else "A"',
-        [("get_informative_subtitles",), ("get_informative_subtitles",)],
-        1.0,  # Subtitles are data; of what was not found there is no confidence.
-        1.0,
+        (
+            "get_informative_subtitles get_informative_subtitles",
+            1.0,
+            1.0,
+        ),  # Subtitles are data; of what was not found there is no confidence.
     ),
     "a search beside a reply": (
         'start = get_informative_clips(video, "red", top_k=1)[0][0][0]\n' + GREY + "late = start >= 5\n"
         'return "B" if late and query_yn(grey, "Is it grey?") else "A"',
-        [("get_informative_clips",), ("query_yn",)],
-        0.8,
-        0.8,
+        ("get_informative_clips query_yn", 0.8, 0.8),
     ),
     "much of what programs are written with": (
         "import math, re\nfrom collections import Counter, defaultdict\nfrom typing import List\n"
@@ -175,53 +143,38 @@ REASONED: dict[str, tuple[str, list[tuple[str, ...]], float, float]] = {
         'print("{:.1f} {}".format(math.floor(sum(times)), times[:2]), f"{times[0]:.2f}")\n'
         'best, count = votes(seen["red"]).most_common(1)[0]\nmatch best:\n'
         '    case "yes" if re.search(r"^y", best):\n        return "B"\n    case _:\n        return "A"',
-        [("query_yn",)],
-        0.8,
-        0.8,
+        ("query_yn", 0.8, 0.8),
     ),
     "no letter otherwise": (
         RED + 'return {"Yes": "B"}[query_yn(frames, "Is it red?").answer]',
-        [("query_yn",)],
-        0.8,
-        0.8,
+        ("query_yn", 0.8, 0.8),
     ),
     "the other path asks, and would find another letter": (
         RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
         "return query_mc(trim_frames(video, 30, 39), question, choices)",
-        [("query_yn",)],
-        0.8,
-        0.8,
+        ("query_yn", 0.8, 0.8),
     ),
     "a reply that another reply led to": (
         RED + GREY + 'if query_yn(frames, "Is it red?"):\n    grey = frames\n'
         'return "B" if query_yn(grey, "Is it red or grey?") else "A"',
-        [("query_yn",)],  # The second: the first chose where it looked, as a search does for query_mc.
-        0.8,
-        0.8,
+        ("query_yn", 0.8, 0.8),  # The second: the first chose where it looked, as a search does for query_mc.
     ),
 }
 
 
 @pytest.mark.parametrize("name", REASONED)
-def test_a_letter_is_as_sure_as_the_calls_that_decided_it(
-    name: str, world: tuple[VideoContext, SceneBackbone, ThreadMeter]
-) -> None:
-    body, calls, product, least = REASONED[name]
+def test_a_letter_is_as_sure_as_the_calls_that_decided_it(name: str) -> None:
+    body, (calls, product, least) = REASONED[name]
     for rule, expected in (("product", product), ("least", least)):
-        execution = run(world, body, rule)  # type: ignore[arg-type]
+        execution = run(body, rule)
         assert decided(execution) == calls
-        assert execution.answer.letter is not None
         assert execution.answer.confidence == pytest.approx(expected)
-        assert execution.reasoned is not None
         assert execution.reasoned.rule == rule
         assert execution.claim in (None, 0.99)
 
 
-def test_the_second_call_decided_where_the_first_one_only_led_to_it(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
-) -> None:
-    execution = run(world, REASONED["a reply that another reply led to"][0])
-    assert execution.reasoned is not None
+def test_the_second_call_decided_where_the_first_one_only_led_to_it() -> None:
+    execution = run(REASONED["a reply that another reply led to"][0])
     (calls,) = execution.reasoned.deciding
     assert "or grey" in str(execution.calls[calls.calls[0]].args)
 
@@ -241,82 +194,63 @@ GUESSES: dict[str, str] = {
     "prints a confidence": RED + 'print("confidence 0.99")\nreturn make_result("B", 0.99)',
     "a confidence that only a replay has": RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
     'return "A" if query_yn(frames, "Is it blue?").confidence == 0.5 else "B"',
-    "a field that reads attributes": "import string\n"
-    + RED
-    + "read = string.Formatter().get_field\nseen = query_yn(frames, 'Is it red?')\n"
-    'read("0.__globals__", (execute_command,), {})\nreturn "B" if seen else "A"',
-    "the fields of a text": RED + "seen = query_yn(frames, 'Is it red?')\n"
-    'where = "{0.__code__}".format(execute_command)\nreturn "B" if seen else "A"',
-    "the fields of a text that is put together": RED + "seen = query_yn(frames, 'Is it red?')\n"
-    'where = ("{0._" + "_code__}").format(execute_command)\nreturn "B" if seen else "A"',
-    "a class pattern": "import collections\n"
-    + RED
-    + "seen = query_yn(frames, 'Is it red?')\nmatch collections:\n    case object(_sys=s):\n        pass\n"
-    'return "B" if seen else "A"',
-    "a hint that is evaluated": "import typing\n"
-    + RED
-    + "seen = query_yn(frames, 'Is it red?')\ndef hinted(x: 'globals()'): pass\n"
-    'typing.get_type_hints(hinted)\nreturn "B" if seen else "A"',
-    "a class": RED + "class Seen:\n    yes = query_yn(frames, 'Is it red?')\nreturn 'B' if Seen.yes else 'A'",
-    "a builtin under a local name": "def other():\n    dir = 1\n"
-    + RED
-    + "seen = query_yn(frames, 'Is it red?')\ndir(execute_command)\nreturn 'B' if seen else 'A'",
-    "a module's loader": "from math import __loader__ as found\n"
-    + RED
-    + "return 'B' if query_yn(frames, 'Is it red?') else 'A'",
     "a clock": "import time\n" + RED + "began = time.monotonic()\nyes = query_yn(frames, 'Is it red?')\n"
     'if time.monotonic() - began < 1:\n    return "B" if yes else "A"\nreturn "B"',
-    "a clock that was got elsewhere": "import calendar\n"
-    + RED
-    + 'now = calendar.datetime.datetime.now()\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
-    "chance": "import random\n"
-    + RED
-    + 'return "B" if query_yn(frames, "Is it red?") or random.SystemRandom().random() > 2 else "A"',
-    "chance by way of statistics": "import statistics\n"
-    + RED
-    + 'c = statistics.random.SystemRandom()\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
-    "the environment": "import enum\n"
-    + RED
-    + 'enum.sys.modules\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
-    "an attribute that is not written down": "import enum\n"
-    + RED
-    + 'getattr(enum, "s" + "ys")\nreturn "B" if query_yn(frames, "Is it red?") else "A"',
 }
 
 
 @pytest.mark.parametrize("name", GUESSES)
-def test_a_letter_that_no_call_decided_stays_a_guess(
-    name: str, world: tuple[VideoContext, SceneBackbone, ThreadMeter]
-) -> None:
-    execution = run(world, GUESSES[name])
+def test_a_letter_that_no_call_decided_stays_a_guess(name: str) -> None:
+    execution = run(GUESSES[name])
     assert execution.status == "ok"
     assert execution.answer.letter == "B"
     assert execution.answer.confidence == 0
-    assert execution.reasoned is not None
     assert not execution.reasoned.deciding
     assert execution.reasoned.why_guess
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import time",
+        "from math import __loader__ as found",
+        "string.Formatter().get_field",
+        '"{0.__code__}".format(look)',
+        '("{0._" + "_code__}").format(look)',
+        "match collections:\n    case object(_sys=s):\n        pass",
+        "typing.get_type_hints(look)",
+        "class Seen:\n    yes = 1",
+        "def other():\n    dir = 1\ndir(look)",
+        "calendar.datetime",
+        "random.SystemRandom()",
+        "statistics.random",
+        "enum.sys.modules",
+        'getattr(enum, "s" + "ys")',
+        'getattr(enum, "sys")',
+    ],
+)
+def test_what_could_tell_a_replay_from_its_run_is_found(code: str) -> None:
+    assert tells_replays(code)
+
+
 OTHER_MINUTES = [
-    ("grey", ten, "grey", "blue", twenty, "green")
-    for ten, twenty in (
-        ("blue", "red"),
-        ("green", "red"),
-        ("blue", "grey"),
-        ("grey", "red"),
-        ("green", "grey"),
+    ("grey", *pair.split(), "green")
+    for pair in (
+        "blue grey blue red",
+        "green grey blue red",
+        "blue grey blue grey",
+        "grey grey blue red",
+        "green grey blue grey",
     )
 ]
 ALWAYS = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red, blue, green or grey?") else "A"'
 RED_AT_TEN = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red?") else "A"'
 
 
-def test_a_constant_beside_many_looks_is_a_guess(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
-) -> None:
-    looks = "for at in range(0, 60, 4):\n    frame = trim_frames(video, at, at + 1, num_frames=1)\n"
+def test_a_constant_beside_many_looks_is_a_guess() -> None:
+    looks = "for at in range(4, 60, 10):\n    frame = trim_frames(video, at, at + 1, num_frames=1)\n"
     looks += "    query_mc(frame, question, choices)\n"
-    sure = [run(world, f'{looks}return "{letter}"').answer.confidence for letter in "ABCD"]
+    sure = [run(f'{looks}return "{letter}"').answer.confidence for letter in "ABCD"]
     # The scenes have all four colours. The last one is green: C has been answered.
     assert sure == [0.0, 0.0, 0.9, 0.0]
 
@@ -327,7 +261,6 @@ def test_a_constant_beside_many_looks_is_a_guess(
         (ALWAYS, 5, 0.0),
         (ALWAYS, 4, 0.8),  # Too few to say that it is the same on every video.
         (RED_AT_TEN, 5, 0.8),  # No on each of the five.
-        (RED_AT_TEN + "\nquery_yn(video, 'Seen?')", 5, 0.8),
     ],
 )
 def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(
@@ -337,7 +270,7 @@ def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(
     known = OtherVideos()
     program = parse_program(reply(body))
 
-    def run_on(scenes: tuple[str, ...]) -> tuple[Execution, int]:
+    def run_on(scenes: tuple[str, ...]) -> tuple[Any, int]:
         backbone, meter = SceneBackbone(), ThreadMeter()
         minute = context(MeteredBackbone(backbone, meter), scenes)
         limits = DEFAULT_LIMITS
@@ -353,41 +286,33 @@ def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(
     assert execution.answer.letter == "B"
     assert execution.answer.confidence == pytest.approx(confidence)
     assert asked == 0  # Each call is kept from before.
-    assert execution.reasoned is not None
     assert ("5 other videos" in execution.reasoned.why_guess) == (confidence == 0)
 
 
-def test_chance_that_the_names_do_not_show_is_caught_by_repeating(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chance_that_the_names_do_not_show_is_caught_by_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that finds a source of chance which nobody thought of."""
     monkeypatch.setattr("videopro.methods.program.deciding.tells_replays", lambda code: "")
     body = "import random\n" + RED + 'query_yn(frames, "Is it red?")\n'
-    execution = run(world, body + 'return f"B {random.SystemRandom().random()}"[0]')
+    execution = run(body + 'return f"B {random.SystemRandom().random()}"[0]')
     assert execution.answer.confidence == 0  # The letter is the same; no call decided it.
     calls = body + 'query_yn(frames, str(random.SystemRandom().random()))\nreturn "B"'
-    execution = run(world, calls)
+    execution = run(calls)
     assert execution.answer.confidence == 0
-    assert execution.reasoned is not None
     assert "does not do the same" in execution.reasoned.why_guess
 
 
-def test_a_program_that_can_only_be_run_is_a_guess_and_no_error(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_can_only_be_run_is_a_guess_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tree is too deep for this process, as a program could make it to lose its question."""
 
     def too_deep(code: str, file: str) -> None:
         raise RecursionError("maximum recursion depth exceeded during ast construction")
 
     monkeypatch.setattr("videopro.methods.program.isolated.parse_python", too_deep)
-    execution = run(world, REASONED["yes or no"][0])
+    execution = run(REASONED["yes or no"][0])
     assert (execution.status, execution.answer.letter, execution.answer.confidence) == ("ok", "B", 0)
 
 
-def test_a_module_that_looks_and_is_not_kept_makes_a_guess(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_looks_and_is_not_kept_makes_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of the user's own whose result varies cannot be repeated without its model."""
 
     def look(call: CallContext, frame: SingleFrame) -> bool:
@@ -395,29 +320,25 @@ def test_a_module_that_looks_and_is_not_kept_makes_a_guess(
 
     spec = replace(MODULES["crop_left"], name="look", function=look)
     monkeypatch.setitem(MODULES, "look", spec)
-    execution = run(world, RED + 'return "B" if look(frames[0]) else "A"')
+    execution = run(RED + 'return "B" if look(frames[0]) else "A"')
     assert (execution.status, execution.answer.letter, execution.answer.confidence) == ("ok", "B", 0)
-    assert execution.reasoned is not None
     assert "look() is not cached" in execution.reasoned.why_guess
 
 
-def test_replays_share_the_processor_time_of_one_program(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
-) -> None:
-    body = RED + 'for n in range(500_000):\n    n + 1\nreturn "B" if query_yn(frames, "Is it red?") else "A"'
-    once = run(world, body)
+def test_replays_share_the_processor_time_of_one_program() -> None:
+    body = RED + 'for n in range(200_000):\n    n + 1\nreturn "B" if query_yn(frames, "Is it red?") else "A"'
+    once = run(body)
     assert once.answer.confidence == pytest.approx(0.8)
     wide = GREY + "looks = [query_yn(grey, str(n)) for n in range(200)]\n" + body
-    short = run(world, wide, limits=replace(DEFAULT_LIMITS, cpu_seconds=0.5))
+    short = run(wide, limits=replace(DEFAULT_LIMITS, cpu_seconds=0.3))
     assert short.answer.letter == "B"
     assert short.answer.confidence == 0
-    assert short.reasoned is not None
     assert short.reasoned.why_guess == "its replays take too long"
 
 
 def test_replays_have_the_time_that_the_run_left() -> None:
     """A program that takes two thirds of its processor time cannot be run again."""
-    body = "for n in range(5_000_000):\n    n + 1\n" + GREY
+    body = "for n in range(2_000_000):\n    n + 1\n" + GREY
     body += 'return "B" if query_yn(grey, "Is it grey?") else "A"'
     backbone, meter = SceneBackbone(), ThreadMeter()
     minute, program = context(MeteredBackbone(backbone, meter)), parse_program(reply(body))
@@ -427,26 +348,23 @@ def test_replays_have_the_time_that_the_run_left() -> None:
     for factor, confidence in ((1.5, 0.0), (20, 0.8)):
         limits = replace(DEFAULT_LIMITS, cpu_seconds=factor * took)
         execution, _ = execute(program, QUESTION, minute, limits=limits, thread_meter=meter)
-        assert (execution.answer.letter, execution.answer.confidence) == ("B", pytest.approx(confidence))
+        assert execution.answer.letter == "B"
+        assert execution.answer.confidence == pytest.approx(confidence)
 
 
-def test_a_replay_asks_no_model_and_a_straight_letter_is_not_replayed(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
-) -> None:
-    execution = run(world, REASONED["both needed"][0])
-    asked = len(world[1].asked)
-    again = run(world, REASONED["both needed"][0])
+def test_a_replay_asks_no_model_and_a_straight_letter_is_not_replayed() -> None:
+    execution = run(REASONED["both needed"][0])
+    asked = len(world()[1].asked)
+    again = run(REASONED["both needed"][0])
     assert again.answer == execution.answer
-    assert len(world[1].asked) == asked  # Cached, and the replays ask nothing.
-    straight = run(world, RED + "return query_mc(frames, question, choices)")
+    assert len(world()[1].asked) == asked  # Cached, and the replays ask nothing.
+    straight = run(RED + "return query_mc(frames, question, choices)")
     assert straight.reasoned is None
     assert straight.answer.confidence == pytest.approx(0.9)
 
 
-def test_the_rule_of_earlier_versions_is_a_setting(
-    world: tuple[VideoContext, SceneBackbone, ThreadMeter],
-) -> None:
-    execution = run(world, REASONED["yes or no"][0], "none")
+def test_the_rule_of_earlier_versions_is_a_setting() -> None:
+    execution = run(REASONED["yes or no"][0], "none")
     assert execution.answer.letter == "B"
     assert execution.answer.confidence == 0
     assert execution.reasoned is None

@@ -25,7 +25,7 @@ from videopro.modules import ModuleLibrary, VideoContext
 from videopro.modules.calls import MODULES
 from videopro.modules.errors import ArgumentError
 from videopro.question import Question
-from videopro.traces import Execution, Round, Trace
+from videopro.traces import Round, Trace
 
 METER = ThreadMeter()
 
@@ -35,7 +35,7 @@ def world() -> VideoContext:
     return context(MeteredBackbone(BatchingBackbone(SceneBackbone(), adapter=False), METER))
 
 
-def run(body: str, question: Question = QUESTION, **limits: Any) -> Execution:
+def run(body: str, question: Question = QUESTION, **limits: Any) -> Any:
     """Run a program, and check that its trace is read as it was written."""
     program = parse_program(reply(body))
     execution, _ = execute(program, question, world(), limits=Limits(**limits), thread_meter=METER)
@@ -47,33 +47,22 @@ def run(body: str, question: Question = QUESTION, **limits: Any) -> Execution:
     return execution
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_module_takes_any_value_in_every_place(name: str) -> None:
+# The other parts of a frame are cut as its left one is.
+NAMES = [name for name in MODULES if not name.startswith("crop_") or name == "crop_left"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_module_takes_any_value_in_every_place_and_any_keyword(name: str) -> None:
     """What a module accepts is its own affair; that the program can go on, and that all of it is stored, is
-    not."""
-    some = ("question", "choices", "frame", "1.0", "2.0", "'red'")
-    lines = [HEAD]
-    for value in VALUES:
-        lines += [f"attempt({name}, {value})", f"attempt({name}, video, {value})"]
-        lines += [f"attempt({name}, frame, {value})", f"attempt({name}, video, {some[0]}, {value})"]
+    not. No keyword meets a parameter of ours."""
+    before = ("", "video, ", "frame, ", "video, question, ")
+    lines = [HEAD, f"for keyword in {json.dumps(KEYWORDS)}:"]
+    lines += [f'    attempt({name}, {given}**{{keyword: "A"}})' for given in ("", 'frame, "what", ')]
+    lines += [f"attempt({name}, {given}{value})" for value in VALUES for given in before]
     body = "\n".join(lines) + "\nreturn query_native(video, question, choices)"
     execution = run(body, cpu_seconds=60, argument_bytes=1 << 22, calls=1000, frames=1 << 20)
-    assert execution.error is None
-    assert execution.answer.letter == "D"
+    assert (execution.error, execution.answer.letter) == (None, "D")
     assert {call.fn for call in execution.calls} >= {name, "query_native"}
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_a_keyword_never_meets_a_parameter_of_ours(name: str) -> None:
-    keywords = json.dumps(KEYWORDS)
-    body = f"""{HEAD}
-for keyword in {keywords}:
-    attempt({name}, **{{keyword: "A"}})
-    attempt({name}, frame, "what", **{{keyword: 1}})
-return query_native(video, question, choices)"""
-    execution = run(body)
-    assert execution.error is None
-    assert execution.answer.letter == "D"
     errors = {call.result.partition(":")[0] for call in execution.calls if "Error:" in call.result[:40]}
     # This world has no tracker.
     assert errors <= {"ArgumentError", "NotFoundError", "UnavailableError"}
@@ -94,13 +83,12 @@ return made""",
     assert execution.calls[-1].args["call"] == "query_native"
 
 
-@pytest.mark.parametrize("value", ["2**1024 - 1", "10**308", "-10**400"])
 @pytest.mark.parametrize(
-    "returned", ["('A', {})", "{{'answer': 'A', 'confidence': {}}}", "make_result('A', {})"]
+    "returned",
+    ["('A', 10**308)", "{'answer': 'A', 'confidence': 2**1024 - 1}", "make_result('A', -10**400)"],
 )
-def test_a_number_that_cannot_be_stored_is_a_readable_failure(returned: str, value: str) -> None:
-    execution = run("return " + returned.format(value))
-    assert execution.error is not None
+def test_a_number_that_cannot_be_stored_is_a_readable_failure(returned: str) -> None:
+    execution = run("return " + returned)
     assert execution.error.type == "TooLarge"
     assert "beyond 308 digits" in execution.error.message
 
@@ -127,9 +115,8 @@ return query_native(video, question, choices)"""
     assert first.args["k0"] == "x" * 180
     assert first.args["…"] == "4,468 more arguments; a call's first 32 are recorded"
     assert second.args["k31"] == "x" * 500 + "… (600 characters)"
-    assert last.args == {
-        "…": "32 more arguments; the first 524,288 characters of a program's arguments are recorded"
-    }
+    cut = "32 more arguments; the first 524,288 characters of a program's arguments are recorded"
+    assert last.args == {"…": cut}
 
 
 def test_long_names_texts_and_many_intervals_are_cut() -> None:
@@ -166,7 +153,6 @@ LONG_TEXTS = [
 @pytest.mark.parametrize(("call", "message"), LONG_TEXTS, ids=[call for call, _ in LONG_TEXTS])
 def test_what_takes_time_beyond_every_deadline_is_bounded(call: str, message: str) -> None:
     execution = run(f"frame = extract_frames(video, num_frames=1)[0]\nreturn {call}")
-    assert execution.error is not None
     assert execution.error.type == "ArgumentError"
     assert message in execution.error.message
 
@@ -179,7 +165,6 @@ def test_the_time_of_modules_has_a_limit() -> None:
     except BaseException:
         pass"""
     execution = run("import random\n" + body, module_seconds=1e-9)
-    assert execution.error is not None
     assert (execution.error.type, execution.error.line) == ("ModuleTimeLimit", 5)
     assert "the program's calls took more than 1e-09 s: make fewer of them" in execution.error.message
 
@@ -266,5 +251,4 @@ def test_the_questions_own_text_is_never_too_long() -> None:
     assert run("return query_native(video, question, choices)", long).answer.letter == "D"
     assert answer_natively(long, world(), thread_meter=METER).answer.letter == "D"
     execution = run("return query_native(video, question + question, choices)", long)
-    assert execution.error is not None
     assert "question has 79,999 characters; give at most 40,0" in execution.error.message

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.support.reason_world import colour_of
+from tests.support.method_world import context, item
+from tests.support.reason_world import SceneBackbone, colour_of
+from tests.support.scripted_model import ScriptedModel, scripted
 from tests.support.vca_world import explore, flat, listed, scores
-from videopro.methods.vca import agent
+from videopro.benchmarks import Protocol
+from videopro.errors import ConfigError
+from videopro.methods import create, make_trace, video_ref
+from videopro.methods.vca import VcaSettings, agent
+from videopro.modules import ModuleModels
+from videopro.modules.models.encoders import VideoTextEncoder
+from videopro.question import Question
 from videopro.traces import Segment
+from videopro.traces.scoring import segment_choices
 from videopro.video import Frame
 
 # Six frames split the minute into seven parts of 60/7 s.
@@ -21,22 +32,12 @@ FORCED = "no further segment or round: the answer was forced"
 # ---- one round -------------------------------------------------------------------------------------------
 
 
-def test_an_early_answer_takes_one_round() -> None:
-    ended = explore([flat(50), {"answer": "B"}])
+def test_an_early_answer_takes_one_round_whose_segments_have_scores_and_texts() -> None:
+    ended = explore([scores(5, 15, 90, 0, 0, 0, 10), {"answer": "B"}])
     final = ended.result.final
-    assert final is not None
     # The letter is the agent's; nothing measured a confidence.
     assert (final.letter, final.confidence, final.raw) == ("B", 0.0, "B")
-    assert ended.kinds == ["reward", "explore"]
-    assert ended.result.frames_seen == 6
-    assert ended.result.notes == ()
-    sampling = ended.model.requests[0].sampling
-    assert sampling is not None
-    assert sampling.temperature == 0.5
-
-
-def test_the_reward_step_holds_the_segments_with_scores_and_texts() -> None:
-    ended = explore([scores(5, 15, 90, 0, 0, 0, 10), {"answer": "B"}])
+    assert (ended.kinds, ended.result.frames_seen, ended.result.notes) == ("reward explore", 6, ())
     (step,) = ended.steps("reward")
     assert [segment.name for segment in step.segments] == list("0123456")
     assert [round(segment.start, 3) for segment in step.segments] == [0.0, *BORDERS]
@@ -49,17 +50,11 @@ def test_the_reward_step_holds_the_segments_with_scores_and_texts() -> None:
 
 
 def test_both_calls_see_the_frames_at_the_borders() -> None:
-    seen: list[list[str]] = []
-
-    def look(reply: Any) -> Any:
-        def line(prompt: str, frames: Sequence[Frame]) -> Any:
-            seen.append([colour_of(frame) for frame in frames])
-            return reply
-
-        return line
-
-    explore([look(flat(0)), look({"answer": "B"})])
+    """And the reward model only the new ones."""
+    ended = explore([flat(0), {"segment": 2}, flat(50, first=7), {"answer": "B"}])
+    seen = [[colour_of(frame) for frame in request.frames] for request in ended.model.requests[:2]]
     assert seen == [["grey", "red", "grey", "blue", "grey", "green"]] * 2
+    assert [len(request.frames) for request in ended.asked_for_scores] == [6, 6]
 
 
 # ---- the tree --------------------------------------------------------------------------------------------
@@ -70,10 +65,8 @@ def test_frames_of_a_chosen_segment_split_it() -> None:
     first, second = ended.steps("reward")
     assert [segment.name for segment in second.segments] == [f"1.{place}" for place in range(7)]
     assert {segment.parent for segment in second.segments} == {"1"}
-    assert (second.segments[0].start, second.segments[-1].end) == (
-        first.segments[1].start,
-        first.segments[1].end,
-    )
+    whole = first.segments[1]
+    assert (second.segments[0].start, second.segments[-1].end) == (whole.start, whole.end)
     assert [step.round for step in ended.result.steps] == [0, 0, 1, 1, 1]
     choice, answer = ended.steps("explore")
     assert [(segment.name, segment.score) for segment in choice.segments] == [("1", 20.0)]
@@ -131,58 +124,13 @@ def test_short_segments_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> Non
         [0, 1, 2, 3, 4, 5, 6],
         [1, 2, 3, 4, 5, 6],
     ]
-
-
-def test_without_a_segment_to_explore_the_answer_is_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without a segment to explore the answer is forced.
     monkeypatch.setattr(agent, "SHORTEST", 10.0)
-    ended = explore([flat(1), "C"])
-    assert ended.kinds == ["reward", "answer"]
-    assert ended.result.notes == (FORCED,)
+    forced = explore([flat(1), "C"])
+    assert (forced.kinds, forced.result.notes) == ("reward answer", (FORCED,))
 
 
 # ---- memory ----------------------------------------------------------------------------------------------
-
-
-def test_the_memory_keeps_the_most_relevant_frames() -> None:
-    ended = explore(
-        [scores(0, 30, 90, 0, 0, 0, 10), {"segment": 2}, flat(50, first=7), {"answer": "B"}], buffer=8
-    )
-    (evicted,) = ended.steps("evict")
-    # In round 1, the borders of segment 2 touch parts with 50; 0 | 1 has 30, 5 | 6 has 10, and 3 | 4 and
-    # 4 | 5 have nothing. Of twelve frames, these four leave.
-    assert evicted.args == {
-        "capacity": 8,
-        "times": [BORDERS[0], BORDERS[3], BORDERS[4], BORDERS[5]],
-        "relevance": [30.0, 0.0, 0.0, 10.0],
-    }
-    assert evicted.result == "dropped the frames at 8.6 s, 34.3 s, 42.9 s, 51.4 s"
-    assert (evicted.model, evicted.round, evicted.cost.calls, evicted.frames) == ("", 1, 0, ())
-    last = ended.steps("explore")[1]
-    assert len(last.frames) == len(ended.asked_for_action[1].frames) == 8
-    # From one border of segment 2 to the other.
-    assert (last.frames[0][0], last.frames[-1][0]) == (17.0, 25.5)
-
-
-def test_the_text_of_a_dropped_frame_stays_in_the_history() -> None:
-    ended = explore(
-        [
-            *(scores(0, 30, 90, 0, 0, 0, 10), {"segment": 2}),
-            *(flat(50, first=7), {"segment": 6}),
-            *(flat(5, first=14), {"answer": "B"}),
-        ]
-    )
-    assert BORDERS[3] in ended.steps("evict")[0].args["times"]
-    assert "4: 34.3-42.9 s, 0: seen in 4" in ended.asked_for_scores[2].prompt
-
-
-def test_the_reward_model_sees_only_the_new_frames() -> None:
-    ended = explore([flat(0), {"segment": 2}, flat(50, first=7), {"answer": "B"}])
-    assert [len(request.frames) for request in ended.asked_for_scores] == [6, 6]
-
-
-def test_among_equal_scores_the_oldest_frames_leave() -> None:
-    ended = explore([flat(0), {"segment": 6}, flat(0, first=7), {"answer": "B"}], buffer=8)
-    assert ended.steps("evict")[0].args["times"] == BORDERS[:4]
 
 
 @pytest.mark.parametrize(
@@ -223,28 +171,6 @@ def test_a_closed_segment_is_refused_with_the_open_ones(monkeypatch: pytest.Monk
     assert [segment.name for segment in refused.segments] == ["4"]
 
 
-def test_an_agent_that_stays_unreadable_has_no_answer() -> None:
-    ended = explore([flat(20), "I would look at 3.", "Segment 3!"])
-    assert ended.kinds == ["reward", "explore"]
-    assert ended.steps("explore")[0].is_unparsed
-    assert ended.result.final is not None
-    assert (ended.result.final.letter, ended.result.final.raw) == (None, "Segment 3!")
-
-
-def test_a_fallback_answers_for_an_unreadable_agent() -> None:
-    ended = explore([flat(20), "3", "3", "C"], fallback="native")
-    assert ended.result.final is not None
-    assert ended.result.final.letter == "C"
-    assert len(ended.model.requests[3].frames) == 16
-
-
-def test_scores_are_repaired_once() -> None:
-    ended = explore([scores(1, 2, 3), flat(7), {"answer": "B"}])
-    (step,) = ended.steps("reward")
-    assert step.faults == ("3: Field required; 4: Field required; 5: Field required; and 1 more",)
-    assert [segment.score for segment in step.segments] == [7.0] * 7
-
-
 def test_without_readable_scores_the_segments_stay_open_and_unscored() -> None:
     ended = explore(
         ["?", "?", {"segment": 2}, flat(30, first=3, parts=3), {"answer": "B"}], borders=2, buffer=3
@@ -260,25 +186,17 @@ def test_without_readable_scores_the_segments_stay_open_and_unscored() -> None:
     assert ended.steps("evict")[0].args == {"capacity": 3, "times": [20.0], "relevance": [-1.0]}
 
 
-def test_unscored_parts_count_as_their_segment() -> None:
-    ended = explore([scores(9, 9, 80, 9, 9, 9, 9), {"segment": 2}, "?", "?", {"answer": "B"}])
-    # The new frames inherit 80, so that the agent sees what it asked for.
-    assert ended.steps("evict")[0].args["times"] == [BORDERS[0], *BORDERS[3:]]
-
-
 # ---- limits ----------------------------------------------------------------------------------------------
 
 
 def test_the_last_round_ends_with_a_forced_answer() -> None:
     ended = explore([flat(1), {"segment": 0}, flat(2, first=7), {"segment": 1}, "D"], max_rounds=2)
-    assert ended.kinds == ["reward", "explore", "reward", "evict", "explore", "answer"]
-    assert ended.result.final is not None
+    assert ended.kinds == "reward explore reward1 evict1 explore1 answer1"
     # An answering call, and so with a confidence.
     assert (ended.result.final.letter, ended.result.final.confidence) == ("D", 0.9)
     assert ended.result.notes == (FORCED,)
     assert ended.model.requests[-1].prompt.endswith("Reply with the letter of the right option only.")
     assert len(ended.model.requests[-1].frames) == 8
-    assert ended.result.steps[-1].round == 1
 
 
 def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> None:
@@ -286,7 +204,7 @@ def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> No
     # Three of six new frames are left: they make four parts.
     assert [len(step.segments) for step in ended.steps("reward")] == [7, 4]
     assert [len(request.frames) for request in ended.asked_for_scores] == [6, 3]
-    assert ended.kinds[-1] == "answer"
+    assert ended.kinds.endswith("answer2")
     assert ended.result.frames_seen == 9
     assert ended.result.notes == (
         "the budget of 9 frames left out some",
@@ -294,43 +212,206 @@ def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> No
     )
 
 
-def test_a_budget_of_steps_ends_with_an_answer_from_the_memory() -> None:
-    ended = explore([flat(1), {"segment": 0}, "B"], max_steps=2)
-    assert ended.kinds == ["reward", "explore", "answer"]
-    assert len(ended.steps("answer")[0].frames) == 6
+# ---- rewards ---------------------------------------------------------------------------------------------
 
 
-def test_a_model_of_few_frames_gets_fewer_segments() -> None:
-    ended = explore([flat(1, parts=5), {"answer": "B"}], frames=4)
-    assert len(ended.steps("reward")[0].segments) == 5
-    assert "at most 4 frames a call: the maximum of llm" in ended.result.notes
+def test_without_rewards_the_agent_chooses_by_the_frames() -> None:
+    ended = explore([{"segment": 6}, {"answer": "B"}], reward="none", buffer=6)
+    assert ended.kinds == "reward explore reward1 evict1 explore1"
+    first, second = ended.steps("reward")
+    assert (first.model, first.args, first.frames) == ("", {"reward": "none"}, ())
+    assert [segment.score for segment in first.segments] == [None] * 7
+    assert [segment.parent for segment in second.segments] == ["6"] * 7
+    assert "\n0: 0.0-8.6 s\n" in ended.asked_for_action[0].prompt
+    assert listed(ended.asked_for_action[0]) == [0, 1, 2, 3, 4, 5, 6]
+    # Only the newest frames are left.
+    assert min(frame[0] for frame in ended.steps("explore")[1].frames) >= 51.0
 
 
-def test_real_colours_lead_to_the_red_place() -> None:
-    """The scores come from the pixels, and so does the answer."""
+@pytest.mark.parametrize(
+    ("evidence", "scores", "note"),
+    [
+        # 8.6 to 17.1 s holds three quarters of it, the next segment one.
+        (
+            ((120 / 7 - 6, 120 / 7 + 2),),
+            [0, 75, 25, 0, 0, 0, 0],
+            "oracle: segments are scored by the annotated evidence",
+        ),
+        # A moment counts as a hundredth of a second.
+        (((30.0, 30.0),), [0, 0, 0, 100, 0, 0, 0], "oracle: segments are scored by the annotated evidence"),
+        ((), [None] * 7, "oracle: segments are scored by the annotated evidence, and this question has none"),
+    ],
+)
+def test_the_oracle_scores_by_the_evidence(evidence: Any, scores: list[Any], note: str) -> None:
+    ended = explore([{"answer": "B"}], reward="evidence", asked=item(evidence=evidence))
+    (step,) = ended.steps("reward")
+    found = [segment.score for segment in step.segments]
+    assert found == (scores if scores[0] is None else pytest.approx(scores))
+    assert step.args == {"reward": "evidence"}
+    assert note in ended.result.notes
+    # Only with this reward, as a run's key says.
+    oracle, own = (create("vca", {"reward": reward}).identity() for reward in ("evidence", "model"))
+    assert (oracle["oracle"], "oracle" in own) == ("evidence", False)
 
-    def lines(prompt: str, start: str) -> list[str]:
-        part = prompt.partition(start)[2].partition("\n")[2]
-        return [line for line in part.splitlines() if line[0].isdigit()]
 
-    def judge(prompt: str, frames: Sequence[Frame]) -> Any:
-        red = [colour_of(frame) == "red" for frame in frames]
-        ends = zip([False, *red], [*red, False], strict=True)
-        return {
-            line.partition(":")[0]: {"why": "red" if any(pair) else "not red", "score": 50 * sum(pair)}
-            for line, pair in zip(lines(prompt, "New parts"), ends, strict=True)
-        }
+class ColourEncoder(VideoTextEncoder):
+    """A red picture has cosine 0.8 with any text, a green one -0.5, and another one 0.2."""
 
-    def decide(prompt: str, frames: Sequence[Frame]) -> Any:
-        if sum(colour_of(frame) == "red" for frame in frames) >= 4:
-            return {"answer": "red"}
-        best = max(lines(prompt, "Parts to look into"), key=lambda line: float(line.rpartition(",")[2]))
-        return {"segment": int(best.partition(":")[0])}
+    clip_frames = 2
+    cosines: dict[str, float] = {"red": 0.8, "green": -0.5}
 
-    ended = explore([judge, decide] * 3)
-    assert ended.result.final is not None
+    def __init__(self) -> None:
+        super().__init__("colours")
+        self.clips: list[Sequence[Frame]] = []
+
+    def identity(self) -> dict[str, object]:
+        return {}
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        return height, width
+
+    def score_clips(self, texts: Sequence[str], clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+        assert list(texts) == [item().question.text]
+        assert all(clip[0] is clip[1] for clip in clips)
+        self.clips += clips
+        return np.array([[self.cosines.get(colour_of(clip[0]), 0.2) for clip in clips] for _ in texts])
+
+    def _embed_clips(self, clips: Any) -> Any:
+        raise NotImplementedError
+
+    _embed_texts: Any = _embed_clips
+
+
+def test_image_rewards_are_mean_similarities_of_start_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = ColourEncoder()
+    monkeypatch.setattr(ModuleModels, "encoder", lambda self: encoder)
+    ended = explore([{"segment": 1}, {"answer": "B"}], reward="image")
+    first, second = ended.steps("reward")
+    # The frames are grey, red, grey, blue, grey, green; the first and the last segment have one of them. A
+    # negative cosine counts as nothing.
+    assert [s.score for s in first.segments] == pytest.approx([20, 50, 50, 20, 20, 10, 0])
+    assert len(first.frames) == 6
+    # Segment 1 lasts from 8.6 s, a frame known from the round before, to 17.1 s; it is red from 10 s on.
+    assert [s.score for s in second.segments] == pytest.approx([20, 50, 80, 80, 80, 80, 80])
+    assert len(encoder.clips) == 12
+    assert "2: 17.1-25.7 s, 50\n" in ended.asked_for_action[1].prompt
+
+
+def test_image_rewards_need_an_encoder() -> None:
+    with pytest.raises(ConfigError, match="reward=image needs an encoder"):
+        explore([], reward="image", encoder="none")
+
+
+# ---- without tree search ---------------------------------------------------------------------------------
+
+
+def test_without_tree_search_the_agent_names_moments() -> None:
+    ended = explore(
+        [{"times": [12.5, 11, 11]}, {"times": [15, 99]}, {"answer": "B"}], tree_search=False, buffer=8
+    )
+    assert ended.kinds == "explore explore1 evict2 explore2"
+    assert [len(request.frames) for request in ended.model.requests] == [6, 8, 8]
+    second = ended.model.requests[1].prompt
+    assert "Looked at, in seconds: 5.0, 11.0, 12.5, 15.0, 25.0, 35.0, 45.0, 55.0\n" in second
+    # 99 s is the end; 15 s was among the first, and so one frame is too many.
+    assert ended.steps("evict")[0].args["times"] == [5.0]
+    assert ended.steps("explore")[0].segments == ()
     assert ended.result.final.letter == "B"
-    chosen = [segment for step in ended.steps("explore") for segment in step.segments]
-    # The red scene lasts from 10 to 20 s.
-    assert chosen
-    assert all(segment.start < 20.0 and segment.end > 10.0 for segment in chosen)
+
+
+def test_without_tree_search_the_cap_and_unreadable_replies_end_it_too() -> None:
+    capped = explore([{"times": [12.5]}, {"times": [13]}, "C"], max_rounds=2, tree_search=False)
+    assert capped.kinds == "explore explore1 answer1"
+    assert capped.result.notes == ("no further round: the answer was forced",)
+    unread = explore([{"segment": 1}, {"times": "all"}], tree_search=False)
+    assert unread.steps("explore")[0].is_unparsed
+    assert unread.result.final.letter is None
+
+
+def test_without_tree_search_a_remembered_frame_costs_nothing_again() -> None:
+    # The first frames are between two pictures of the video; showing them again must not count as new.
+    ended = explore([{"times": [9.3]}, {"answer": "B"}], tree_search=False, max_frames=8, borders=7)
+    assert [len(request.frames) for request in ended.model.requests] == [7, 8]
+    assert ended.result.notes == ()
+
+
+# ---- questions -------------------------------------------------------------------------------------------
+
+
+def test_a_forced_open_answer_is_in_words() -> None:
+    asked = item(question=Question.open("What colour comes first after grey?"), answer=None)
+    ended = explore([flat(1), {"segment": 1}, "red"], asked=asked, max_rounds=1)
+    assert '{"answer": "a few words"}' in ended.asked_for_action[0].prompt
+    assert ended.result.final.raw == "red"
+    assert ended.model.requests[-1].prompt.endswith("Reply in a few words.")
+
+
+@pytest.mark.parametrize(("duration", "frames"), [(180.0, 8), (165.0, 8), (2466.0, 16), (4100.0, 16)])
+def test_the_papers_buffer_sizes(duration: float, frames: int) -> None:
+    assert VcaSettings().buffer_size(duration) == frames
+
+
+def test_questions_of_a_video_do_not_share_their_trees() -> None:
+    def line(prompt: str, frames: Sequence[Frame]) -> Any:
+        return flat(1) if "\nNew parts, " in prompt else {"answer": "B"}
+
+    model = ScriptedModel([line], forever=True)
+    asked = [item(id=str(number)) for number in range(4)]
+    agent = scripted("vca", {"llm": model})
+    results = [result for _, result in agent.run_video(asked, context(SceneBackbone()))]
+    assert [len(result.steps) for result in results] == [2] * 4
+    assert all("Scores before" not in request.prompt for request in model.requests)
+
+
+# ---- the paper's two trajectories (Figs. 4 and 9), replayed: what VCA keeps of them -----------------------
+
+
+def test_an_agent_that_leaves_the_best_score_and_turns_back() -> None:
+    # Fig. 4: the fourth segment looks best and disappoints; the agent turns to the first, and there to the
+    # third part although the second scores higher. Four parts of 15 s, each of four parts of 3.75 s.
+    asked = replace(item(), evidence=((8.0, 9.0),))
+    ended = explore(
+        [
+            *(scores(60, 20, 30, 90), {"segment": 3}),
+            *(scores(10, 5, 5, 0, first=4), {"segment": 0}),
+            *(scores(40, 85, 70, 10, first=8), {"segment": 10}),
+            *(scores(20, 95, 20, 20, first=12), {"answer": "B"}),
+        ],
+        asked=asked,
+        borders=3,
+        buffer=5,
+    )
+    assert ended.kinds == "reward explore " + " ".join(f"reward{n} evict{n} explore{n}" for n in (1, 2, 3))
+    assert [(step.args["times"], step.args["relevance"]) for step in ended.steps("evict")] == [
+        # Two frames inside 3 border nothing better than 5; the earlier one leaves.
+        ([52.5], [5.0]),
+        # 15 s had the 60 of segment 0; its last part has 10, so that the 20 of segment 1 is left.
+        ([15.0, 48.75, 56.25], [20.0, 10.0, 5.0]),
+        # 11.25 s had the 70 of segment 0.2. 30 and 45 s both have 30; the earlier one leaves.
+        ([10.312, 11.25, 30.0], [20.0, 20.0, 30.0]),
+    ]
+    evicted = ended.steps("evict")[0]
+    assert (evicted.args["capacity"], evicted.result) == (5, "dropped the frames at 52.5 s")
+    assert (evicted.model, evicted.cost.calls, evicted.frames) == ("", 0, ())
+    # What it kept is what the agent sees next.
+    seen = [len(request.frames) for request in ended.asked_for_action]
+    assert seen == [len(step.frames) for step in ended.steps("explore")] == [3, 5, 5, 5]
+    trace = make_trace(asked, ended.result, video_ref(asked), run_key="k", protocol=Protocol(parser="robust"))
+    choices = segment_choices(trace)
+    assert [(each.chosen, each.greedy) for each in choices] == [("3", "3"), ("0", "0"), ("0.2", "0.1")]
+    assert [(each.distance, each.greedy_distance) for each in choices] == [(3, 3), (0, 0), (0, -1)]
+
+
+def test_an_agent_that_finds_nothing_goes_on_until_it_must_answer() -> None:
+    # Fig. 9: every score is 0, in every round, and the agent takes one segment after the other.
+    lines = [line for place in range(7) for line in (flat(0, first=7 * place), {"segment": place})]
+    ended = explore([*lines, "C"], max_rounds=7)
+    assert [step.segments[0].name for step in ended.steps("explore")] == list("0123456")
+    assert len(ended.steps("reward")) == 7
+    # The figure's prolonged exploration: more than three times the frames of one round.
+    assert ended.result.frames_seen > 3 * 6
+    # With nothing to tell them apart, the newest frames stay: the six of segment 5, and two of segment 4.
+    kept = [frame[0] for frame in ended.steps("answer")[0].frames]
+    assert len(kept) == 8
+    assert min(kept) >= 4 * 60 / 7 - 0.5
+    assert ended.result.final.letter == "C"

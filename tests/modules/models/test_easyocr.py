@@ -20,10 +20,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from tests.support.modules_world import library
-from videopro.backbones import MODELS
 from videopro.modules.errors import ModelError
-from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.modules.models import load_ocr
 
 SIDE = 480
@@ -145,28 +142,8 @@ def test_off_the_cpu_the_texts_of_a_picture_are_recognized_together(
     assert reader.identity() != ["easyocr", "en", str(weights)]
 
 
-@pytest.mark.long
-def test_a_program_reads_with_it(weights: Path, read_by_easyocr: list[Any], monkeypatch: Any) -> None:
-    reader = load_ocr(f"easyocr:en@{weights}", device="cpu")
-    read = type(reader).read
-    monkeypatch.setattr(type(reader), "read", lambda self, image: read(self, picture()))
-    lib = library(ocr=reader)
-    fns = lib.functions()
-    said = fns["run_ocr"](fns["extract_frames"](lib.video, 1)[0])
-    assert sorted(said.split()) == sorted(" ".join(text for _, text, _ in read_by_easyocr).split())
-
-
-def test_other_weights_are_another_run(tmp_path: Path) -> None:
-    (tmp_path / "craft_mlt_25k.pth").write_text("weights")
-    models = ModuleModels(ModuleSettings(ocr=f"easyocr:en@{tmp_path}"), answering=MODELS["pocket"])
-    before = models.identity()
-    assert "ocr" in before["weights"]  # type: ignore[operator]
-    (tmp_path / "other.pth").write_text("x")
-    assert models.identity() != before
-
-
 def test_a_folder_without_weights_is_named_and_nothing_is_downloaded(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = pytest.importorskip("easyocr.config")
     with pytest.raises(ModelError, match="there is no folder"):
@@ -175,11 +152,10 @@ def test_a_folder_without_weights_is_named_and_nothing_is_downloaded(
     with pytest.raises(ModelError, match=r"craft_mlt_25k\.pth and downloads disabled"):
         load_ocr(f"easyocr:en@{tmp_path}")
     # The languages are looked at before the detector's file is read.
-    detector, digest = tmp_path_factory.mktemp("detector"), hashlib.md5(b"weights").hexdigest()
-    (detector / config.detection_models["craft"]["filename"]).write_bytes(b"weights")
-    monkeypatch.setitem(config.detection_models["craft"], "md5sum", digest)
+    (tmp_path / config.detection_models["craft"]["filename"]).write_bytes(b"weights")
+    monkeypatch.setitem(config.detection_models["craft"], "md5sum", hashlib.md5(b"weights").hexdigest())
     with pytest.raises(ModelError, match="check the language codes"):
-        load_ocr(f"easyocr:klingon@{detector}")
+        load_ocr(f"easyocr:klingon@{tmp_path}")
 
 
 def test_what_is_downloaded_is_downloaded_by_one_process_at_a_time(
@@ -193,6 +169,9 @@ def test_what_is_downloaded_is_downloaded_by_one_process_at_a_time(
         device = "cpu"
 
         def __init__(self, languages: list[str], **settings: Any) -> None:
+            if languages == ["de"]:
+                # EasyOCR's own words about a file with another sum.
+                raise AssertionError("MD5 hash mismatch, possible file corruption")
             loading[0] += 1
             most[0] = max(most[0], loading[0])
             time.sleep(0.05)
@@ -200,15 +179,7 @@ def test_what_is_downloaded_is_downloaded_by_one_process_at_a_time(
 
     monkeypatch.setitem(sys.modules, "easyocr", SimpleNamespace(Reader=Reader))
     with ThreadPoolExecutor(4) as threads:
-        for each in [threads.submit(load_ocr, "easyocr:en") for _ in range(4)]:
-            each.result()
+        assert len(list(threads.map(load_ocr, ["easyocr:en"] * 4))) == 4
     assert most == [1]
-    # EasyOCR's own words about a file with another sum.
-    damaged = AssertionError("MD5 hash mismatch, possible file corruption")
-    monkeypatch.setattr(Reader, "__init__", lambda *given, **settings: raise_(damaged))
-    with pytest.raises(ModelError, match=r"EasyOCR cannot read en: MD5 hash mismatch"):
-        load_ocr("easyocr:en")
-
-
-def raise_(error: Exception) -> None:
-    raise error
+    with pytest.raises(ModelError, match="MD5 hash mismatch"):
+        load_ocr("easyocr:de")

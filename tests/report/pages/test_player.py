@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
-from tests.support import agent_traces as agents
 from tests.support import view_world as world
-from tests.support.agent_steps import DURATION
-from tests.support.browser import Open, needs_browser
-from tests.support.making_videos import HEIGHT, WIDTH, make, read_number
+from tests.support.browser import Open, needs_browser, shown_number
 from videopro.commands.view import main
-from videopro.report.pages.site import film_source
 from videopro.traces import VideoRef
 
 pytestmark = needs_browser
 PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("player")
-    make(root / "steps & more #1.mp4", int(DURATION * 2) + 1, rate=2)
-    video = VideoRef(str(root / "steps & more #1.mp4"), "numbers", "", DURATION)
-    (root / "broken.mp4").write_bytes(b"no film")
-    broken = replace(
-        world.traces(root / "videos")[0],
-        question_id="broken",
-        video=VideoRef(str(root / "broken.mp4"), "broken", "", 9.0),
-    )
-    run = world.write_run(root / "run", [*world.traces(root / "videos"), *agents.traces(video), broken])
-    assert main([str(run.path), "--no-pictures"]) == 0
-    made = root / "made"
-    shutil.copytree(run.path, made)
-    assert main([str(made)]) == 0
-    return made / "view"
 
 
 def shown(page: Any) -> int:
@@ -49,13 +22,7 @@ def shown(page: Any) -> int:
     page.wait_for_function("(one => one.readyState >= 2 && !one.seeking)(document.querySelector('video'))")
     page.evaluate("document.querySelector('video').controls = false")
     page.add_style_tag(content=".player { border-radius: 0 !important } .player .shut { visibility: hidden }")
-    image = Image.open(io.BytesIO(page.locator("video").screenshot())).convert("RGB")
-    whole = np.asarray(image)
-    # The film is twice as wide as high, and the player is not: it stands between two black bars.
-    high = whole.shape[1] * HEIGHT // WIDTH
-    top = (whole.shape[0] - high) // 2
-    cut = Image.fromarray(whole[top : top + high]).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
-    return read_number(np.asarray(cut))
+    return shown_number(page.locator("video"))
 
 
 def at(page: Any) -> float:
@@ -166,34 +133,30 @@ def test_segments_of_an_agent_are_links_and_names_of_files_may_hold_anything(ope
     assert at(page) >= 60 * int(minutes) + float(seconds) - 0.1
 
 
-@pytest.mark.parametrize(
-    ("id", "line"),
-    [
-        ("unread", "The film cannot be played: its file is not there ("),
-        ("broken", "The film cannot be played: it was moved, or this browser does not play its format ("),
-    ],
-)
-def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, site: Path, id: str, line: str) -> None:
+def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Path) -> None:
     """Without pictures, whose absence has a line of its own."""
-    page = open_page(f"#/q/{id}", folder=site.parent.parent / "run" / "view")
-    page.wait_for_selector(".no-film:visible")
-    assert page.inner_text(".no-film").startswith(line)
-    assert page.locator("video").count() == 0
-    assert page.locator("a.moment[href]").count() == 0
-    page.keyboard.press("p")
-    page.click(".signature")
-    assert page.locator(".call.open").count() == 1
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".row")
+    right, _, _, unread, *_ = world.traces(tmp_path / "videos")
+    (tmp_path / "broken.mp4").write_bytes(b"no film")
+    video = VideoRef(str(tmp_path / "broken.mp4"), "broken", "", 9.0)
+    run = world.write_run(tmp_path / "run", [unread, replace(right, question_id="broken", video=video)])
+    assert main([str(run.path), "--no-pictures"]) == 0
+    for id, line in (("unread", "its file is not there ("), ("broken", "it was moved, or this browser does")):
+        page = open_page(f"#/q/{id}", folder=run.path / "view")
+        page.wait_for_selector(".no-film:visible")
+        assert page.inner_text(".no-film").startswith(f"The film cannot be played: {line}")
+        assert page.locator("video").count() == 0
+        assert page.locator("a.moment[href]").count() == 0
+        page.keyboard.press("p")
+        page.click(".signature")
+        assert page.locator(".call.open").count() == 1
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".row")
 
 
-def test_the_film_that_the_run_did_not_see_is_not_offered(
-    open_page: Open, site: Path, tmp_path: Path
-) -> None:
-    trace = world.traces(site.parent.parent / "videos")[0]
-    run = world.write_run(
-        tmp_path / "run", [replace(trace, video=replace(trace.video, id="of another file"))]
-    )
+def test_the_film_that_the_run_did_not_see_is_not_offered(open_page: Open, tmp_path: Path) -> None:
+    trace = world.traces(tmp_path / "videos")[0]
+    other = replace(trace, video=replace(trace.video, id="of another file"))
+    run = world.write_run(tmp_path / "run", [other])
     assert main([str(run.path)]) == 0
     page = open_page("#/q/right", folder=run.path / "view")
     assert "is not the file that the run used" in page.inner_text(".note.missing")
@@ -215,12 +178,3 @@ def test_the_film_fits(open_page: Open, width: int) -> None:
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width
     assert box["y"] + box["height"] <= 844
-
-
-def test_the_url_is_relative_to_the_pages(tmp_path: Path) -> None:
-    film = tmp_path / "films" / "Zoë 1.mp4"
-    film.parent.mkdir()
-    film.write_bytes(b"x")
-    assert film_source(str(film), tmp_path / "run" / "view") == {"url": "../../films/Zo%C3%AB%201.mp4"}
-    gone = film_source("gone.mp4", tmp_path)
-    assert gone == {"missing": "The film cannot be played: its file is not there (gone.mp4)."}

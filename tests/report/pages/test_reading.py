@@ -3,22 +3,16 @@ JSON with their copy buttons, and several runs."""
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.support import ROOT
-from tests.support import agent_traces as agents
 from tests.support import view_world as world
-from tests.support.agent_steps import DURATION
-from tests.support.browser import Open, needs_browser
-from tests.support.making_videos import HEIGHT, WIDTH, make, read_number
+from tests.support.browser import Open, needs_browser, shown_number, texts
 from videopro.commands.view import main
 from videopro.question import Question
 from videopro.traces import VideoRef, recorded_prompt
@@ -27,17 +21,6 @@ pytestmark = needs_browser
 GOLDEN = ROOT / "tests" / "golden" / "prompts"
 PROMPTS = ("plan-adaptive-four-reference-examples.txt", "bug_fix-four.txt")
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("reading")
-    make(root / "numbers.mp4", int(DURATION * 2) + 1, rate=2)
-    video = VideoRef(str(root / "numbers.mp4"), "numbers", "", DURATION)
-    some = [*world.traces(root / "videos"), *agents.traces(video)]
-    run = world.write_run(root / "runs" / "all", some)
-    assert main([str(run.path)]) == 0
-    return run.path / "view"
 
 
 # ---- themes ----------------------------------------------------------------------------------------------
@@ -69,16 +52,12 @@ def test_the_theme_follows_the_system_until_one_is_chosen(open_page: Open) -> No
     assert is_dark(page)
     page.select_option("select.theme", "auto")
     assert not is_dark(page)
-
-
-def test_a_browser_that_keeps_nothing_still_has_themes(open_page: Open) -> None:
-    page = open_page("", color_scheme="light")
+    # A browser that keeps nothing still has themes.
     page.context.add_init_script(
         "Object.defineProperty(window, 'localStorage', { get() { throw new Error('denied') } })"
     )
     page.reload()
-    page.wait_for_selector(".row")
-    assert not is_dark(page)
+    page.wait_for_selector("main.question h1")
     page.select_option("select.theme", "dark")
     assert is_dark(page)
 
@@ -114,18 +93,17 @@ def test_every_tag_letter_and_lane_that_is_seen_is_explained(open_page: Open) ->
     said = explained(page)
     assert [tag for tag in tags if tag not in said and " steps" not in tag] == []
     assert "an agent's steps, and the different frames" in said
-    for id, lanes in (("refined", ("Evidence", "Retrieved", "Looked at")), ("vca", ("Evidence", "segment"))):
+    for id, lanes, absent in (
+        ("refined", ("Evidence", "Retrieved", "Looked at"), "constrained"),
+        ("vca", ("Evidence", "segment"), "Retrieved"),
+    ):
         page = open_page(f"#/q/{id}")
         tags = set(page.locator(".round .tag:not(.aside), .choices .tag").all_inner_texts())
         said = explained(page)
+        assert absent not in said, "the page does not have it"
         own = {"right answer", "chosen"}  # They say what they mean.
         assert [tag for tag in tags - own if tag not in said] == []
         assert [lane for lane in lanes if lane not in said] == []
-
-
-def test_a_legend_leaves_out_what_the_page_does_not_have(open_page: Open) -> None:
-    assert "Retrieved" not in explained(open_page("#/q/vca"))
-    assert "constrained" not in explained(open_page("#/q/refined"))
 
 
 def test_keys_are_told_where_they_act(open_page: Open) -> None:
@@ -161,13 +139,6 @@ def test_no_key_acts_while_something_is_typed(open_page: Open) -> None:
 # ---- frames in large -------------------------------------------------------------------------------------
 
 
-def number(page: Any) -> int:
-    """The number of the picture that is open, read from the screen."""
-    page.add_style_tag(content=".box { display: none !important }")
-    image = Image.open(io.BytesIO(page.locator(".stage .picture").last.screenshot())).convert("RGB")
-    return read_number(np.asarray(image.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)))
-
-
 def test_a_frame_opens_large_and_steps_through_those_of_its_call(open_page: Open) -> None:
     page = open_page("#/q/refined", viewport={"width": 1440, "height": 900})
     frames = page.locator("[data-round='1'] [data-line='4'] button.open")
@@ -179,19 +150,17 @@ def test_a_frame_opens_large_and_steps_through_those_of_its_call(open_page: Open
     assert page.inner_text(".lightbox .caption").split("\n") == ["0:02.3", "2 of 4"]
     wide = page.locator(".stage .picture").evaluate("one => one.getBoundingClientRect().width")
     assert wide > 1000
-    assert number(page) == 9
-    page.keyboard.press("ArrowRight")
-    assert number(page) == 10
-    assert "3 of 4" in page.inner_text(".lightbox .caption")
-    page.keyboard.press("End")
-    page.keyboard.press("ArrowRight")
-    assert number(page) == 11
-    assert page.locator("[aria-label^='Next frame']").is_disabled()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Home")
-    assert number(page) == 8
-    page.locator("[aria-label^='Next frame']").click()
-    assert number(page) == 9
+    page.add_style_tag(content=".box { display: none !important }")
+    picture, following = page.locator(".stage .picture").last, page.locator("[aria-label^='Next frame']")
+    assert shown_number(picture) == 9
+    for keys, number in ((["ArrowRight"], 10), (["End", "ArrowRight"], 11), (["ArrowLeft", "Home"], 8)):
+        for key in keys:
+            page.keyboard.press(key)
+        assert shown_number(picture) == number
+        assert following.is_disabled() == (number == 11)
+        assert f"{number - 7} of 4" in page.inner_text(".lightbox .caption")
+    following.click()
+    assert shown_number(picture) == 9
     page.keyboard.press("j")
     assert page.url.endswith("#/q/refined"), "the page's own keys are asleep"
     page.keyboard.press("Escape")
@@ -201,7 +170,11 @@ def test_a_frame_opens_large_and_steps_through_those_of_its_call(open_page: Open
     page.keyboard.press("Enter")
     assert box.is_visible(), "by keyboard, too"
     page.mouse.click(5, 450)
-    box.wait_for(state="detached")  # A click beside the picture closes it.
+    box.wait_for(state="detached")  # A click beside the picture closes it, and so does going back.
+    frames.nth(1).click()
+    page.evaluate("location.hash = '#/'")
+    page.wait_for_selector(".row")
+    box.wait_for(state="detached")
 
 
 def test_boxes_and_their_names_are_drawn_in_large(open_page: Open) -> None:
@@ -249,15 +222,6 @@ def test_frames_work_by_touch(open_page: Open) -> None:
     page.locator(".lightbox").wait_for(state="detached")
 
 
-def test_going_back_closes_a_frame(open_page: Open) -> None:
-    page = open_page()
-    page.click("[data-id=refined]")
-    page.locator(".thumbs button.open").first.click()
-    page.go_back()
-    page.wait_for_selector(".row")
-    page.locator(".lightbox").wait_for(state="detached")
-
-
 # ---- prompts and JSON ------------------------------------------------------------------------------------
 
 
@@ -288,52 +252,38 @@ def test_the_planners_prompt_is_one_click_away(open_page: Open, planned: Path) -
     for number, name in enumerate(PROMPTS, 1):
         shown = open_details(page, f"[data-round='{number}']", "The planner's prompt")
         assert shown.locator("pre").text_content() == (GOLDEN / name).read_text(encoding="utf-8")
-    assert "As it was sent." in page.inner_text("[data-round='1'] details[open]")
-
-
-def test_a_prompt_that_was_not_stored_says_why(open_page: Open) -> None:
+    # One that was not stored says why.
     page = open_page("#/q/refined")
-    said = page.locator("[data-round='1'] .no-prompt").inner_text()
-    assert said.startswith("The planner's prompt is not available: the run did not store its prompts.")
+    assert "the run did not store its prompts" in page.inner_text("[data-round='1'] .no-prompt")
     assert page.locator('summary:text("planner\'s prompt")').count() == 0
 
 
-def test_the_trace_is_there_as_json(open_page: Open, site: Path) -> None:
+def test_the_trace_is_there_as_json(open_page: Open, overview: Path) -> None:
     page = open_page("#/q/refined")
     assert not [url for url in page.requested if "data/traces" in url], "read when it is opened"
     shown = open_details(page, ".asked", "The trace as JSON").locator("pre")
     shown.wait_for()
-    lines = [json.loads(line) for line in (site.parent / "traces.jsonl").read_text().splitlines()]
-    recorded = next(line for line in lines if line["question_id"] == "refined")
+    lines = (overview.parent / "all" / "traces.jsonl").read_text().splitlines()
+    recorded = next(line for line in map(json.loads, lines) if line["question_id"] == "refined")
     assert json.loads(shown.inner_text()) == recorded
     assert '\n  "question_id": "refined"' in shown.inner_text(), "indented"
-
-
-def test_texts_are_never_markup_in_the_json_either(open_page: Open) -> None:
-    page = open_page("#/?result=none")
-    page.click("text=Is it </script>")
+    page.reload()
     page.wait_for_selector("main.question h1")
-    shown = open_details(page, ".asked", "The trace as JSON").locator("pre")
-    assert "<img src=x onerror=" in shown.inner_text()
-    assert page.evaluate("window.hurt") is None
+    page.evaluate("delete window.DecompressionStream")
+    open_details(page, ".asked", "The trace as JSON")
+    page.wait_for_selector(".json .note:text('too old')")
 
 
-@pytest.fixture
-def copied(open_page: Open, planned: Path) -> Any:
+def test_copy_buttons_copy(open_page: Open, planned: Path) -> None:
     page = open_page("#/q/refined", folder=planned)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    return page
-
-
-def test_copy_buttons_copy(copied: Any) -> None:
-    details = open_details(copied, "[data-round='1']", "The model's reply")
+    details = open_details(page, "[data-round='1']", "The model's reply")
     details.locator("button.copy").click()
-    copied.wait_for_selector("button.copy:text('Copied')")
-    assert copied.evaluate("navigator.clipboard.readText()") == details.locator("pre").inner_text()
-    whole = open_details(copied, ".asked", "The trace as JSON")
-    whole.locator("button.copy").click()
-    copied.wait_for_selector(".json button.copy:text('Copied')")
-    assert json.loads(copied.evaluate("navigator.clipboard.readText()"))["question_id"] == "refined"
+    page.wait_for_selector("button.copy:text('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == details.locator("pre").inner_text()
+    open_details(page, ".asked", "The trace as JSON").locator("button.copy").click()
+    page.wait_for_selector(".json button.copy:text('Copied')")
+    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["question_id"] == "refined"
 
 
 @pytest.mark.parametrize("clipboard", ["undefined", "{ writeText: () => Promise.reject(new Error('no')) }"])
@@ -344,13 +294,6 @@ def test_without_a_clipboard_the_text_is_selected(open_page: Open, planned: Path
     details.locator("button.copy").click()
     page.wait_for_selector("button.copy:text('Selected')")
     assert page.evaluate("getSelection().toString().trim()") == details.locator("pre").inner_text().strip()
-
-
-def test_a_browser_that_cannot_unpack_says_so(open_page: Open) -> None:
-    page = open_page("#/q/refined")
-    page.evaluate("delete window.DecompressionStream")
-    open_details(page, ".asked", "The trace as JSON")
-    page.wait_for_selector(".json .note:text('too old')")
 
 
 # ---- several runs ----------------------------------------------------------------------------------------
@@ -376,9 +319,20 @@ def test_the_list_of_runs_leads_to_each_and_back(open_page: Open, tmp_path: Path
         page.wait_for_selector("main.runs")
 
 
-@pytest.mark.parametrize("id", ["", "refined", "vca", "lvagent"])
-def test_a_phone_needs_no_horizontal_scrolling_with_everything_open(open_page: Open, id: str) -> None:
-    page = open_page(f"#/q/{id}" if id else "", **PHONE)
+# ---- every page ------------------------------------------------------------------------------------------
+
+PAGES = ("", *(f"#/q/{id}" for id in ("refined", "wrong", "vca", "dvd", "lvagent", "hostile", "long")))
+
+
+@pytest.mark.parametrize("hash", PAGES)
+def test_a_phone_needs_no_horizontal_scrolling_with_everything_open(open_page: Open, hash: str) -> None:
+    page = open_page(hash, **PHONE)
+    # Of agents, the steps are below each other, with their agents' names.
+    lefts = page.locator("[data-kind=answer]").evaluate_all(
+        "all => all.map(one => Math.round(one.getBoundingClientRect().left))"
+    )
+    assert len(set(lefts)) <= 1
+    assert "lvagent" not in hash or page.locator("[data-step='5'] .model").is_visible()
     for summary in page.locator("summary").all():
         summary.click()
     page.click(".legend-button")
@@ -388,3 +342,30 @@ def test_a_phone_needs_no_horizontal_scrolling_with_everything_open(open_page: O
     assert legend["x"] + legend["width"] <= 390
     inner = page.locator("#legend")
     assert inner.evaluate("one => one.scrollWidth <= one.clientWidth"), "it scrolls down, not sideways"
+    names = page.locator("button").evaluate_all(
+        "all => all.map(one => one.getAttribute('aria-label') ?? one.textContent)"
+    )
+    assert all(text.strip() for text in names), "buttons have names"
+
+
+PROGRAM = ("h1", "[data-letter=A]", ".planning", "[data-line='2'] code", "[data-line='2'] .call", ".problem")
+STEPS = (
+    *("article.step header", ".fields", ".segments-found", ".words", ".problem", ".calling", ".lane .jump"),
+    *("[role=columnheader]", ".costs"),
+)
+
+
+@pytest.mark.parametrize(("row", "places"), [("text=Is it </script>", PROGRAM), ("[data-id=hostile]", STEPS)])
+def test_text_is_never_markup(open_page: Open, row: str, places: tuple[str, ...]) -> None:
+    page = open_page("#/?result=none")
+    page.click(row)
+    page.wait_for_selector("main.question h1")
+    for summary in page.locator("summary").all():
+        summary.click()
+    page.wait_for_selector(".json pre")
+    for place in (*places, ".problem pre, details[open] pre", ".json pre"):
+        assert any("<img src=x onerror=" in text for text in texts(page.locator(place))), place
+    assert page.locator("img").count() == 0
+    page.reload()
+    page.wait_for_selector("main.question h1")
+    assert page.evaluate("window.hurt") is None

@@ -4,13 +4,14 @@ How they look and work in a browser is in test_step_pages.py."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.support import agent_traces as agents
-from tests.support.agent_steps import DURATION, look, trace
+from tests.support.agent_traces import DURATION, look, trace
 from tests.support.view_world import NO_PROMPTS
 from videopro.question import Answer
 from videopro.report.pages.content import page, row
@@ -73,11 +74,8 @@ def test_thoughts_are_apart_from_replies_and_a_cut_is_told() -> None:
     (only,) = content["rounds"]
     assert (only["notes"], only["thoughts"]) == ({"cut off": "after 16 tokens"}, "A or B?")
     (found,) = only["steps"]
-    assert (text(content, found["raw"]), text(content, found["thoughts"]), found["cut_at"]) == (
-        "B",
-        "A or B?",
-        16,
-    )
+    told = (text(content, found["raw"]), text(content, found["thoughts"]), found["cut_at"])
+    assert told == ("B", "A or B?", 16)
 
 
 def test_a_long_history_is_stored_once() -> None:
@@ -116,18 +114,14 @@ def test_a_call_in_the_text_protocol_is_a_call() -> None:
     assert (found["called"], found["parsed"]) == ([{"fn": "look", "args": [["at", "3"]]}], {"reason": "why"})
     assert one(Step("act", "llm", parsed={"tool": "look"}))["parsed"] == {"tool": "look"}
     assert one(Step("act", "llm", parsed={"calls": []}))["parsed"] == {"calls": []}
-
-
-def test_arguments_are_texts() -> None:
+    # Arguments are texts.
     step = Step("search", args={"query": "größer", "top_k": 3, "spans": [[0.5, 1]], "none": None})
-    assert one(step)["args"] == [
-        ["query", "größer"], ["top_k", "3"], ["spans", "[[0.5, 1]]"], ["none", "null"],
-    ]  # fmt: skip
+    expected = {"query": "größer", "top_k": "3", "spans": "[[0.5, 1]]", "none": "null"}
+    assert one(step)["args"] == [list(pair) for pair in expected.items()]
 
 
-@pytest.mark.parametrize(
-    ("parsed", "letter"),
-    [
+def test_only_a_letter_of_the_question_is_an_answer() -> None:
+    for parsed, letter in (
         ({"letter": "B", "confidence": 0.4}, "B"),
         ({"final_answer": "D"}, "D"),
         ({"answer": "E"}, None),
@@ -136,12 +130,8 @@ def test_arguments_are_texts() -> None:
         ({"answer": ["A"]}, None),
         ({"segment": 3}, None),
         (None, None),
-    ],
-)
-def test_only_a_letter_of_the_question_is_an_answer(
-    parsed: dict[str, Any] | None, letter: str | None
-) -> None:
-    assert answer_of(Step("reply", "llm", parsed=parsed), "ABCD") == letter
+    ):
+        assert answer_of(Step("reply", "llm", parsed=parsed), "ABCD") == letter
 
 
 def test_frames_of_a_step_are_thinned_out_and_their_crops_shown_within_them() -> None:
@@ -172,32 +162,25 @@ def test_the_tree_of_vcas_figure_4() -> None:
     assert {seg.name: seg.score for seg in segments}["0.2.3"] == 95.0
 
 
-def test_only_segments_of_segments_make_a_tree() -> None:
+def test_only_segments_of_segments_make_a_tree_and_the_last_score_counts() -> None:
     for made in (agents.dvd(VIDEO), agents.lvagent(VIDEO), agents.videoagent(VIDEO)):
         assert tree_of(made.steps) == []
-
-
-def test_the_last_score_of_a_segment_counts() -> None:
     part = Segment(0, 5, "0.1", "0", 40.0)
-    steps = [
-        Step("score", segments=(Segment(0, 9, "0"), part)),
-        Step("score", segments=(replace(part, score=60.0),)),
-        Step("choose", segments=(replace(part, score=None),)),
-    ]
-    assert [node["at"] for node in tree_of(steps)] == [[0, 0], [1, 0]]
-
-
-def test_segments_that_are_each_others_parents_are_shown_and_end() -> None:
-    steps = [
-        Step("score", segments=(Segment(0, 1, "a", "b"), Segment(1, 2, "b", "a"), Segment(2, 3, "c", "c")))
-    ]
-    assert len(tree_of(steps)) == 3
+    scored = [(Segment(0, 9, "0"), part), (replace(part, score=60.0),), (replace(part, score=None),)]
+    found = tree_of([Step("score", segments=segments) for segments in scored])
+    assert [node["at"] for node in found] == [[0, 0], [1, 0]]
+    # Those that are each other's parents are shown, and it ends.
+    circle = (Segment(0, 1, "a", "b"), Segment(1, 2, "b", "a"), Segment(2, 3, "c", "c"))
+    assert len(tree_of([Step("score", segments=circle)])) == 3
 
 
 # ---- columns ---------------------------------------------------------------------------------------------
 
 
-def places(steps: list[Step]) -> list[tuple[int, list[str], list[list[int | None]]]]:
+Place = tuple[int, list[str], list[list[int | None]]]
+
+
+def places(steps: Sequence[Step]) -> list[Place]:
     return [
         (part["round"], block["columns"], block["rows"]) for part in layout(steps) for block in part["blocks"]
     ]
@@ -217,40 +200,38 @@ def test_agents_that_do_the_same_stand_side_by_side() -> None:
     ]
 
 
-def test_roles_that_do_different_things_stand_below_each_other() -> None:
-    for made in (agents.vca(VIDEO), agents.dvd(VIDEO), agents.videoagent(VIDEO)):
-        assert all(columns == [] for _, columns, _ in places(list(made.steps)))
-        rows = [row for _, _, rows in places(list(made.steps)) for row in rows]
-        assert rows == [[place] for place in range(len(made.steps))]
+SEARCH = Step("search")
 
 
-def test_what_the_first_model_left_out_gets_a_row_of_its_own() -> None:
-    steps = [
-        Step("see", "a"),
-        Step("answer", "a"),
-        Step("see", "b"),
-        Step("search", "b"),
-        Step("answer", "b"),
-    ]
-    assert places(steps) == [(0, ["a", "b"], [[0, 2], [None, 3], [1, 4]])]
-
-
-def test_a_repeated_kind_is_a_row_each_time() -> None:
-    steps = [Step("say", "a"), Step("say", "b"), Step("say", "a"), Step("say", "b"), Step("say", "a")]
-    assert places(steps) == [(0, ["a", "b"], [[0, 1], [2, 3], [4, None]])]
-
-
-def test_tools_stand_under_the_model_that_called_them() -> None:
-    steps = [
-        Step("say", "a"), Step("search"), Step("say", "b"), Step("search"), Step("fetch", args={"for": "a"}),
-        Step("count"),
-    ]  # fmt: skip
-    assert places(steps) == [(0, ["a", "b"], [[0, 2], [1, 3], [4, None]]), (0, [], [[5]])]
-
-
-def test_rounds_are_kept_in_the_order_of_the_steps() -> None:
-    steps = [Step("look", "a", 0), Step("look", "a", 1), Step("answer", "a", 0)]
-    assert places(steps) == [(0, [], [[0]]), (1, [], [[1]]), (0, [], [[2]])]
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        # What the first model left out gets a row of its own.
+        (
+            [("see", "a"), ("answer", "a"), ("see", "b"), ("search", "b"), ("answer", "b")],
+            [(0, ["a", "b"], [[0, 2], [None, 3], [1, 4]])],
+        ),
+        # A repeated kind is a row each time.
+        (
+            [("say", "a"), ("say", "b"), ("say", "a"), ("say", "b"), ("say", "a")],
+            [(0, ["a", "b"], [[0, 1], [2, 3], [4, None]])],
+        ),
+        # Tools stand under the model that called them.
+        (
+            [("say", "a"), SEARCH, ("say", "b"), SEARCH, Step("fetch", args={"for": "a"}), Step("count")],
+            [(0, ["a", "b"], [[0, 2], [1, 3], [4, None]]), (0, [], [[5]])],
+        ),
+        # Rounds are kept in the order of the steps.
+        (
+            [("look", "a", 0), ("look", "a", 1), ("answer", "a", 0)],
+            [(0, [], [[0]]), (1, [], [[1]]), (0, [], [[2]])],
+        ),
+        # Roles that do different things stand below each other.
+        ([("see", "a"), ("think", "b"), ("answer", "a")], [(0, [], [[0], [1], [2]])]),
+    ],
+)
+def test_columns(steps: list[Any], expected: list[Place]) -> None:
+    assert places([step if isinstance(step, Step) else Step(*step) for step in steps]) == expected
 
 
 # ---- pages and rows --------------------------------------------------------------------------------------

@@ -36,12 +36,12 @@ GOLDEN = ROOT / "tests" / "golden" / "prompts"
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(module_library, "_cache", CallCache())
-    # No clip encoder is loaded: where the settings name one, the scenes have their own index.
-    monkeypatch.setattr(
-        ModuleModels,
-        "index",
-        lambda self, video: (None if self.names["encoder"] == "none" else world.SceneIndex(), ()),
-    )
+
+    def index(models: ModuleModels, video: object) -> tuple[world.SceneIndex | None, tuple[()]]:
+        # No clip encoder is loaded: where the settings name one, the scenes have their own index.
+        return None if models.names["encoder"] == "none" else world.SceneIndex(), ()
+
+    monkeypatch.setattr(ModuleModels, "index", index)
 
 
 def answered(
@@ -62,11 +62,11 @@ def answered(
 
 
 def write(folder: Path, traces: Sequence[Trace]) -> Path:
-    path = folder / "traces.jsonl"
-    log = TraceLog(path)
+    folder.mkdir(exist_ok=True)
+    log = TraceLog(folder / "traces.jsonl")
     log.append_all(traces)
     log.close()
-    return path
+    return folder / "traces.jsonl"
 
 
 def shown(path: Path) -> list[str]:
@@ -78,25 +78,23 @@ def shown(path: Path) -> list[str]:
     return [("" if prompt["head"] is None else heads[prompt["head"]]) + prompt["text"] for prompt in rounds]
 
 
-def refining(first: str) -> Callable[[GenerateRequest], str]:
-    """Writes `first` where a program is asked for, and a good program where it is to be refined."""
-    return lambda request: LOCAL if request.text.startswith("A Python function was to find") else first
-
-
 # ---- prompts of planners ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", [NATIVE, BROKEN, NOTHING, "no program at all"])
-@pytest.mark.parametrize(("form", "shows"), [("short", "result"), ("full", "result"), ("short", "log")])
+@pytest.mark.parametrize(
+    ("first", "form", "shows"),
+    [
+        *((NATIVE, "short", "result"), (NATIVE, "full", "result"), (NATIVE, "short", "log")),
+        *((BROKEN, "full", "log"), (NOTHING, "short", "result"), ("no program at all", "short", "result")),
+    ],
+)
 def test_a_plan_and_its_refinement(first: str, form: str, shows: str, tmp_path: Path) -> None:
-    options = {
-        **OPTIONS,
-        "encoder": "pocket",
-        "planner_prompt": form,
-        "fallback": "none",
-        "refinement_shows": shows,
-    }
-    trace, backbone = answered("videopro", refining(first), **options)
+    options = {"encoder": "pocket", "planner_prompt": form, "fallback": "none", "refinement_shows": shows}
+
+    def writes(request: GenerateRequest) -> str:
+        return LOCAL if request.text.startswith("A Python function was to find") else first
+
+    trace, backbone = answered("videopro", writes, **{**OPTIONS, **options})
     sent = [request.text for request, _, _ in backbone.written]
     assert len(sent) == 2
     assert ("Available functions" in sent[0]) == (form == "full")
@@ -135,26 +133,55 @@ def test_every_prompt_of_ours_is_kept_to_the_letter(tmp_path: Path) -> None:
 # ---- prompts of direct answers ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("official", [True, False])
-def test_a_direct_answer(official: bool, tmp_path: Path) -> None:
-    own = AnswerPrompt("made", "{subtitles}{frames} frames. {question}\n{options}\nLetter:")
-    protocol = replace(PROTOCOL, answer_prompt=own) if official else PROTOCOL
-    trace, backbone = answered("native", protocol=protocol, subtitles="none")
-    (text,) = shown(write(tmp_path, [trace]))
-    assert text == backbone.asked[0][0]
-    assert not official or text.startswith("12 frames. What is shown")
+def test_the_fallback_asks_directly(tmp_path: Path) -> None:
+    options = {**OPTIONS, "fallback": "native", "max_rounds": 0}
+    trace, backbone = answered("videopro", lambda request: NOTHING, **options)
+    assert [round.prompt_kind for round in trace.rounds] == ["plan", "fallback"]
+    assert shown(write(tmp_path, [trace]))[1] == backbone.asked[-1][0]
 
 
-def test_system_turn_and_begun_reply_are_shown(tmp_path: Path) -> None:
-    own = AnswerPrompt("made", "{question}\n{options} at {times}", system="Watch.", prefill="Best: (")
-    protocol = replace(PROTOCOL, answer_prompt=own)
-    trace, backbone = answered("native", protocol=protocol, subtitles="none", frames=2)
-    # Frames at the middles of both halves of a minute.
-    assert backbone.asked[0][0].endswith(" at 15.0, 45.0")
-    assert shown(write(tmp_path, [trace])) == [f"Watch.\n\n{backbone.asked[0][0]}\n\nBest: ("]
-    trace, _ = answered("native", protocol=protocol, subtitles="none", system="Look.")
-    assert trace.rounds[0].prompt is not None
-    assert trace.rounds[0].prompt.system == "Look."
+LINES = "1\n00:00:06,000 --> 00:00:09,000\nFirst.\n\n2\n00:00:50,000 --> 00:00:55,000\nLast.\n"
+
+
+def asks(form: str, **more: str) -> Protocol:
+    return replace(PROTOCOL, answer_prompt=AnswerPrompt("made", form, **more))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "begins", "around"),
+    [
+        (PROTOCOL, {}, "", ("", "")),
+        (asks("{frames} frames. {question}\n{options}\nLetter:"), {}, "12 frames. What is shown", ("", "")),
+        # Frames at the middles of both halves of a minute; a system turn, and a reply that was begun.
+        (
+            asks("At {times} {question}\n{options}", system="Watch.", prefill="Best: ("),
+            {"frames": 2},
+            "At 15.0, 45.0",
+            ("Watch.\n\n", "\n\nBest: ("),
+        ),
+        (asks("{question}\n{options}"), {"system": "Look."}, "", ("Look.\n\n", "")),
+        (PROTOCOL, {"subtitles": "all"}, "First.\nLast.\nWhat is shown", ("", "")),
+        # Four frames, each in the middle of its quarter, with what is spoken there after it.
+        (
+            PROTOCOL,
+            {"subtitles": "interleaved", "frames": 4},
+            "Last.\n",
+            (
+                "[frame at 7.50 s]\nFirst.\n[frame at 22.50 s]\n[frame at 37.50 s]\n[frame at 52.50 s]\n",
+                "",
+            ),
+        ),
+    ],
+)
+def test_a_direct_answer(
+    protocol: Protocol, options: dict[str, Any], begins: str, around: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.srt").write_text(LINES)
+    spoken, options = item(subtitles=tmp_path / "a.srt"), {"subtitles": "none", **options}
+    trace, backbone = answered("native", asked=spoken, protocol=protocol, **options)
+    sent = backbone.asked[0][0]
+    assert sent.startswith(begins)
+    assert shown(write(tmp_path, [trace])) == [f"{around[0]}{sent}{around[1]}"]
 
 
 def test_an_open_question(tmp_path: Path) -> None:
@@ -163,63 +190,21 @@ def test_an_open_question(tmp_path: Path) -> None:
     assert shown(write(tmp_path, [trace])) == [backbone.written[0][0].text]
 
 
-def test_the_fallback_asks_directly(tmp_path: Path) -> None:
-    options = {**OPTIONS, "fallback": "native", "max_rounds": 0}
-    trace, backbone = answered("videopro", lambda request: NOTHING, **options)
-    assert [round.prompt_kind for round in trace.rounds] == ["plan", "fallback"]
-    assert shown(write(tmp_path, [trace]))[1] == backbone.asked[-1][0]
-
-
-LINES = """1
-00:00:06,000 --> 00:00:09,000
-First.
-
-2
-00:00:50,000 --> 00:00:55,000
-Last.
-"""
-
-
-@pytest.fixture
-def spoken(tmp_path: Path) -> Item:
-    (tmp_path / "a.srt").write_text(LINES)
-    return item(subtitles=tmp_path / "a.srt")
-
-
-def test_subtitle_lines_in_a_direct_question(spoken: Item, tmp_path: Path) -> None:
-    trace, backbone = answered("native", asked=spoken, subtitles="all")
-    (text,) = shown(write(tmp_path, [trace]))
-    assert text == backbone.asked[0][0]
-    assert text.startswith("First.\nLast.\nWhat is shown")
-
-
-def test_frames_between_texts_are_named_by_their_times(spoken: Item, tmp_path: Path) -> None:
-    trace, backbone = answered("native", asked=spoken, subtitles="interleaved", frames=4)
-    # Four frames of a minute, each in the middle of its quarter, with what is spoken there after it.
-    between = "[frame at 7.50 s]\nFirst.\n[frame at 22.50 s]\n[frame at 37.50 s]\n[frame at 52.50 s]\n"
-    assert backbone.asked[0][0].startswith("Last.\n")
-    assert shown(write(tmp_path, [trace])) == [between + backbone.asked[0][0]]
-
-
 # ---- prompts that are not there --------------------------------------------------------------------------
 
 
-def test_a_run_without_prompts_says_so(tmp_path: Path) -> None:
-    trace, _ = answered("adaptive", **OPTIONS)
+def test_a_prompt_that_is_not_there_or_damaged_is_never_shown(tmp_path: Path) -> None:
+    trace, _ = answered("adaptive", **{**OPTIONS, "planner_prompt": "full"})
+    path, heads = write(tmp_path, [trace]), tmp_path / "prompts.jsonl"
+
+    def missing() -> str:
+        (read,) = read_traces(path)
+        return str(StoredPrompts(read_heads(path)).of(read.rounds[0])["missing"])
+
+    for damaged in (heads.read_text().replace("functions", "function"), ""):
+        heads.write_text(damaged)
+        assert "prompts.jsonl" in missing()
     content = json.loads(trace.to_line())
     del content["rounds"][0]["prompt"]
-    (tmp_path / "traces.jsonl").write_text(json.dumps(content | {"schema": 4}) + "\n")
-    (old,) = read_traces(tmp_path / "traces.jsonl")
-    assert read_heads(tmp_path / "traces.jsonl") == {}
-    assert "the run did not store its prompts" in StoredPrompts({}).of(old.rounds[0])["missing"]
-
-
-@pytest.mark.parametrize("damage", [lambda text: "", lambda text: text.replace("functions", "function")])
-def test_a_head_that_is_damaged_is_never_shown(damage: Callable[[str], str], tmp_path: Path) -> None:
-    trace, _ = answered("adaptive", **{**OPTIONS, "planner_prompt": "full"})
-    path = write(tmp_path, [trace])
-    heads = tmp_path / "prompts.jsonl"
-    heads.write_text(damage(heads.read_text()))
-    (read,) = read_traces(path)
-    why = StoredPrompts(read_heads(path)).of(read.rounds[0])["missing"]
-    assert "its beginning is not in the run's prompts.jsonl" in why
+    path.write_text(json.dumps(content | {"schema": 4}) + "\n")
+    assert "the run did not store its prompts" in missing()

@@ -27,7 +27,7 @@ from videopro.report.pages import thumbnails
 from videopro.report.pages.content import page, page_name, row, state_of
 from videopro.report.pages.listing import highlight, lines_of_calls, listing
 from videopro.report.pages.script import assignment, read_assignment
-from videopro.report.pages.site import run_names
+from videopro.report.pages.site import film_source, run_names
 from videopro.report.pages.thumbnails import Picture, VideoPictures, spread
 from videopro.traces import Call, DecidingCalls, Execution, Reasoned
 from videopro.traces.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
@@ -58,17 +58,13 @@ def test_highlighting_changes_no_character() -> None:
     assert ("n", "1.5") in lines[5]
 
 
-def test_a_text_too_long_for_a_program_is_listed_plainly() -> None:
-    code = "x = 1\n" * 20_000
-    assert highlight(code)[0] == [("", "x = 1")]
-
-
 def test_a_refinement_is_a_diff_with_the_new_programs_numbers() -> None:
     lines = listing("a = 1\nb = 3\nc = 4\nd = 5", "a = 1\nb = 2\nd = 5\ne = 6")
     assert [(line.mark, line.number) for line in lines] == [
         ("", 1), ("-", None), ("+", 2), ("+", 3), ("", 4), ("-", None),
     ]  # fmt: skip
     assert joined(lines) == ["a = 1", "b = 2", "b = 3", "c = 4", "d = 5", "e = 6"]
+    assert highlight("x = 1\n" * 20_000)[0] == [("", "x = 1")], "too long for a program"
 
 
 def test_calls_stand_at_the_lines_that_made_them() -> None:
@@ -83,10 +79,8 @@ def test_results_are_read_as_the_modules_show_them() -> None:
     video = scene_video()
     quoted = 'it\'s a "kite" \\ there'
     boxes = [BoxHandle(1.0, 2.0, 30.4, 40.0, quoted, 0.812), BoxHandle(0.0, 0.0, 5.0, 6.0, "b", 0.3)]
-    assert boxes_in(show(boxes)) == [
-        Box((1.0, 2.0, 30.0, 40.0), quoted, 0.81),
-        Box((0.0, 0.0, 5.0, 6.0), "b", 0.3),
-    ]
+    read = [Box((1.0, 2.0, 30.0, 40.0), quoted, 0.81), Box((0.0, 0.0, 5.0, 6.0), "b", 0.3)]
+    assert boxes_in(show(boxes)) == read
     assert answer_in(show(AnswerHandle(Answer("No", 0.8764, raw="No"), "yes_no"))) == ("No", 0.876)
     assert answer_in(show([AnswerHandle(Answer("No", 0.8764, raw="No"), "yes_no")])) is None
     assert lines_in(show([LineHandle(video, 1.0, 2.5, None, "Hello 'you'")])) == [
@@ -108,68 +102,44 @@ def test_a_result_that_was_cut_short_gives_what_is_whole() -> None:
 
 def test_states_and_marks(tmp_path: Path) -> None:
     traces = {trace.question_id.split("/")[0]: trace for trace in world.traces(tmp_path)}
-    assert {name: state_of(trace) for name, trace in traces.items()} == {
-        "right": "right",
-        "wrong": "wrong",
-        "refined": "right",
-        "unread": "unparsed",
-        "missing": "error",
-        "hostile": "unparsed",
-    }
-    marks = {name: row(trace)["marks"] for name, trace in traces.items()}
-    assert marks == {
-        "right": [], "wrong": [], "refined": ["refined", "fixed"], "unread": [], "missing": [],
-        "hostile": ["failed"],
-    }  # fmt: skip
+    states = [state_of(trace) for trace in traces.values()]
+    assert states == ["right", "wrong", "right", "unparsed", "error", "unparsed"]
+    marks = {name: row(trace)["marks"] for name, trace in traces.items() if row(trace)["marks"]}
+    assert marks == {"refined": ["refined", "fixed"], "hostile": ["failed"]}
     assert state_of(replace(traces["right"], gold=None)) == "unscored"
     assert state_of(replace(traces["right"], gold="-")) == "unscored"
     turned = replace(traces["refined"], gold="B")
     assert row(turned)["marks"] == ["refined", "broken"]
     # A correct fallback does not count as a fix.
-    right = traces["refined"].rounds[-1]
-    fallen = replace(
-        traces["refined"], rounds=(*traces["refined"].rounds, replace(right, prompt_kind="fallback"))
-    )
-    assert row(replace(fallen, selected=len(fallen.rounds) - 1))["marks"] == ["refined", "fallback"]
+    refined = traces["refined"]
+    rounds = (*refined.rounds, replace(refined.rounds[-1], prompt_kind="fallback"))
+    fallen = replace(refined, rounds=rounds, selected=len(rounds) - 1)
+    assert row(fallen)["marks"] == ["refined", "fallback"]
     # Rounds that were stored for other thresholds are not refinements of this run.
-    assert (
-        row(replace(traces["refined"], refined=0, selected=0, final=traces["refined"].first))["marks"] == []
-    )
+    stored = replace(refined, refined=0, selected=0, final=refined.first)
+    assert row(stored)["marks"] == []
 
 
-@pytest.mark.parametrize(
-    ("reasoned", "line"),
-    [
-        (None, ""),
-        (
-            Reasoned("product", (DecidingCalls((0,), 0.9), DecidingCalls((1, 2), 0.8)), 9),
-            "Decided by call 1 query_yn (0.90), call 2 run_ocr with call 3 query_yn (0.80); the product "
-            "of these counts (9 replays).",
-        ),
-        (
-            Reasoned("least", (DecidingCalls((2,), 0.75),), 4),
-            "Decided by call 3 query_yn (0.75); alone (4 replays).",
-        ),
-        (
-            Reasoned("product", (DecidingCalls((1,), None),), 4),
-            "Decided by call 2 run_ocr (no confidence); nothing says how sure the letter is, so it has the "
-            "confidence of chance (4 replays).",
-        ),
-        (
-            Reasoned("product", (), 3, "no call's result changes the letter"),
-            "A guess: no call's result changes the letter (3 replays).",
-        ),
-    ],
-)
-def test_a_reasoned_letter_says_which_calls_decided(
-    reasoned: Reasoned | None, line: str, tmp_path: Path
-) -> None:
+def test_a_reasoned_letter_says_which_calls_decided(tmp_path: Path) -> None:
     trace = world.refined(world.traces(tmp_path)[0].video)
     calls = tuple(Call(name, {}, "Yes") for name in ("query_yn", "run_ocr", "query_yn"))
-    execution = Execution("ok", Answer("B", 0.72), calls=calls, reasoned=reasoned)
-    rounds = (replace(trace.rounds[0], execution=execution), *trace.rounds[1:])
-    content, _ = page(replace(trace, rounds=rounds), 3, world.NO_PROMPTS)
-    assert content["rounds"][0]["execution"]["reasoned"] == line
+    first, second = DecidingCalls((0,), 0.9), DecidingCalls((1, 2), 0.8)
+    for reasoned, words in (
+        (None, ""),
+        (
+            Reasoned("product", (first, second), 9),
+            "call 1 query_yn (0.90), call 2 run_ocr with call 3 query_yn (0.80); the product of",
+        ),
+        (Reasoned("least", (DecidingCalls((2,), 0.75),), 4), "Decided by call 3 query_yn (0.75); alone (4 "),
+        (Reasoned("product", (DecidingCalls((1,), None),), 4), "run_ocr (no confidence); nothing"),
+        (Reasoned("product", (), 3, "no call's result changes"), "A guess: no call's result changes (3 rep"),
+    ):
+        execution = Execution("ok", Answer("B", 0.72), calls=calls, reasoned=reasoned)
+        rounds = (replace(trace.rounds[0], execution=execution), *trace.rounds[1:])
+        content, _ = page(replace(trace, rounds=rounds), 3, world.NO_PROMPTS)
+        line = content["rounds"][0]["execution"]["reasoned"]
+        assert words in line
+        assert bool(line) == (reasoned is not None)
 
 
 def test_a_page_holds_what_happened(tmp_path: Path) -> None:
@@ -194,21 +164,12 @@ def test_a_page_holds_what_happened(tmp_path: Path) -> None:
     json.dumps(content, allow_nan=False)
 
 
-def test_frames_are_spread_evenly() -> None:
-    frames = [(float(n),) for n in range(64)]
-    assert [int(frame[0]) for frame in spread(frames, 4)] == [8, 24, 40, 56]
-    assert spread(frames[:3], 4) == frames[:3]
-
-
 # ---- data as scripts -------------------------------------------------------------------------------------
 
 
 def test_a_script_holds_any_text_without_closing_its_tag(tmp_path: Path) -> None:
-    content = {
-        "text": world.HOSTILE + "\ud800 ,);",
-        "n": [1.5, None],
-        "__proto__": {"__proto__": '"__proto__":'},
-    }
+    proto = {"__proto__": '"__proto__":'}
+    content = {"text": world.HOSTILE + "\ud800 ,);", "n": [1.5, None], "__proto__": proto}
     text = assignment("page", "a", content)
     assert text.isascii()
     assert "<" not in text
@@ -216,6 +177,12 @@ def test_a_script_holds_any_text_without_closing_its_tag(tmp_path: Path) -> None
     (tmp_path / "a.js").write_text(text)
     assert read_assignment(tmp_path / "a.js") == content
     assert '"__proto__":' not in text.replace(r"\"", "")
+    # The URL of a film is relative to the pages.
+    film = tmp_path / "films" / "Zoë 1.mp4"
+    film.parent.mkdir()
+    film.write_bytes(b"x")
+    assert film_source(str(film), tmp_path / "run" / "view") == {"url": "../../films/Zo%C3%AB%201.mp4"}
+    assert "gone.mp4" in film_source("gone.mp4", tmp_path)["missing"]
     (tmp_path / "a.js").write_text(text[:-9])
     assert read_assignment(tmp_path / "a.js") is None
 
@@ -233,20 +200,19 @@ def shown(folder: Path, sheets: thumbnails.ThumbnailSheets, name: str, key: str)
 def test_thumbnails_show_the_frames_at_their_times(tmp_path: Path) -> None:
     # Thirds of a second: rounded times lie before the frames that they name.
     times = make(tmp_path / "v.mp4", 120, rate=24)
-    wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
+    wanted, part = VideoPictures(str(tmp_path / "v.mp4"), ""), Picture(round(times[7], 3), (0, 0, 0.85, 0.5))
     # More than a sheet holds.
-    wanted.add(Picture(round(time, 3)) for time in times[:100])
-    wanted.add([Picture(round(times[7], 3), (0.0, 0.0, 0.85, 0.5))])
+    wanted.add([*(Picture(round(time, 3)) for time in times[:100]), part])
     sheets = thumbnails.make_sheets(wanted, tmp_path)
-    assert sheets.error == ""
-    assert len(sheets.sheets) == 2
+    assert (sheets.error, len(sheets.sheets)) == ("", 2)
     for number in (0, 1, 7, 63, 64, 99):
         picture = shown(tmp_path, sheets, wanted.name, Picture(round(times[number], 3)).key)
-        assert picture.shape == (64, 128, 3)
-        assert read_number(picture) == number
-    crop = shown(tmp_path, sheets, wanted.name, Picture(round(times[7], 3), (0.0, 0.0, 0.85, 0.5)).key)
-    assert crop.shape == (32, 109, 3)
-    assert read_number(crop) == 7
+        assert (picture.shape, read_number(picture)) == ((64, 128, 3), number)
+    crop = shown(tmp_path, sheets, wanted.name, part.key)
+    assert (crop.shape, read_number(crop)) == ((32, 109, 3), 7)
+    frames = [(float(n),) for n in range(64)]
+    assert [int(frame[0]) for frame in spread(frames, 4)] == [8, 24, 40, 56]
+    assert spread(frames[:3], 4) == frames[:3]
 
 
 def test_large_videos_give_smaller_pictures(tmp_path: Path) -> None:
@@ -255,8 +221,9 @@ def test_large_videos_give_smaller_pictures(tmp_path: Path) -> None:
     wanted.add([Picture(0.0), Picture(0.0, (0.5, 0.5, 1.0, 1.0))])
     sheets = thumbnails.make_sheets(wanted, tmp_path, 192)
     assert (sheets.width, sheets.height) == (480, 720)
-    assert sheets.cells[Picture(0.0).key][3:] == [128, 192]
-    assert sheets.cells[Picture(0.0, (0.5, 0.5, 1.0, 1.0)).key][3:] == [128, 192], "cut from the full size"
+    for picture in wanted.pictures.values():  # The part is cut from the full size.
+        assert sheets.cells[picture.key][3:] == [128, 192]
+
     larger = thumbnails.make_sheets(wanted, tmp_path, 384)
     assert larger.cells[Picture(0.0).key][3:] == [256, 384], "another size: made again"
     (tmp_path / "v.mp4").unlink()
@@ -337,58 +304,30 @@ def test_a_run_becomes_a_folder(run: Path, tmp_path: Path, capsys: pytest.Captur
     assert "gone.mp4" not in captured.err, "the run did not see it either"
     index = read_assignment(output / "data" / "index.js")
     rows = [dict(zip(index["columns"], values, strict=True)) for values in index["rows"]]
-    assert [shown["id"].split("/")[0] for shown in rows] == [
-        "right",
-        "wrong",
-        "refined",
-        "unread",
-        "missing",
-        "hostile",
-    ]
+    ids = [shown["id"].split("/")[0] for shown in rows]
+    assert ids == ["right", "wrong", "refined", "unread", "missing", "hostile"]
     # Of the five whose video could be read, two are right.
     assert (index["numbers"]["n"], index["numbers"]["accuracy"]) == (5, 0.4)
-    for shown in rows:
+    recorded = [json.loads(line) for line in (run / "traces.jsonl").read_text().splitlines()]
+    for shown, line in zip(rows, recorded, strict=True):
+        assert shown["page"] == page_name(line["question_id"])
         assert read_assignment(output / "data" / "questions" / f"{shown['page']}.js")["id"] == shown["id"]
+        packed = read_assignment(output / "data" / "traces" / f"{shown['page']}.js")
+        assert json.loads(zlib.decompress(base64.b64decode(packed))) == line
     assert {path: path.read_bytes() for path in run.glob("*.*")} == before, "the run itself is only read"
     text = "".join(path.read_text() for path in output.glob("*.*"))
     assert "fetch(" not in text
     assert not re.search(r"https?://", text), "nothing comes from outside"
     # Again, as after more questions: the same pages, no picture made again.
     times = {path: path.stat().st_mtime_ns for path in output.glob("pictures/*.jpg")}
+    assert times
     assert main([str(run), "--output", str(output)]) == 0
     assert {path: path.stat().st_mtime_ns for path in output.glob("pictures/*.jpg")} == times
-
-
-def test_by_default_the_pages_are_in_the_run_folder(run: Path, tmp_path: Path) -> None:
+    # By default they are in the run's folder.
     shutil.copytree(run, tmp_path / "run")
     assert main([str(tmp_path / "run"), "--no-pictures"]) == 0
     assert (tmp_path / "run" / "view" / "index.html").exists()
     assert not list((tmp_path / "run" / "view" / "pictures").iterdir())
-
-
-def test_invalid_arguments_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    full = tmp_path / "full"
-    full.mkdir()
-    (full / "index.html").write_text("<html>mine</html>")
-    a_file = tmp_path / "file"
-    a_file.write_text("")
-    for arguments, expected in (
-        ([str(run), "--output", str(full)], "contains files not written by the viewer"),
-        ([str(run), "--output", str(a_file)], "is not a directory"),
-        ([str(tmp_path / "nothing")], "contains no run"),
-        ([str(full)], "contains no run"),
-        ([], "give the folder of a run"),
-        ([str(run), "--frames", "0"], "frames is 0; it must be at least 1"),
-        ([str(run), "--side", "0"], "side is 0; it must be at least 1"),
-        ([str(run), str(run), "--live"], "--live follows one run, but 2 were given"),
-        ([str(full), "--live"], "is not a run folder"),
-        ([str(a_file), "--live"], "is not a run folder"),
-    ):
-        assert main(arguments) == 2, arguments
-        error = capsys.readouterr().err
-        assert error.startswith("error: ")
-        assert expected in error
-    assert (full / "index.html").read_text() == "<html>mine</html>"
 
 
 # ---- several runs, and opening them ----------------------------------------------------------------------
@@ -411,10 +350,8 @@ def test_a_folder_of_runs_becomes_one_folder_of_pages(
         output = tmp_path / "runs" / "view"
         assert capsys.readouterr().out == f"3 questions of 2 runs: open {output / 'index.html'}\n"
         rows = read_runs(output)
-        assert [(run["name"], run["questions"], run["accuracy"]) for run in rows] == [
-            ("b", 2, 0.5),
-            ("deep-a", 1, 1.0),
-        ]
+        told = [(run["name"], run["questions"], run["accuracy"]) for run in rows]
+        assert told == [("b", 2, 0.5), ("deep-a", 1, 1.0)]
         assert rows[1]["run"]["method"] == "native"
         for listed in rows:
             opened = output / listed["page"]
@@ -457,13 +394,3 @@ def test_open_opens_the_page_or_says_that_there_is_no_browser(
 
 
 # ---- the trace itself ------------------------------------------------------------------------------------
-
-
-def test_the_pages_hold_each_trace_as_it_was_recorded(run: Path, tmp_path: Path) -> None:
-    assert main([str(run), "--output", str(tmp_path / "pages"), "--no-pictures"]) == 0
-    lines = (run / "traces.jsonl").read_text().splitlines()
-    assert len(lines) == 6
-    for line in lines:
-        name = page_name(json.loads(line)["question_id"])
-        packed = read_assignment(tmp_path / "pages" / "data" / "traces" / f"{name}.js")
-        assert json.loads(zlib.decompress(base64.b64decode(packed))) == json.loads(line)

@@ -46,7 +46,7 @@ class Reports:
 class MeetingBackbone(ColourBackbone):
     """Calls `meet` at the start of each batch, and counts the calls that it serves at the same time."""
 
-    def __init__(self, meet: Callable[[Sequence[ChoiceRequest]], None], *, is_concurrent: bool) -> None:
+    def __init__(self, meet: Callable[[Sequence[ChoiceRequest]], object], *, is_concurrent: bool) -> None:
         super().__init__("m")
         self.is_concurrent = is_concurrent
         self.at_once = self.most_at_once = 0
@@ -78,19 +78,14 @@ def answered(
 
 def test_a_worker_alone_never_idles(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sleeps only while others answer what is left, and so not after its last video."""
-    idled: list[float] = []
-    monkeypatch.setattr("videopro.runs.making.worker.time", SimpleNamespace(sleep=idled.append))
+    sleep = SimpleNamespace(sleep=lambda seconds: pytest.fail("it idled"))
+    monkeypatch.setattr("videopro.runs.making.worker.time", sleep)
     assert answered(root, tmp_path / "run", ColourBackbone("m"), 1)
-    assert idled == []
 
 
 def test_a_server_gets_the_requests_of_as_many_videos_as_are_in_flight(root: Path, tmp_path: Path) -> None:
     all_there = threading.Barrier(4)
-
-    def meet(requests: Sequence[ChoiceRequest]) -> None:
-        all_there.wait(SECONDS)
-
-    backbone = MeetingBackbone(meet, is_concurrent=True)
+    backbone = MeetingBackbone(lambda requests: all_there.wait(SECONDS), is_concurrent=True)
     reports = Reports()
     traces = answered(root, tmp_path / "run", backbone, 4, reports)
     assert [trace.error for trace in traces] == [None] * 12
@@ -127,9 +122,7 @@ def test_a_local_model_answers_about_several_videos_in_one_batch(tmp_path: Path)
     assert backbone.most_at_once == 1
     assert sum(backbone.batches) == 4
     assert max(backbone.batches) > 1
-    assert {trace.question_id: trace.error for trace in traces} == dict.fromkeys(
-        ("v0q0", "v1q0", "v2q0", "v3q0")
-    )
+    assert {trace.question_id: trace.error for trace in traces} == {f"v{n}q0": None for n in range(4)}
 
 
 def test_answers_and_costs_are_those_of_one_video_at_a_time(root: Path, tmp_path: Path) -> None:
@@ -200,10 +193,8 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(
     words = flags(tmp_path / "b", tmp_path / "run", "--in-flight", "4", *backbone)
     assert main(words, load=load_fake) == 0
     traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run", 24)}
-    error = traces.pop("v2q1").error
-    assert error is not None
-    assert error.type == "WorkerDied"
-    assert all(trace.error is None for trace in traces.values())
+    died = {key: trace.error.type for key, trace in traces.items() if trace.error is not None}
+    assert died == {"v2q1": "WorkerDied"}
     deaths = (tmp_path / "run" / "work" / "deaths.jsonl").read_text().splitlines()
     blamed = [json.loads(line)["ids"] for line in deaths]
     assert all("v2q1" in ids for ids in blamed)
@@ -213,15 +204,11 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(
     assert capfd.readouterr().err.count("starting another") == len(blamed)
 
 
-def test_another_number_in_flight_resumes_the_same_run(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_number_in_flight_resumes_the_same_run(root: Path, tmp_path: Path) -> None:
     for limit, in_flight in (("4", "1"), ("12", "3")):
         more = ("--limit", limit, "--in-flight", in_flight)
         assert main(flags(root, tmp_path / "run", *more), load=load_fake) == 0
     check_complete(tmp_path / "run")
-    assert main(flags(root, tmp_path / "run", "--in-flight", "0"), load=load_fake) == 2
-    assert "in_flight is 0; it must be at least 1" in capsys.readouterr().err
 
 
 def test_the_default_depends_on_who_answers() -> None:

@@ -152,9 +152,8 @@ def test_placement() -> None:
     variables = {"RANK": "5", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "3"}
     rank = place_workers(2, variables)
     assert rank.rank == 5
-    assert [rank.environment(i) for i in (0, 1)] == [
-        {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "1"}
-    ] * 2
+    own = {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "1"}
+    assert [rank.environment(i) for i in (0, 1)] == [own, own]
     assert place_workers(1, {**variables, "CUDA_VISIBLE_DEVICES": "4,6"}).devices == ("6",)
     several = place_workers(3, {"CUDA_VISIBLE_DEVICES": "4,6"})
     assert [several.environment(i)["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "6", "4"]

@@ -8,7 +8,7 @@ from tests.support import traces
 from videopro.errors import BackboneError
 from videopro.question import Answer
 from videopro.traces import AGENT, Execution, Failure, Round, Step, Trace
-from videopro.traces.scoring import BEHAVIOURS, Behaviour, behaviour, behaviour_rows
+from videopro.traces.scoring import Behaviour, behaviour, behaviour_rows
 
 TOOLS = {"g": "global_browse", "c": "clip_search", "f": "frame_inspect", "a": "answer"}
 
@@ -76,13 +76,7 @@ def test_rows_give_ratio_steps_and_accuracy() -> None:
         ("simple_action", 2, 0.5, 5.0, 0.5),
         ("clip_search_trap", 1, 0.25, 9.0, 0.0),
     ]
-
-
-def test_questions_without_a_known_answer_have_no_accuracy() -> None:
+    # Without a known answer there is no accuracy, and without a run no row.
     (row,) = behaviour_rows([trace("a", "A", gold=None)])
     assert (row.behaviour, row.questions, row.accuracy) == (None, 1, None)
-
-
-def test_an_empty_run_has_no_rows() -> None:
     assert behaviour_rows(()) == []
-    assert len(BEHAVIOURS) == 5

@@ -12,21 +12,12 @@ from videopro.traces.scoring import SegmentChoice, segment_choices
 def reward(round: int, start: float, end: float, scores: Sequence[float | None], of: str = "") -> Step:
     """The equal parts of a segment, with their scores."""
     width = (end - start) / len(scores)
-    return Step(
-        "reward",
-        "reward_model",
-        round,
-        segments=tuple(
-            Segment(
-                start + place * width,
-                start + (place + 1) * width,
-                f"{of}.{place}" if of else str(place),
-                of,
-                score,
-            )
-            for place, score in enumerate(scores)
-        ),
+    edges = [start + place * width for place in range(len(scores) + 1)]
+    parts = tuple(
+        Segment(edges[place], edges[place + 1], f"{of}.{place}" if of else str(place), of, score)
+        for place, score in enumerate(scores)
     )
+    return Step("reward", "reward_model", round, segments=parts)
 
 
 def choice(round: int, name: str) -> Step:
@@ -91,10 +82,9 @@ def test_without_scores_there_is_no_greedy_choice() -> None:
 
 def test_a_moment_is_evidence_and_a_touched_border_is_not() -> None:
     steps = (reward(0, 0, 700, (1,) * 7), choice(0, "2"))
-    (moment,) = segment_choices(trace(((350.0, 350.0),), *steps))
-    assert moment.distance == -1
-    (span,) = segment_choices(trace(((300.0, 400.0),), *steps))
-    assert span.distance == -1
+    for evidence in ((350.0, 350.0), (300.0, 400.0)):
+        (chosen,) = segment_choices(trace((evidence,), *steps))
+        assert chosen.distance == -1
 
 
 def test_without_evidence_in_the_video_nothing_is_measured() -> None:

@@ -84,11 +84,8 @@ def test_all_right_or_all_wrong_counts_videos() -> None:
     assert accuracy(records(all_wrong)) == Accuracy(0.0, pytest.approx((0.0, 0.524108), abs=1e-6), 18, 6)
 
 
-def test_one_video_says_nothing_about_others() -> None:
+def test_one_video_says_nothing_about_others_and_none_nothing_at_all() -> None:
     assert accuracy(records({"a": [T, T, F, T]})) == Accuracy(0.75, (0.0, 1.0), 4, 1)
-
-
-def test_no_questions() -> None:
     assert accuracy([]) == Accuracy(None, None, 0, 0)
 
 
@@ -116,27 +113,21 @@ def test_intervals_hold_the_truth_19_times_in_20_where_unclustered_ones_do_not()
     assert unclustered / runs < 0.75
 
 
-def test_a_question_given_twice_is_refused() -> None:
+def test_scores_that_cannot_be_are_refused() -> None:
+    for confidence in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="confidence"):
+            scored(1, "a", True, confidence)
+    # A reply that cannot be read is wrong, and without confidence.
+    for right, confidence in ((True, 0.0), (False, 0.3)):
+        with pytest.raises(ValueError, match="unparsed"):
+            scored(1, "a", right, confidence, unparsed=True)
     with pytest.raises(ValueError, match="scored twice"):
         accuracy([scored(1, "a", True), scored(1, "a", True)])
-
-
-def test_empty_clusters_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one outcome"):
         clustered_interval({"a": [True], "b": []})
-
-
-@pytest.mark.parametrize("confidence", [-0.1, 1.1, math.nan])
-def test_confidence_is_between_0_and_1(confidence: float) -> None:
-    with pytest.raises(ValueError, match="confidence"):
-        scored(1, "a", True, confidence)
-
-
-def test_an_unparsed_reply_is_wrong_and_unconfident() -> None:
-    with pytest.raises(ValueError, match="unparsed"):
-        scored(1, "a", True, 0.0, unparsed=True)
-    with pytest.raises(ValueError, match="unparsed"):
-        scored(1, "a", False, 0.3, unparsed=True)
+    for edges in ((0,), (0.1, 1), (0, 0.9), (0, 0.5, 0.5, 1), (0, 0.7, 0.3, 1)):
+        with pytest.raises(ValueError, match="rise from 0 to 1"):
+            reliability(calibrated(PAIRS), edges)
 
 
 # ---- groups, official accuracy, rates ---------------------------------------------------------------------
@@ -154,10 +145,13 @@ def test_groups() -> None:
     found = group_accuracy(MIXED)
     assert list(found) == ["duration", "family"]
     assert list(found["duration"]) == ["long", "short"]
-    count, order, short = found["family"]["count"], found["family"]["order"], found["duration"]["short"]
-    assert (count.accuracy, count.n, count.clusters) == (pytest.approx(2 / 3), 3, 2)
-    assert (order.accuracy, order.n, order.clusters) == (0.5, 2, 2)
-    assert (short.accuracy, short.n, short.clusters) == (1.0, 2, 2)
+    count = found["family"]["count"]
+    for group, wanted in (
+        (count, (pytest.approx(2 / 3), 3, 2)),
+        (found["family"]["order"], (0.5, 2, 2)),
+        (found["duration"]["short"], (1.0, 2, 2)),
+    ):
+        assert (group.accuracy, group.n, group.clusters) == wanted
     assert count == accuracy([MIXED[0], MIXED[1], MIXED[3]])
     assert group_accuracy([]) == {}
 
@@ -193,27 +187,15 @@ PAIRS = [(0.1, 0), (0.4, 0), (0.35, 1), (0.8, 1), (0.8, 0), (0.8, 1), (0.2, 0), 
 
 def test_reliability_bins() -> None:
     bins = reliability(calibrated(PAIRS), (0, 0.35, 0.9, 1))
-    assert [(part.low, part.high, part.accuracy.n) for part in bins] == [
-        (0, 0.35, 3),
-        (0.35, 0.9, 5),
-        (0.9, 1, 2),
-    ]
+    edges = [(part.low, part.high, part.accuracy.n) for part in bins]
+    assert edges == [(0, 0.35, 3), (0.35, 0.9, 5), (0.9, 1, 2)]
     assert [part.accuracy.accuracy for part in bins] == [0.0, pytest.approx(3 / 5), 1.0]
     assert [part.mean_confidence for part in bins] == pytest.approx([0.1, 0.63, 0.95])
     empty = reliability(calibrated([(0.05, 1)]))[5]
     assert (empty.mean_confidence, empty.accuracy.n, empty.accuracy.accuracy) == (None, 0, None)
-
-
-def test_ten_bins_by_default_lose_nothing() -> None:
-    """0.3 and 0.7 are edges that tenths in floating point like to miss."""
+    # 0.3 and 0.7 are edges that tenths in floating point like to miss.
     exact = [(i / 10, 1) for i in range(11)]
     assert [part.accuracy.n for part in reliability(calibrated(exact))] == [1] * 9 + [2]
-
-
-@pytest.mark.parametrize("edges", [(0,), (0.1, 1), (0, 0.9), (0, 0.5, 0.5, 1), (0, 0.7, 0.3, 1)])
-def test_bad_edges_are_refused(edges: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="rise from 0 to 1"):
-        reliability(calibrated(PAIRS), edges)
 
 
 def test_expected_calibration_error_by_hand() -> None:
@@ -226,8 +208,6 @@ def test_expected_calibration_error_by_hand() -> None:
 
 def test_auroc() -> None:
     assert auroc(calibrated(PAIRS)) == pytest.approx(0.88)  # sklearn.metrics.roc_auc_score
-    assert auroc(calibrated([(0.9, 1), (0.1, 0)])) == 1.0
-    assert auroc(calibrated([(0.1, 1), (0.9, 0)])) == 0.0
-    assert auroc(calibrated([(0.5, 1), (0.5, 0)])) == 0.5
-    assert auroc(calibrated([(0.5, 1)])) is None
-    assert auroc([]) is None
+    for right, wrong, wanted in ((0.9, 0.1, 1.0), (0.1, 0.9, 0.0), (0.5, 0.5, 0.5)):
+        assert auroc(calibrated([(right, 1), (wrong, 0)])) == wanted
+    assert auroc(calibrated([(0.5, 1)])) is auroc([]) is None

@@ -3,102 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.support.traces import make
 from videopro.question import Answer
-from videopro.traces import FALLBACK, SCHEMA, Cost, Execution, Failure, Round, Trace, VideoRef
-from videopro.traces.scoring import QuestionScore, paired_difference, program_metrics, records_of
+from videopro.traces import FALLBACK, Cost, Execution, Failure, Round, Trace
+from videopro.traces.scoring import QuestionScore, paired_difference, program_metrics
 
 
-def trace(
-    name: str, gold: str, rounds: list[Round], first: str | None, last: str | None, refined: int
-) -> Trace:
-    return Trace(
-        schema=SCHEMA,
-        run_key="key",
-        question_id=name,
-        video=VideoRef("v", "v"),
-        question="Q?",
-        choices=("a", "b"),
-        gold=gold,
-        rounds=tuple(rounds),
+def trace(name: str, first: str | None, last: str | None, *rounds: Round, refined: int = 1) -> Trace:
+    is_fallback = rounds[-1].prompt_kind == FALLBACK
+    return make(
+        name,
+        rounds=rounds,
         first=Answer(first, 0.5 if first else 0.0, {}, ""),
         final=Answer(last, 0.5 if last else 0.0, {}, ""),
-        selected=len(rounds) - 1 if rounds[-1].prompt_kind == FALLBACK else refined,
+        selected=len(rounds) - 1 if is_fallback else refined,
         refined=refined,
         cost=Cost(tokens_out=len(rounds) * 10),
     )
 
 
-def one_round(kind: str, raw: str, status: Any, mode: Any, fault: str = "") -> Round:
+def one_round(kind: str, length: int, status: Any, mode: Any, fault: str = "") -> Round:
     error = Failure("NameError", "x") if status == "failed" else None
     execution = Execution(status, Answer("A" if status == "ok" else None), error=error)
-    return Round(kind, raw, "x", execution, mode=mode, notes={"fault": fault} if fault else {})
+    notes = {"fault": fault} if fault else {}
+    return Round(kind, "x" * length, "x", execution, mode=mode, notes=notes)
 
 
 def test_modes_output_and_repairs_are_counted() -> None:
+    broken = one_round("plan", 100, "failed", "program", "plain bug")
     traces = [
-        # Broken and fixed.
+        trace("fixed", None, "A", broken, one_round("bug_fix", 50, "ok", "program")),
+        # Not fixed, and answered directly: correctly, but not by a program.
         trace(
-            "1",
-            "A",
-            [
-                one_round("plan", "x" * 100, "failed", "program", "plain bug"),
-                one_round("bug_fix", "x" * 50, "ok", "program"),
-            ],
-            None,
-            "A",
-            1,
+            *("not fixed", None, "A", broken, one_round("bug_fix", 50, "failed", "program")),
+            one_round("fallback", 1, "ok", "native"),
         ),
-        # Broken and not fixed, answered directly: correctly, but not by a program.
         trace(
-            "2",
-            "A",
-            [
-                one_round("plan", "x" * 100, "failed", "program", "plain bug"),
-                one_round("bug_fix", "x" * 50, "failed", "program"),
-                one_round("fallback", "B", "ok", "native"),
-            ],
-            None,
-            "A",
-            1,
+            *(
+                "unsure, and worse after its refinement",
+                "A",
+                "B",
+                one_round("plan", 30, "ok", "native", "none"),
+            ),
+            one_round("native_refinement", 70, "ok", "program"),
         ),
-        # Unsure, and worse after its refinement.
+        # Its refinement is stored for other thresholds.
         trace(
-            "3",
-            "A",
-            [
-                one_round("plan", "x" * 30, "ok", "native", "none"),
-                one_round("native_refinement", "x" * 70, "ok", "program"),
-            ],
-            "A",
-            "B",
-            1,
-        ),
-        # Confident; its refinement is stored for other thresholds.
-        trace(
-            "4",
-            "A",
-            [
-                one_round("plan", "x" * 10, "ok", "program", "clumsy query"),
-                one_round("program_refinement", "x" * 999, "ok", "program"),
-            ],
-            "A",
-            "A",
-            0,
+            *("confident", "A", "A", one_round("plan", 10, "ok", "program", "clumsy query")),
+            one_round("program_refinement", 999, "ok", "program"),
+            refined=0,
         ),
     ]
     numbers = program_metrics(traces)
-    assert numbers["modes"] == {
-        "native": 0.25,
-        "program": 0.75,
-        "none": 0.0,
-        "refined": 0.75,
-        "fallback": 0.25,
-    }
+    modes = {"native": 0.25, "program": 0.75, "none": 0.0, "refined": 0.75, "fallback": 0.25}
+    assert numbers["modes"] == modes
     assert numbers["output"] == {"characters": (150 + 150 + 100 + 10) / 4, "tokens": (20 + 30 + 20 + 20) / 4}
     assert numbers["repairs"]["by_state"] == {
         "failed": {
@@ -110,14 +72,11 @@ def test_modes_output_and_repairs_are_counted() -> None:
             "right_before": 1, "right_after": 0,
         },
     }  # fmt: skip
-    by_fault = numbers["repairs"]["by_fault"]
-    assert {
-        name: (counts["n"], counts["refined"], counts["right_after"]) for name, counts in by_fault.items()
-    } == {
-        "plain bug": (2, 2, 1),
-        "none": (1, 1, 0),
-        "clumsy query": (1, 0, 1),
+    counted = {
+        name: (counts["n"], counts["refined"], counts["right_after"])
+        for name, counts in numbers["repairs"]["by_fault"].items()
     }
+    assert counted == {"plain bug": (2, 2, 1), "none": (1, 1, 0), "clumsy query": (1, 0, 1)}
     assert program_metrics([])["modes"]["native"] is None
 
 
@@ -148,11 +107,3 @@ def test_paired_differences_of_equal_runs_and_of_no_runs() -> None:
     assert gap.ci95 == pytest.approx((-0.1391, 0.1391), abs=1e-4)
     assert paired_difference(same, list(scored({"other": "1"}))).difference is None
     assert paired_difference(list(scored({"a": "1"})), list(scored({"a": "0"}))).ci95 == (-1.0, 1.0)
-
-
-def test_records_leave_out_questions_no_method_could_answer() -> None:
-    good = trace("1", "A", [one_round("plan", "x", "ok", "program")], "A", "A", 0)
-    broken = replace(good, question_id="2", error=Failure("VideoError", "x"), final=None)
-    refused = replace(good, question_id="3", error=Failure("BackboneError", "x"), final=None)
-    hidden = replace(good, question_id="4", gold=None)
-    assert [score.question_id for score in records_of([good, broken, refused, hidden])] == ["1", "3"]

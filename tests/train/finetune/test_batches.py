@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, reference
 from tests.support.qwen_models import load as load_backbone
-from tests.support.sft_reference import conversation, own_loss
+from tests.support.qwen_models import reference
+from tests.support.training_reference import conversation, own_loss
 from videopro.backbones.base import Sampling
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import ROBUST, Protocol
@@ -22,7 +22,7 @@ from videopro.errors import BackboneError
 from videopro.methods import MethodContext
 from videopro.methods.planners import PlanRequest
 from videopro.methods.planners.planner import BackbonePlanner
-from videopro.train.finetune import VideoCollator
+from videopro.train.finetune import SFTRow, VideoCollator, as_dataset, read_rows
 from videopro.train.finetune.layout import joined
 from videopro.train.packing import RowShape
 from videopro.train.runtime import DummyVision
@@ -32,15 +32,41 @@ FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 ALL = [0, 1, 2, 3]
 
 
+def layouts(folder: Path) -> list[SFTRow]:
+    """Rows with a system turn, or with their video anywhere in the user's turn."""
+    videos = [str(world.folder() / "videos" / "a.mp4")]
+    reply = {"role": "assistant", "content": world.STEPS}
+    system = {"role": "system", "content": "You write programs.\n<planning> first"}
+    chats = [
+        [{"role": "user", "content": text}, reply]
+        for text in ("Look:<video> which ring?", "Which ring?\n<video>", " <video>Which ring?")
+    ]
+    chats += [
+        [system, {"role": "user", "content": text}, reply]
+        for text in ("<video>Which ring?", "Look: <video>\nwhich ring?")
+    ]
+    given: list[dict[str, Any]] = [{"messages": chat, "videos": videos} for chat in chats]
+    given += [
+        {"system": "", "query": "Which <video>?", "response": world.NATIVE, "videos": videos},
+        {"messages": [system, {"role": "user", "content": "What is a ring?"}, reply]},
+    ]
+    return read_rows(world.write(folder / "train_sft.jsonl", given)).rows
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it_alone(family: str) -> None:
+def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it_alone(
+    family: str, tmp_path: Path
+) -> None:
     _, processor = reference(family)
-    batch = world.batch(family, ALL)
-    alone = [conversation(family, processor, row) for row in world.rows()]
+    rows = [*world.rows(), *layouts(tmp_path)]
+    alone = [conversation(family, processor, row) for row in rows]
+    # They differ from each other.
+    assert len({tuple(row["input_ids"][0].tolist()) for row in alone}) == len(rows) == 11
+    batch = world.collator(family)(list(as_dataset(rows)))
     for number, expected in enumerate(alone):
         length = expected["input_ids"].shape[1]
         for name in ("input_ids", "mm_token_type_ids", "attention_mask", "labels"):
-            assert batch[name][number, :length].tolist() == expected[name][0].tolist(), name
+            assert batch[name][number, :length].tolist() == expected[name][0].tolist(), (number, name)
         assert not batch["attention_mask"][number, length:].any()
         assert (batch["labels"][number, length:] == -100).all()
     for name in ("video_grid_thw", "pixel_values_videos"):
@@ -103,45 +129,20 @@ def test_the_prompt_tokens_are_those_of_inference(family: str) -> None:
     assert torch.equal(positions[:, :1, :length], asked["position_ids"][1:])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_logits_of_padded_rows_are_those_of_single_ones(family: str) -> None:
-    """To 1e-4 where logits reach 10: fp32 sums in another order."""
-    model, processor = reference(family)
-    batch = world.batch(family, ALL)
-    labels = batch.pop("labels")
-    with torch.no_grad():
-        together = model(**batch).logits
-        for number, row in enumerate(world.rows()):
-            single = conversation(family, processor, row)
-            expected = model(**{name: value for name, value in single.items() if name != "labels"}).logits[0]
-            torch.testing.assert_close(together[number, : len(expected)], expected, atol=1e-4, rtol=1e-4)
-    assert labels.shape == together.shape[:2]
-
-
 def test_a_video_of_one_frame_is_an_image() -> None:
     made = world.inputs("qwen3_vl")
     frame = Video.open(world.rows()[0].video).sample(1, size=(32, 64))  # type: ignore[arg-type]
     assert set(made.head(frame).tensors) == {"pixel_values", "image_grid_thw"}
 
 
-@pytest.mark.parametrize(
-    "mark",
-    [
-        "<|im_end|>",
-        "<|eot_id|>",
-        "<end_of_turn>",
-        "[INST]",
-        "[/INST]",
-        "<image>",
-        "</s>",
-        "<｜User｜>",
-        "<own>",
-    ],
-)
+MARKS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "[INST]", "<image>", "</s>", "<｜User｜>", "<own>")
+
+
+@pytest.mark.parametrize("mark", MARKS)
 def test_a_reply_with_control_tokens_is_refused(mark: str) -> None:
     made = world.inputs("qwen3_vl")
     made.tokenizer.add_special_tokens({"additional_special_tokens": ["<own>"]})
-    with pytest.raises(BackboneError, match=f"contains '{re.escape(mark)}', one of the control tokens"):
+    with pytest.raises(BackboneError, match=re.escape(f"'{mark}'")):
         made.reply(f"yes{mark}no")
     # What only looks like one, or is a token that the model may write.
     made.reply("<code>\nif a <s or s> b: INST[0] = '<|'\n</code>")
@@ -184,12 +185,6 @@ def test_a_batch_with_videos_and_one_outside_training_run_no_dummy() -> None:
         with dummy.on():
             model(**rows[1])
     assert len(looks) == 2
-
-
-def test_pixels_are_within_the_budget() -> None:
-    grid = world.batch("qwen3_vl", ALL)["video_grid_thw"]
-    assert (grid[:, 1] * grid[:, 2] * 16 * 16 <= PIXELS).all()
-    assert grid[:, 0].tolist() == [world.FRAMES // 2] * 3
 
 
 def test_positions_are_not_rounded_to_the_16_bits_of_a_training(

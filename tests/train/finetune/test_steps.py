@@ -15,7 +15,8 @@ from transformers import PreTrainedModel
 
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint, reference
-from tests.support.sft_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
+from tests.support.training_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
+from tests.support.training_runs import trained_weights
 from videopro.backbones.qwen import find_checkpoint
 from videopro.errors import ConfigError
 from videopro.train import packing
@@ -38,38 +39,44 @@ def stepped(family: str, output: Path, chosen: list[int], **changes: Any) -> tup
     return losses[0], dict(trainer.model.named_parameters())
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+ALL = [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
-    ("size", "accumulated"),
-    [pytest.param(4, 1, marks=pytest.mark.long), (2, 2), pytest.param(1, 4, marks=pytest.mark.long)],
+    ("family", "chosen", "changes"),
+    [
+        *((family, ALL, {"gradient_accumulation_steps": 2}) for family in FAMILIES),
+        *(
+            pytest.param(family, ALL, changes, marks=pytest.mark.long)
+            for family in FAMILIES
+            for changes in (
+                {"per_device_train_batch_size": 4},
+                {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4},
+            )
+        ),
+        ("qwen3_vl", [0, 3], {"gradient_checkpointing": True}),
+        # Text alone.
+        ("qwen3_vl", [3], {"per_device_train_batch_size": 1}),
+    ],
+    ids=str,
 )
 def test_a_step_is_the_mean_over_tokens_however_the_batch_is_split(
-    family: str, size: int, accumulated: int, tmp_path: Path
+    family: str, chosen: list[int], changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    loss, weights = stepped(
-        family,
-        tmp_path,
-        [0, 1, 2, 3],
-        per_device_train_batch_size=size,
-        gradient_accumulation_steps=accumulated,
-    )
-    expected_loss, expected = expected_step(family, [0, 1, 2, 3])
+    loss, weights = stepped(family, tmp_path, chosen, **changes)
+    expected_loss, expected = expected_step(family, chosen)
     assert loss == pytest.approx(expected_loss, abs=1e-4)
     assert_same(weights, expected)
 
 
-def test_with_gradient_checkpointing_a_step_is_the_same(tmp_path: Path) -> None:
-    loss, weights = stepped(
-        "qwen3_vl", tmp_path, [0, 3], per_device_train_batch_size=2, gradient_checkpointing=True
-    )
-    expected_loss, expected = expected_step("qwen3_vl", [0, 3])
-    assert loss == pytest.approx(expected_loss, abs=1e-4)
-    assert_same(weights, expected)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
-    "shape", [RowShape(), RowShape(buckets=True)], ids=["as wide as its tokens", "in a bucket"]
+    ("family", "shape"),
+    [
+        ("qwen2_5_vl", RowShape()),
+        ("qwen3_vl", RowShape(buckets=True)),
+        pytest.param("qwen2_5_vl", RowShape(buckets=True), marks=pytest.mark.long),
+        pytest.param("qwen3_vl", RowShape(), marks=pytest.mark.long),
+    ],
 )
 def test_rows_joined_into_one_step_as_separate_rows(
     family: str, shape: RowShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,8 +101,8 @@ def test_rows_joined_into_one_step_as_separate_rows(
 
     monkeypatch.setattr(trainer_module, "joined", watched)
     monkeypatch.setattr(packing, "sdpa_attention_forward", counted)
-    loss, weights = stepped(family, tmp_path, [0, 1, 2, 3], per_device_train_batch_size=4, padding_free=True)
-    expected_loss, expected = expected_step(family, [0, 1, 2, 3])
+    loss, weights = stepped(family, tmp_path, ALL, per_device_train_batch_size=4, padding_free=True)
+    expected_loss, expected = expected_step(family, ALL)
     assert loss == pytest.approx(expected_loss, abs=1e-4)
     assert_same(weights, expected)
     assert [rows for rows, _ in shapes] == [1]
@@ -139,43 +146,39 @@ def test_a_batch_is_padded_to_a_bucket_unless_its_rows_are_equally_long() -> Non
     assert layout.widened(batch, RowShape())["input_ids"].shape == batch["input_ids"].shape
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("joins", [False, True], ids=["apart", "joined"])
+@pytest.mark.parametrize(
+    ("family", "joins"),
+    [
+        ("qwen2_5_vl", False),
+        ("qwen3_vl", True),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (("qwen2_5_vl", True), ("qwen3_vl", False))
+        ),
+    ],
+)
 def test_kept_features_run_the_tower_once_a_video_and_change_nothing(
     family: str, joins: bool, tmp_path: Path
 ) -> None:
-    """Over three epochs of three rows with videos and one without."""
+    """Over two epochs of three rows with videos and one without."""
     after = []
     for kept in (1.0, 0.0):
         config = world.settings(
-            tmp_path, num_train_epochs=3, padding_free=joins, kept_features_gb=kept, optim="sgd"
+            tmp_path, num_train_epochs=2, padding_free=joins, kept_features_gb=kept, optim="sgd"
         )
         made = world.trainer(family, config, world.rows())
         calls: list[int] = []
         made._base.model.visual.register_forward_hook(lambda *_, calls=calls: calls.append(1))
         made.train()
-        after.append({n: w.detach().clone() for n, w in made.model.named_parameters() if w.requires_grad})
+        after.append(trained_weights(made))
         if kept:
             assert made._features is not None
             assert len(calls) == made._features.encoded == 3
         else:
             assert made._features is None
-            assert len(calls) >= 6
-    for name, weight in after[0].items():
-        torch.testing.assert_close(weight, after[1][name], atol=1e-6, rtol=1e-5, msg=name)
+            assert len(calls) >= 4
+    torch.testing.assert_close(after[0], after[1], atol=1e-6, rtol=1e-5)
     assert any(weight.any() for name, weight in after[0].items() if "lora_B" in name)
-
-
-def test_features_of_a_trained_tower_are_not_kept(tmp_path: Path) -> None:
-    config = world.settings(tmp_path, **{**EVERYTHING, "kept_features_gb": 1.0})
-    assert world.trainer("qwen3_vl", config, world.rows()[:1])._features is None
-
-
-def test_a_step_on_text_alone(tmp_path: Path) -> None:
-    loss, weights = stepped("qwen3_vl", tmp_path, [3], per_device_train_batch_size=1)
-    expected_loss, expected = expected_step("qwen3_vl", [3])
-    assert loss == pytest.approx(expected_loss, abs=1e-4)
-    assert_same(weights, expected)
 
 
 # ---- what is trained ---------------------------------------------------------------------------------------
@@ -196,18 +199,11 @@ def test_lora_goes_to_every_linear_layer_of_the_language_model_and_to_no_other(f
         for name in _LAYER
     }
     assert adapted(model, linear_pattern(model, ["language"])) == language
-    tower = {
-        "qwen3_vl": {
-            f"model.visual.blocks.{i}.{name}"
-            for i in range(2)
-            for name in ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
-        },
-        "qwen2_5_vl": {
-            f"model.visual.blocks.{i}.{name}"
-            for i in range(2)
-            for name in ("attn.qkv", "attn.proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
-        },
+    block = {
+        "qwen3_vl": ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2"),
+        "qwen2_5_vl": ("attn.qkv", "attn.proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"),
     }[family]
+    tower = {f"model.visual.blocks.{i}.{name}" for i in range(2) for name in block}
     merger = {
         "qwen3_vl": {
             f"model.visual.{module}.linear_fc{i}"
@@ -228,7 +224,7 @@ def test_parts_have_their_own_rates_and_what_is_frozen_stays(tmp_path: Path) -> 
     trainer = world.trainer("qwen3_vl", config, rows, use_peft=False)
     before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
     trainer.train()
-    _, whole = expected_step("qwen3_vl", [0, 1, 2, 3])
+    _, whole = expected_step("qwen3_vl", ALL)
     share = {"language": 1.0, "projector": 0.01 / RATE, "vision": 0.0}
     for name, weight in trainer.model.named_parameters():
         # The step that SGD takes is in proportion to the rate.
@@ -250,15 +246,9 @@ def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:
     trainer = world.trainer("qwen3_vl", config, world.rows(), use_peft=False)
     groups = trainer.create_optimizer().param_groups
     names = {id(weight): name for name, weight in trainer.model.named_parameters()}
-    decayed = {
-        names[id(weight)] for group in groups if group["weight_decay"] > 0 for weight in group["params"]
-    }
-    spared = {
-        names[id(weight)] for group in groups if group["weight_decay"] == 0 for weight in group["params"]
-    }
-    assert "model.language_model.layers.0.mlp.up_proj.weight" in decayed
-    assert "model.language_model.norm.weight" in spared
-    assert not any("norm" in name for name in decayed)
+    decay = {names[id(weight)]: group["weight_decay"] for group in groups for weight in group["params"]}
+    assert decay["model.language_model.layers.0.mlp.up_proj.weight"] == 0.1
+    assert {value for name, value in decay.items() if "norm" in name} == {0}
 
 
 def test_only_the_language_model_has_4_bit_weights() -> None:
@@ -279,8 +269,6 @@ def test_an_adapter_names_its_base_as_the_run_did(monkeypatch: pytest.MonkeyPatc
 
 
 def test_quantized_weights_without_an_adapter_are_refused() -> None:
+    settings = world.model_settings("qwen3_vl", use_peft=False, load_in_4bit=True)
     with pytest.raises(ConfigError, match="use_peft"):
-        load_trainable(
-            find_checkpoint(str(checkpoint("qwen3_vl"))),
-            world.model_settings("qwen3_vl", use_peft=False, load_in_4bit=True),
-        )
+        load_trainable(find_checkpoint(str(checkpoint("qwen3_vl"))), settings)

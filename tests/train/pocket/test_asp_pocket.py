@@ -63,18 +63,21 @@ def test_an_event_belongs_to_the_chunk_with_most_of_its_scene() -> None:
     assert len({event.text for event in found}) > len(found) / 2
 
 
-def test_training_videos_are_those_of_no_split() -> None:
+@pytest.fixture(scope="module")
+def drawn() -> list[np.ndarray]:
+    """The pictures of the first training video."""
+    return draw_chunks(next(train_scripts(1)))
+
+
+def test_training_videos_are_those_of_no_split(drawn: list[np.ndarray]) -> None:
     scripts = list(train_scripts(3))
     assert [plan.length for plan in scripts] == ["short", "medium", "long"]
     assert min(plan.seed for plan in scripts) > 6_000_000
-    chunks = draw_chunks(scripts[0])
-    assert len(chunks) == 6
-    assert all(chunk.shape == (16, 96, 160, 3) for chunk in chunks)
+    assert [chunk.shape for chunk in drawn] == [(16, 96, 160, 3)] * 6
 
 
-def test_features_are_those_of_the_encoder_before_its_projections() -> None:
-    plan = make_script("short", 7_000_000)
-    drawn = draw_chunks(plan)
+def test_features_are_those_of_the_encoder_before_its_projections(drawn: list[np.ndarray]) -> None:
+    plan = next(train_scripts(1))
     made = compute([plan], lambda number: [list(chunk) for chunk in drawn], "one video")
     assert made.frames.shape == (6, 16, 128)
     assert made.own.tolist() == [event.chunk for event in events(plan)]
@@ -125,7 +128,11 @@ def test_hits_are_counted_within_the_video_and_over_all(monkeypatch: pytest.Monk
     }
 
 
-@pytest.mark.parametrize("pooling", ["mean", "temporal", "asp"])
+def cosine(left: np.ndarray, right: np.ndarray) -> float:
+    return left @ right / np.linalg.norm(left) / np.linalg.norm(right)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "temporal", "asp", "frame"])
 def test_the_poolings_are_what_they_say(pooling: str) -> None:
     data, model = features(), PooledChunks(pooling, SMALL, 0)
     with torch.no_grad():
@@ -137,21 +144,12 @@ def test_the_poolings_are_what_they_say(pooling: str) -> None:
         for j, frames in enumerate(seen.numpy()):
             added = temporal[j]
             if pooling == "asp":
-                added = temporal[j][np.argmax(temporal[j] @ word / np.linalg.norm(temporal[j], axis=1))]
+                added = max(temporal[j], key=lambda frame, word=word: cosine(frame, word))
             sums = frames + added
-            mean = (sums / np.linalg.norm(sums, axis=1, keepdims=True)).mean(0)
-            cosine = word @ mean / np.linalg.norm(word) / np.linalg.norm(mean)
-            assert found[i, j] == pytest.approx(cosine, abs=1e-5)
-
-
-def test_a_chunk_is_as_near_as_its_nearest_frame() -> None:
-    data, model = features(), PooledChunks("frame", SMALL, 0)
-    with torch.no_grad():
-        found = model(torch.from_numpy(data.frames), torch.from_numpy(data.captions)).numpy()
-        seen = normalize(model.visual_projection(torch.from_numpy(data.frames)), dim=-1).numpy()
-        words = normalize(model.text_projection(torch.from_numpy(data.captions)), dim=-1).numpy()
-    for i, word in enumerate(words):
-        assert found[i].tolist() == pytest.approx([max(frames @ word) for frames in seen], abs=1e-5)
+            near = cosine(word, (sums / np.linalg.norm(sums, axis=1, keepdims=True)).mean(0))
+            if pooling == "frame":
+                near = max(cosine(word, frame) for frame in frames)
+            assert found[i, j] == pytest.approx(near, abs=1e-5)
 
 
 def test_gaps_have_an_interval_over_seeds_and_one_over_videos() -> None:
@@ -212,7 +210,7 @@ def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
     assert (encoder.clip_frames, encoder.clip_shape) == (16, (32, 96))
 
 
-def test_the_shipped_weights_are_small_and_score_a_chunk_by_the_text() -> None:
+def test_the_shipped_weights_are_small_and_score_a_chunk_by_the_text(drawn: list[np.ndarray]) -> None:
     folder = Path(ASP_CLIP.checkpoint)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 700_000
     record = json.loads((folder / "training_record.json").read_text())
@@ -220,9 +218,8 @@ def test_the_shipped_weights_are_small_and_score_a_chunk_by_the_text() -> None:
         record["recall"]["test"]["1 of six"]["asp"]["mean"] > record["untrained"]["mean"]["test"]["1 of six"]
     )
     encoder = load_encoder("pocket-asp", "cpu")
-    plan = next(train_scripts(1))
-    chunks = [[Frame(image, 0.0) for image in chunk] for chunk in draw_chunks(plan)]
-    asked = [event for event in events(plan) if event.frames]
+    chunks = [[Frame(image, 0.0) for image in chunk] for chunk in drawn]
+    asked = [event for event in events(next(train_scripts(1))) if event.frames]
     scores = encoder.score_clips([event.text for event in asked], chunks)
     assert scores.shape == (len(asked), 6)
     right = [int(row.argmax()) == event.chunk for row, event in zip(scores, asked, strict=True)]

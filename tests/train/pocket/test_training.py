@@ -1,5 +1,9 @@
-"""What the pocket vision layers are trained on: symbols of frames, and many frames seen at once."""
+"""What the pocket models are trained on: symbols of frames, many frames seen at once, and drills of copying;
+the order of the stages, and what is kept of them."""
 
+from __future__ import annotations
+
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +15,11 @@ from videopro.backbones import read_model_record
 from videopro.pocket import drawing
 from videopro.pocket.vocabulary import COLORS
 from videopro.train.pocket import architecture as checkpoint
+from videopro.train.pocket import qa_pairs as drills
+from videopro.train.pocket.batches import BatchEncoder
 from videopro.train.pocket.frames import plan_scene
-from videopro.train.pocket.language import average
+from videopro.train.pocket.language import STAGES, average
+from videopro.train.pocket.qa_pairs import PocketExample, pick_count
 from videopro.train.pocket.vision import (
     CODES,
     GRID,
@@ -139,8 +146,8 @@ def test_whitened_filters_give_faint_outlines_their_share() -> None:
     visual = checkpoint.build_model(checkpoint.build_tokenizer(), 0).model.visual
     rng = torch.Generator().manual_seed(0)
     strong, faint = torch.nn.functional.normalize(torch.randn(2, 1536, generator=rng), dim=1)
-    shares = torch.randn(4000, 2, generator=rng) * torch.tensor([10.0, 0.3])
-    samples = 0.2 + shares @ torch.stack([strong, faint]) + 0.01 * torch.randn(4000, 1536, generator=rng)
+    shares = torch.randn(500, 2, generator=rng) * torch.tensor([10.0, 0.3])
+    samples = 0.2 + shares @ torch.stack([strong, faint]) + 0.01 * torch.randn(500, 1536, generator=rng)
     whiten(visual, samples)
     patch = visual.patch_embed.proj
     with torch.no_grad():
@@ -148,6 +155,12 @@ def test_whitened_filters_give_faint_outlines_their_share() -> None:
     assert out.mean(0).abs().max() < 0.01
     spread = out.std(0)
     assert 0.3 < float(spread[1] / spread[0]) <= 1.0
+
+
+def test_every_stage_starts_from_an_earlier_one() -> None:
+    names = [stage.name for stage in STAGES]
+    for number, stage in enumerate(STAGES):
+        assert {stage.state, stage.model} - {""} <= {*names[:number]}
 
 
 def test_training_resumes_from_its_last_state(tmp_path: Path) -> None:
@@ -181,3 +194,70 @@ def test_an_average_lies_between_two_weights(tmp_path: Path) -> None:
     for name, weight in mean.items():
         expected = 0.75 * first[name].double() + 0.25 * second[name].double()
         torch.testing.assert_close(weight.double(), expected, rtol=2**-7, atol=1e-6)  # bf16 has 8 bits
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def test_words_are_repeated_unchanged(rng: np.random.Generator) -> None:
+    request, reply = drills.repeat_line(rng, 9)
+    assert request == f"Write it again: {reply}"
+    assert len(reply.split()) == 9
+    request, reply = drills.repeat_code(rng)
+    assert request == f"Write it again:\n{reply}"
+
+
+def test_the_two_words_after_one_are_those(rng: np.random.Generator) -> None:
+    for _ in range(50):
+        request, reply = drills.name_item(rng)
+        line, _, question = request.partition("\n")
+        words = line.split()
+        after = question.removeprefix("Write the two words after ").removesuffix(".")
+        assert words.count(after) == 1
+        at = words.index(after)
+        assert reply.split() == words[at + 1 : at + 3]
+
+
+def test_a_line_is_filled_in_with_the_given_values(rng: np.random.Generator) -> None:
+    for _ in range(50):
+        request, reply = drills.fill_template(rng)
+        *lines, task = request.split("\n")
+        values = dict(line.split(": ", 1) for line in lines)
+        shown = task.removeprefix("Fill in: ")
+        assert set(re.findall(r"<(\w+)>", shown)) == set(values)
+        for name, value in values.items():
+            shown = shown.replace(f"<{name}>", value)
+        assert shown == reply
+
+
+def test_rows_of_words_need_no_padding(rng: np.random.Generator) -> None:
+    encoder = BatchEncoder(checkpoint.build_tokenizer())
+    batch = encoder.batch(drills.copying_rows(rng, 6, mixed=0.0))
+    # Every word of the drills is one token, or few; rows differ by no more than words of several tokens.
+    assert int((batch.exchange >= 0).sum()) > 0.8 * batch.exchange.numel()
+    kinds = {
+        row.exchanges[0][0].split(":")[0].split("\n")[0] for row in drills.copying_rows(rng, 60, mixed=1.0)
+    }
+    assert len(kinds) > 10  # lines to look in and lists to fill from, besides code to write again
+
+
+def test_a_row_keeps_what_it_sees_and_gets_two_exchanges_more(rng: np.random.Generator) -> None:
+    picture = np.zeros((4, 4, 3), dtype=np.uint8)
+    row = drills.with_copying(rng, PocketExample([("What is it?", " red")], picture=picture))
+    assert row.picture is picture
+    assert row.exchanges[0] == ("What is it?", " red")
+    assert len(row.exchanges) == 3
+    request, reply = row.exchanges[1]
+    assert request.endswith(reply)
+
+
+def test_a_number_is_picked_by_its_letter(rng: np.random.Generator) -> None:
+    for _ in range(50):
+        request, reply = pick_count(rng)
+        if not request.startswith("Pick"):
+            continue
+        number = re.match(r"Pick (\d)\.", request)
+        assert number is not None
+        assert f"\n{reply}. {number[1]}\n" in request

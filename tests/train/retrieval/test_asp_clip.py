@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel
@@ -69,23 +68,12 @@ def test_the_gradient_reaches_what_is_trained_and_nothing_else(trained: str, tmp
     assert ("clip.vision_model.embeddings.patch_embedding.weight" in moved) == (trained == "all")
 
 
-def test_the_loss_is_symmetric_cross_entropy() -> None:
-    scores = np.random.default_rng(0).normal(size=(6, 6))
-
-    def mean_loss(rows: np.ndarray) -> float:
-        shares = np.exp(rows) / np.exp(rows).sum(1, keepdims=True)
-        return float(-np.log(np.diag(shares)).mean())
-
-    found = contrastive_loss(torch.from_numpy(scores), torch.eye(6, dtype=torch.float64)).item()
-    assert found == pytest.approx((mean_loss(scores) + mean_loss(scores.T)) / 2)
-
-
 @pytest.fixture(scope="module")
 def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """YouCook2's annotations for 40 videos of one colour each; the words of a step name the colour."""
+    """YouCook2's annotations for 24 videos of one colour each; the words of a step name the colour."""
     root = tmp_path_factory.mktemp("colours")
     database = {}
-    for number in range(40):
+    for number in range(24):
         word = f"w{number % 4 + 1}"
         make(root / f"video{number:06d}.mp4", 12, rate=4, planes=COLOURS[word])
         step = {"segment": [0.5, 2.5], "id": 0, "sentence": f"{word} w{10 + number % 5}"}
@@ -96,7 +84,7 @@ def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_batches_are_an_order_by_seed_and_name_what_cannot_be_read(colours: Path, tmp_path: Path) -> None:
     encoder = ImageTextEncoder(str(tiny_clip(tmp_path / "clip")), kind="clip", device="cpu")
-    pairs = [CaptionPair(f"w{i % 40}", colours / f"video{i % 40:06d}.mp4", 0.5, 2.5) for i in range(6)]
+    pairs = [CaptionPair(f"w{i}", colours / f"video{i:06d}.mp4", 0.5, 2.5) for i in range(6)]
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     pairs += [CaptionPair("w9", tmp_path / "broken.mp4"), CaptionPair("w8", pairs[0].video, 7.0, 9.0)]
     load = PairBatches(encoder, 4, 0, tmp_path / "unreadable.jsonl")
@@ -125,22 +113,9 @@ def test_a_run_learns_resumes_and_is_loaded(
     clip = tiny_clip(tmp_path / "clip")
     words = [
         *("--sources", f"youcook2={colours}", "--clip", str(clip), "--output", str(tmp_path / "run")),
-        *(
-            "--layers",
-            "2",
-            "--heads",
-            "2",
-            "--frames",
-            "4",
-            "--steps",
-            "40",
-            "--batch",
-            "8",
-            "--workers",
-            "0",
-        ),
+        *("--layers", "2", "--heads", "2", "--frames", "4", "--steps", "40", "--batch", "8"),
         *("--lr", "3e-3", "--clip-lr-share", "1", "--warmup", "5", "--held-out", "8", "--trained", "all"),
-        *("--device", "cpu"),
+        *("--workers", "0", "--device", "cpu"),
     ]
 
     def killed(*state: Any) -> None:
@@ -152,7 +127,7 @@ def test_a_run_learns_resumes_and_is_loaded(
         assert asp_clip.main(words) == 130
     assert not (tmp_path / "run" / "model").exists()
     assert asp_clip.main(words) == 0
-    assert "youcook2: 40 pairs" in capsys.readouterr().out
+    assert "youcook2: 24 pairs" in capsys.readouterr().out
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in log if "held_out" in line] == [20, 40]
     held = [line["held_out"] for line in log if "held_out" in line]
@@ -161,8 +136,6 @@ def test_a_run_learns_resumes_and_is_loaded(
     assert held[1]["loss"] < 1.3
     encoder = load_encoder(f"asp-clip:{tmp_path / 'run' / 'model'}", "cpu")
     assert encoder.clip_frames == 4
-    wrong = [*words, "--heads", "3"]
-    assert asp_clip.main(wrong) == 2
-    assert "heads is 3; it must divide the width of the shared space, 16" in capsys.readouterr().err
-    assert asp_clip.main([*words, "--batch", "64"]) == 2
-    assert "32 pairs are left for training, fewer than a batch of 64" in capsys.readouterr().err
+    for flag, value, said in (("--heads", "3", "heads is 3"), ("--batch", "64", "fewer than a batch of 64")):
+        assert asp_clip.main([*words, flag, value]) == 2
+        assert said in capsys.readouterr().err

@@ -12,18 +12,22 @@ from tests.support.fakes import COLOURS
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply, video
 from tests.support.reward_world import make, row, rows, score
 from videopro.errors import DatasetError
-from videopro.executor import parse_program
 from videopro.question import Answer
 from videopro.traces import Execution
 from videopro.train.rewards import ProgramRewards
 from videopro.train.rewards.rows import texts_of
-from videopro.train.rewards.scoring import accuracy_reward, format_faults, wanted_mode
+from videopro.train.rewards.scoring import accuracy_reward
 
 RED = 'query_mc(extract_frames(get_informative_clips(video, "red", top_k=1)[1][0]), question, choices)'
 
 
-def code(text: str, planning: str = "A plan.") -> str:
-    return f"<planning>\n{planning}\n</planning>\n<code>\n{text}\n</code>"
+def code(text: str) -> str:
+    return f"<planning>\nA plan.\n</planning>\n<code>\n{text}\n</code>"
+
+
+def taking(parameters: str, result: str = RED) -> str:
+    """A program with these parameters."""
+    return code(f"def execute_command({parameters}):\n    return {result}")
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +49,12 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "one look, which is wrong": (NATIVE, (0, 1, 0)),
     "wrong place": (LOCAL.replace('"red"', '"blue"'), (0, 1, 1)),
     "the release's signature": (
-        code(
-            "def execute_command(video_path, question, choices, duration):\n"
-            f"    return {RED.replace('(video,', '(video_path,')}"
-        ),
-        (1, 1, 1),
+        taking("video_path, question, choices, duration", RED.replace("(video,", "(video_path,")), (1, 1, 1)
     ),
-    "an optional parameter of its own": (
-        code(f"def execute_command(video, question, top_k=1):\n    return {RED}"),
-        (1, 1, 1),
-    ),
+    "an optional parameter of its own": (taking("video, question, top_k=1"), (1, 1, 1)),
     "a helper and an import": (
         code(
-            "import math\n\ndef look(video, question):\n"
-            f"    return {RED}\n\n"
+            f"import math\n\ndef look(video, question):\n    return {RED}\n\n"
             "def execute_command(video, question):\n    math.floor(1.5)\n    return look(video, question)"
         ),
         (1, 1, 1),
@@ -100,18 +96,11 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
         reply(f"if False:\n    find_scene(video)\nreturn {RED}"),
         (1, 0, 0),
     ),
-    "a signature that cannot be called": (
-        code("def execute_command(film, query):\n    return query_native(film, query, choices)"),
-        (0, 0, 0),
-    ),
-    "no video": (code(f"def execute_command(question):\n    return {RED}"), (1, 0, 0)),
+    "a signature that cannot be called": (taking("film, query", "query_native(film, query)"), (0, 0, 0)),
+    "no video": (taking("question"), (1, 0, 0)),
     "no execute_command": (code(f"def execute(video, question):\n    return {RED}"), (0, 0, 0)),
     "two of them": (
-        code(
-            "def execute_command(video, question):\n    return query_native(video, question, choices)\n\n"
-            f"def execute_command(video, question):\n    return {RED}"
-        ),
-        (1, 0, 0),
+        taking("video, question", f"1\n\ndef execute_command(video, question):\n    return {RED}"), (1, 0, 0)
     ),
     "reaches out": (reply(f"import os\nreturn {RED}"), (0, 0, 0)),
     "looks at nothing": (reply("return None"), (0, 0, 0)),
@@ -149,13 +138,14 @@ REASONED: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_a_reply_to_an_adaptive_prompt_earns(
-    rewards: ProgramRewards, strict: ProgramRewards, name: str
-) -> None:
-    text, expected = CASES[name]
-    assert score(strict, [row()], [text]) == [expected]
-    assert score(rewards, [row()], [text]) == [BY_EQUATION.get(name, expected)]
+def test_what_replies_to_an_adaptive_prompt_earn(rewards: ProgramRewards, strict: ProgramRewards) -> None:
+    """In one batch, of which each row gets its own."""
+    replies = [text for text, _ in CASES.values()]
+    for made, expected in (
+        (strict, {name: earned for name, (_, earned) in CASES.items()}),
+        (rewards, {name: BY_EQUATION.get(name, earned) for name, (_, earned) in CASES.items()}),
+    ):
+        assert dict(zip(CASES, score(made, rows(len(replies)), replies), strict=True)) == expected
 
 
 @pytest.mark.parametrize("name", REASONED)
@@ -198,22 +188,6 @@ def test_an_option_with_the_right_options_text_earns_as_much(rewards: ProgramRew
     assert score(rewards, given, [LOCAL] * 3) == [(0, 1, 1), (1, 1, 1), (0, 1, 1)]
 
 
-def test_a_whole_batch_gives_each_row_its_own(rewards: ProgramRewards, strict: ProgramRewards) -> None:
-    replies = [text for text, _ in CASES.values()]
-    assert score(strict, rows(len(replies)), replies) == [expected for _, expected in CASES.values()]
-    expected = [BY_EQUATION.get(name, case[1]) for name, case in CASES.items()]
-    assert score(rewards, rows(len(replies)), replies) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [(NATIVE, (1, 1, 1)), (LOCAL, (0, 1, 0)), (BROKEN, (0, 1, 0)), ("prose", (0, 0, 0))]
-)
-def test_where_one_look_is_enough_the_native_program_is_wanted(
-    rewards: ProgramRewards, text: str, expected: tuple[float, ...]
-) -> None:
-    assert score(rewards, [row(answer="D", oracle_mode="native")], [text]) == [expected]
-
-
 @pytest.mark.parametrize(
     ("kind", "oracle", "native", "program"),
     [
@@ -241,11 +215,6 @@ def test_the_mode_that_each_prompt_wants(
     malformed = None if native is None else 0
     assert [rewarded[2] for rewarded in found] == [native, program, malformed]
     assert [rewarded[:2] for rewarded in found] == [(0, 1), (1, 1), (0, 0)]
-
-
-def test_the_modes_of_a_3_are_those_of_the_oracle() -> None:
-    assert wanted_mode("plan", "native") == "native"
-    assert wanted_mode("plan", "program") == "program"
 
 
 @pytest.mark.parametrize(
@@ -278,20 +247,9 @@ def test_the_accuracy_setting_is_applied(rewards: ProgramRewards) -> None:
     assert others == same == [1, 1]
 
 
-def test_weights_are_those_of_equation_3(rewards: ProgramRewards) -> None:
-    assert [function.__name__ for function in rewards.functions] == ["accuracy", "format", "mode_consistency"]
-    assert rewards.weights == [0.5, 0.2, 0.3]
-
-
-def test_format_faults_are_described() -> None:
-    def said(text: str) -> str:
-        return " ".join(format_faults(parse_program(text), Execution("failed")))
-
-    assert said(LOCAL) == ""
-    assert "calls find_scene" in said(CASES["an unknown module"][0])
-    assert "asks for film, query" in said(CASES["a signature that cannot be called"][0])
-    assert "takes no video" in said(CASES["no video"][0])
-    assert "calls no module" in said(CASES["looks at nothing"][0])
+def test_a_row_that_cannot_be_rewarded_is_named(rewards: ProgramRewards) -> None:
+    with pytest.raises(DatasetError, match=r"'q9/plan'.*'video' is None"):
+        score(rewards, [row(id="q9/plan", video=None)], [LOCAL])
 
 
 def test_a_reply_is_read_from_text_and_from_messages() -> None:
@@ -299,25 +257,3 @@ def test_a_reply_is_read_from_text_and_from_messages() -> None:
     assert texts_of("ab") == ["ab"]
     assert texts_of([{"role": "assistant", "content": "ab"}]) == ["ab"]
     assert texts_of([{"role": "assistant", "content": parts}]) == ["ab"]
-
-
-def test_a_conversation_earns_the_same(rewards: ProgramRewards) -> None:
-    assert score(rewards, [row()], [[{"role": "assistant", "content": LOCAL}]]) == [(1, 1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"video": None}, "field 'video' is None; it must be a string"),
-        ({"answer": "E"}, "must be one of A, B, C, D"),
-        ({"kind": "native"}, "kind is 'native'"),
-        ({"oracle_mode": "both"}, "oracle_mode is 'both'"),
-        ({"choices": ["red"]}, "2 to 26"),
-    ],
-)
-def test_a_row_that_cannot_be_rewarded_is_named(
-    rewards: ProgramRewards, changes: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(DatasetError, match=named) as caught:
-        score(rewards, [row(id="q9/plan", **changes)], [LOCAL])
-    assert "'q9/plan'" in str(caught.value)

@@ -4,12 +4,18 @@ what is logged. TRL's own trainer takes the functions as they are."""
 from __future__ import annotations
 
 import json
+import math
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from datasets import Dataset
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from trl import GRPOConfig, GRPOTrainer
 
+from tests.support import qwen_models
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
 from tests.support.reward_world import (
     MetricRecorder,
@@ -21,7 +27,7 @@ from tests.support.reward_world import (
     rows,
     score,
 )
-from videopro.errors import BackboneError, ConfigError, WorkerBug
+from videopro.errors import BackboneError, ConfigError, DatasetError, WorkerBug
 from videopro.executor import Limits, Program, SandboxError, parse_program
 from videopro.methods.program import execution
 from videopro.modules.library import VideoContext
@@ -67,16 +73,10 @@ def test_module_calls_are_cached_across_programs() -> None:
         assert score(rewards, [row()], [LOCAL]) == [(1, 1, 1)]
         assert score(rewards, [row()], [sure]) == [(1, 1, 1)]
         assert rewards.executions == 2
-    assert len(backbone.asked) == 1
-    assert len(models.made) == 1
-
-
-def test_the_modules_answer_with_the_adapter_off() -> None:
-    backbone = SceneBackbone()
-    with make(backbone) as rewards:
-        score(rewards, [row()], [LOCAL])
+    # The one question was answered with the adapter off.
     assert [adapted for _, adapted in backbone.asked] == [False]
     assert backbone.adapted
+    assert len(models.made) == 1
 
 
 class MeetingIndex(SceneIndex):
@@ -99,22 +99,20 @@ def test_programs_run_in_parallel() -> None:
         assert score(rewards, rows(4), replies) == [(1, 1, 1)] * 4
 
 
-def test_zero_workers_are_refused() -> None:
-    with pytest.raises(ConfigError, match="workers is 0"):
-        make(workers=0)
-
-
 # ---- ahead -------------------------------------------------------------------------------------------------
 
 
-def test_a_prefetched_program_is_not_started_again() -> None:
-    with make() as rewards:
+def test_a_prefetched_program_is_not_started_again_and_videos_are_prepared_once() -> None:
+    models = SceneModels()
+    with make(models=models) as rewards:
+        rewards.prepare([checked()] * 8)
         future = rewards.submit(checked(), LOCAL)
         ran = future.result(60)
         assert ran.execution is not None
         assert (ran.execution.answer.letter, rewards.executions) == ("B", 1)
         assert score(rewards, rows(2), [LOCAL, NATIVE]) == [(1, 1, 1), (0, 1, 0)]
         assert rewards.executions == 2
+    assert len(models.made) == 1
 
 
 def test_a_reply_is_parsed_once_and_a_checked_row_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,14 +136,6 @@ def test_a_reply_is_parsed_once_and_a_checked_row_is_not_read_again(monkeypatch:
         refined = [{"role": "assistant", "content": text} for text in (BROKEN, NATIVE)]
         assert score(rewards, rows_given, [refined, LOCAL]) == [(0, 1, 1), (1, 1, 1)]
     assert sorted(parsed) == sorted([BROKEN, LOCAL, NATIVE])
-
-
-def test_videos_are_prepared_ahead_once() -> None:
-    models = SceneModels()
-    with make(models=models) as rewards:
-        rewards.prepare([checked()] * 8)
-        assert score(rewards, [row()], [LOCAL]) == [(1, 1, 1)]
-    assert len(models.made) == 1
 
 
 def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
@@ -250,16 +240,15 @@ def test_an_error_of_the_machine_stops_the_run_with_its_cause() -> None:
         assert score(rewards, [row()], [BLUE]) == [(0, 1, 1)]
 
 
-def test_a_sandbox_that_cannot_run_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_or_a_module_that_cannot_run_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any, **settings: Any) -> Any:
         raise SandboxError("programs cannot be run safely here")
 
-    monkeypatch.setattr(execution, "run", broken)
-    with make() as rewards, pytest.raises(SandboxError, match="cannot be run safely"):
-        score(rewards, [row()], [LOCAL])
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "run", broken)
+        with make() as rewards, pytest.raises(SandboxError, match="cannot be run safely"):
+            score(rewards, [row()], [LOCAL])
 
-
-def test_an_unavailable_module_model_stops_the_run() -> None:
     class UnavailableModels(SceneModels):
         def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
             raise ConfigError("encoder 'x' is not known")
@@ -317,12 +306,6 @@ def test_a_video_that_cannot_be_read_is_left_out_and_named_once(
     assert lines[1]["error"] == "VideoError"
 
 
-def test_subtitles_that_cannot_be_read_leave_a_row_out(tmp_path: Path) -> None:
-    with make() as rewards:
-        given = [row(subtitles=str(tmp_path / "missing.srt")), row()]
-        assert score(rewards, given, [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
-
-
 def test_programs_have_the_rows_subtitles(tmp_path: Path) -> None:
     (tmp_path / "a.srt").write_text("1\n00:00:12,000 --> 00:00:15,000\nThe old king laughs.\n")
     spoken = reply(
@@ -333,6 +316,9 @@ def test_programs_have_the_rows_subtitles(tmp_path: Path) -> None:
         given = [row(subtitles=str(tmp_path / "a.srt")), row()]
         # 12 to 15 s are red; without subtitles the module cannot be used.
         assert score(rewards, given, [spoken, spoken]) == [(1, 1, 1), (0, 1, 1)]
+        # A row is left out for those that cannot be read.
+        given[0]["subtitles"] = str(tmp_path / "missing.srt")
+        assert score(rewards, given, [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
 
 
 # ---- the log -----------------------------------------------------------------------------------------------
@@ -359,3 +345,97 @@ def test_each_reply_is_a_line_of_the_log(tmp_path: Path) -> None:
     assert (prose["mode"], prose["status"], prose["error"]) == (None, "failed", "NoProgram")
     assert prose["rewards"] == {"accuracy": 0.0, "format": 0.0, "mode_consistency": 0.0}
     assert (broken["error"], broken["answer"], broken["correct"]) == ("NameError", None, False)
+
+
+# One step: a group of four about the first row, a group of four about the second.
+GIVEN = [LOCAL, NATIVE, BROKEN, "prose"]
+REWARDS = [(1, 1, 1), (0, 1, 0), (0, 1, 1), (0, 0, 0)]
+PLAIN: Any = {"save_strategy": "no", "report_to": "none", "use_cpu": True, "bf16": False}
+
+
+def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    torch.manual_seed(0)
+    words = qwen_models.tokenizer()
+    model = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(words),
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            eos_token_id=words.eos_token_id,
+            pad_token_id=words.pad_token_id,
+        )
+    )
+
+    def rollouts(prompts: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
+        replies = [GIVEN[n % 4] for n in range(len(prompts))]
+        return {
+            "prompt_ids": [words(prompt)["input_ids"] for prompt in prompts],
+            "completion_ids": [[*words(reply)["input_ids"], words.eos_token_id] for reply in replies],
+            "logprobs": None,
+        }
+
+    unreadable = row(id="q2/plan", prompt="Which place?", video=str(tmp_path / "missing.mp4"))
+    data = Dataset.from_list([row(prompt="Which colour?"), unreadable])
+    with make(log=tmp_path / "rewards.jsonl") as rewards:
+        args = GRPOConfig(
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=8,
+            num_generations=4,
+            max_completion_length=400,
+            max_steps=1,
+            learning_rate=1e-2,
+            reward_weights=rewards.weights,
+            loss_type="grpo",
+            scale_rewards="none",
+            logging_steps=1,
+            **PLAIN,
+        )
+        trainer = GRPOTrainer(
+            model=model,
+            reward_funcs=rewards.functions,  # type: ignore[arg-type]
+            args=args,
+            train_dataset=data,
+            processing_class=words,
+            rollout_func=rollouts,
+        )
+        trainer.train()
+        assert rewards.executions == 8  # Tried in vain for the second row.
+    logged = trainer.state.log_history[0]
+    for place, name in enumerate(("accuracy", "format", "mode_consistency")):
+        values = [parts[place] for parts in REWARDS]
+        mean = sum(values) / 4
+        assert logged[f"rewards/{name}/mean"] == pytest.approx(mean)
+        spread = math.sqrt(sum((value - mean) ** 2 for value in values) / 3)
+        assert logged[f"rewards/{name}/std"] == pytest.approx(spread)
+    # Eq. 3: 1.0, 0.2, 0.5 and 0.0.
+    assert logged["reward"] == pytest.approx((1.0 + 0.2 + 0.5 + 0.0) / 4)
+    of = zip(trainer._logs["extra"]["id"], trainer._logs["completion"], strict=True)
+    by_row = dict(zip(of, trainer._logs["advantages"], strict=True))
+    assert by_row["q1/plan", LOCAL] == pytest.approx(1.0 - 0.425)
+    assert by_row["q1/plan", "prose"] == pytest.approx(-0.425)
+    # Nothing is learned from rows that were left out.
+    assert [by_row["q2/plan", reply] for reply in GIVEN] == [0, 0, 0, 0]
+    assert logged["programs/left_out"] == 0.5
+    assert logged["programs/failed/NameError"] == 0.25
+    assert logged["programs/native_share"] == 0.25
+    lines = [json.loads(line) for line in (tmp_path / "rewards.jsonl").read_text().splitlines()]
+    assert len(lines) == 8
+    assert {line["step"] for line in lines} == {0}
+
+
+def test_a_program_is_rewarded_in_the_world_that_its_row_describes() -> None:
+    """What the row does without cannot be called; another row about the same question still can."""
+    text = reply(
+        'intervals, clips = get_informative_clips(video, "red", top_k=1)\n'
+        "return query_mc(extract_frames(clips[0]), question, choices)"
+    )
+    with make(SceneBackbone()) as rewards:
+        rows = [row(without=[]), row(without=["retrieval"]), row(without=["extraction"])]
+        accuracies = [accuracy for accuracy, _, _ in score(rewards, rows, [text] * 3)]
+    assert accuracies == [1, 0, 1]
+    with pytest.raises(DatasetError, match="without is 'retrieval'"):
+        checked(without="retrieval")

@@ -12,8 +12,8 @@ from transformers import TrainerCallback
 
 from tests.support import grpo_world as grpo
 from tests.support.scripted_sampler import ScriptedSampler, making
-from tests.support.training_runs import assert_equal
-from videopro.errors import BackboneError, ConfigError, wait_until
+from tests.support.training_runs import assert_equal, trained_weights
+from videopro.errors import BackboneError, wait_until
 from videopro.train.rl import GRPORow, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rounds import LookAhead
 
@@ -40,7 +40,13 @@ def logged(made: VideoGRPOTrainer, name: str) -> list[float]:
     ("changes", "versions", "staleness"),
     [
         # Each round is written by the policy that begins the one before it, also across epochs (of two).
-        pytest.param({"max_steps": 5}, [0, 0, 1, 2, 3], [0, 1, 1, 1, 1], id="a round an update"),
+        pytest.param(
+            {"max_steps": 5},
+            [0, 0, 1, 2, 3],
+            [0, 1, 1, 1, 1],
+            id="a round an update",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             {"gradient_accumulation_steps": 2, "steps_per_generation": 1, "max_steps": 2},
             [0, 0, 0, 1],
@@ -78,7 +84,7 @@ def test_a_run_differs_only_in_the_policy_that_writes(
         sampler = ScriptedSampler()
         made = trainer(tmp_path, sampler, ahead=ahead, rewards=rewards, **dict(changes))
         made.train()
-        ends.append(grpo.weights(made))
+        ends.append(trained_weights(made))
         ratios.append(logged(made, "importance_sampling_ratio/mean"))
         asked.append([call.draws for call in sampler.written])
         # A second turn has bug fixes only, and follows its first.
@@ -127,7 +133,7 @@ def test_a_resumed_run_loses_and_repeats_no_round(tmp_path: Path) -> None:
     second.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     assert [call.version for call in resumed.written] == [2, 2, 3]
     assert [call.draws for call in resumed.written] == [call.draws for call in whole.written[2:]]
-    assert_equal(grpo.weights(second), grpo.weights(first))
+    assert_equal(trained_weights(second), trained_weights(first))
 
 
 def test_an_evaluation_waits_for_the_round_that_is_written(tmp_path: Path) -> None:
@@ -209,10 +215,3 @@ def test_a_batch_is_seen_before_its_turn() -> None:
     batches.begin()
     assert update == list("abcdefg")
     assert batches.upcoming(1) == (None, 1)
-
-
-def test_the_process_that_trains_cannot_write_ahead(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"async_rollouts is true, but sampler is 'local'.*set sampler: vllm"
-    ):
-        grpo.settings(tmp_path, async_rollouts=True)

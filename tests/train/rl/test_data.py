@@ -1,4 +1,5 @@
-"""Rows of grpo.jsonl: what is accepted, and the messages for invalid ones."""
+"""Rows of grpo.jsonl, and rows of the release's form, chats in which the question, the program and the kind
+stand in the prompt: what is accepted, and what is left out; and which prompts are sampled in one batch."""
 
 from __future__ import annotations
 
@@ -7,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
+from videopro.backbones.qwen import EncodedPrompt
 from videopro.errors import DatasetError
+from videopro.question import Question
 from videopro.train.rl import as_dataset, read_grpo_rows
+from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
 from videopro.train.runtime import row_of
 from videopro.train.settings import KINDS
 
@@ -52,40 +57,160 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("text", "said"),
     [
-        ({"video": None}, "field 'video' is None; it must be a string"),
-        ({"prompt": ""}, "field 'prompt' is ''; it must be a non-empty string"),
-        ({"subtitle_track": 2}, "field 'subtitle_track' is 2; it must be a string or null"),
-        ({"choices": "red"}, "field 'choices' is 'red'; it must be a list of strings"),
-        ({"answer": "E"}, "answer is 'E'; it must be one of A, B"),
-        ({"kind": "plans"}, "kind is 'plans'; it must be one of plan, bug_fix"),
-        ({"oracle_mode": "both"}, "oracle_mode is 'both'; it must be native, program or null"),
-        ({"subtitles": 3}, "field 'subtitles' is 3; it must be a string or null"),
-        ({"prompt_video": "no"}, "prompt_video is 'no'; it must be true or false"),
-        ({"id": "plan"}, "has the id 'plan' of line 1; ids must differ"),
+        (json.dumps(world.record("q", "a", "v.mp4")), "line 1: is a row for fine-tuning"),
+        ("\n", "has no rows"),
+        ("[1]", "line 1: must be an object, not list"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_left_out_and_named(
-    changes: dict[str, Any], said: str, tmp_path: Path
+def test_files_that_are_not_grpo_jsonl_are_named(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "grpo.jsonl").write_text(text)
+    with pytest.raises(DatasetError, match=said):
+        read_grpo_rows(tmp_path / "grpo.jsonl")
+
+
+# ---- prompts -----------------------------------------------------------------------------------------------
+
+
+def prompt(length: int) -> PolicyPrompt:
+    return PolicyPrompt(EncodedPrompt((0,) * length, (0,) * length), torch.zeros(3, length), length)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "batches"),
+    [
+        # By hand: a batch's longest is at most twice its shortest.
+        ([100, 2000, 200, 201, 100], 8, [[0, 4, 2], [3], [1]]),
+        ([100, 100, 100, 100, 100], 2, [[0, 1], [2, 3], [4]]),
+        ([7], 1, [[0]]),
+        ([], 4, []),
+    ],
+)
+def test_prompts_of_similar_length_are_sampled_together(
+    lengths: list[int], most: int, batches: list[list[int]]
 ) -> None:
-    path = world.write(tmp_path / "grpo.jsonl", [line(id="plan"), line(**changes)])
+    assert list(batches_by_length([prompt(length) for length in lengths], most)) == batches
+
+
+# In the words of this test; the parts and their order are those of the paper's Figs. 9 and 11 to 13.
+ASKED = (
+    "Question: Which car: the red one?\nChoices:\nA. a red car\nB. a blue car: fast\nC. no car\nD. two cars\n"
+)
+NATIVE = "def execute_command(video, question):\n    return query_native(video, question, choices)"
+STEPS = (
+    "def execute_command(video_path, question, choices, duration):\n"
+    "    frames = trim_frames(video_path, 0, 9)\n    return query_mc(frames, question, choices)"
+)
+PLAN = f"Define a function:\n<code>\ndef execute_command(video, question):\n    ...\n</code>\n\n{ASKED}"
+BUG_FIX = (
+    f"A program and a runtime error log.\n{ASKED}\nBuggy visual program: {NATIVE}\n"
+    "Runtime error log: NameError\nRefine this visual program by fixing the bugs."
+)
+UNSURE = (
+    f"A program that only uses query_native.\n\n{ASKED}\nCurrent native visual program:\n<code>\n{NATIVE}\n"
+    "</code>\n\nRefine this visual program.\n<code>\ndef execute_command"
+)
+WEAK = f"A program.\n\n{ASKED}\nCurrent visual program:\n{STEPS}\n\nRefine this visual program to improve it."
+
+
+def chat(text: str, **fields: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], "videos": ["videos/a.mp4"], **fields}
+
+
+def test_kind_question_and_gold_come_from_the_prompt(tmp_path: Path) -> None:
+    system = {"role": "system", "content": "Be brief."}
+    given = [
+        chat(f"<video>{PLAN}", solution="B"),
+        chat(f"<video>{BUG_FIX}", solution="<answer>C</answer>"),
+        chat(f"{UNSURE}<video>", answer="a red car"),
+        chat(f"<video>\n{WEAK}", gold="(D)"),
+        {
+            "messages": [system, *chat(WEAK)["messages"]],
+            "video": "/data/b.mp4",
+            "ground_truth": "A. a red car",
+        },
+        {
+            "system": "S",
+            "query": f"Look <video>: {PLAN}",
+            "response": "a reply",
+            "videos": "c.mp4",
+            "solution": "A",
+        },
+    ]
+    found = read_grpo_rows(world.write(tmp_path / "train_grpo.jsonl", given))
+    assert found.left_out == {}
+    rows = found.rows
+    assert [row.kind for row in rows] == [
+        *("plan", "bug_fix", "native_refinement", "program_refinement", "program_refinement", "plan")
+    ]
+    assert [row.answer for row in rows] == ["B", "C", "A", "D", "A", "A"]
+    question = Question("Which car: the red one?", ("a red car", "a blue car: fast", "no car", "two cars"))
+    assert {row.question for row in rows} == {question}
+    assert {row.oracle_mode for row in rows} == {None}
+    assert [row.id for row in rows] == [f"line {number}" for number in range(1, 7)]
+    assert [row.system for row in rows] == [None, None, None, None, "Be brief.", "S"]
+    assert [row.before for row in rows] == ["", "", UNSURE, "", "", "Look "]
+    assert [row.prompt for row in rows] == [PLAN, BUG_FIX, "", f"\n{WEAK}", WEAK, f": {PLAN}"]
+    assert [row.video for row in rows[3:]] == [
+        tmp_path / "videos" / "a.mp4",
+        Path("/data/b.mp4"),
+        tmp_path / "c.mp4",
+    ]
+    assert [row_of(columns) for columns in as_dataset(rows)] == rows
+
+
+def test_a_question_inside_the_program_is_not_the_rows(tmp_path: Path) -> None:
+    text = 'text = """\nQuestion: what?\n"""\n'
+    program = STEPS.replace("    frames", f"    {text}    frames")
+    path = world.write(
+        tmp_path / "g.jsonl", [chat(f"<video>{WEAK.replace(STEPS, program + chr(10) + STEPS)}", solution="B")]
+    )
+    (row,) = read_grpo_rows(path).rows
+    assert row.question.text == "Which car: the red one?"
+
+
+def test_a_rows_own_columns_take_precedence(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"question": "Where?", "choices": ["here", "there"], "prompt_video": False}
+    own |= {"kind": "bug_fix", "oracle_mode": "native"}
+    path = world.write(tmp_path / "g.jsonl", [chat(f"<video>{WEAK}", id=7, solution="there", **own)])
+    (row,) = read_grpo_rows(path).rows
+    assert (row.id, row.kind, row.oracle_mode, row.answer) == ("7", "bug_fix", "native", "B")
+    assert not row.prompt_video
+    assert row.question == Question("Where?", ("here", "there"))
+
+
+def asked(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None:
+    unusable: list[tuple[dict[str, Any], str]] = [
+        (line(video=None), "field 'video' is None"),
+        (line(prompt=""), "field 'prompt' is ''"),
+        (line(subtitle_track=2), "field 'subtitle_track' is 2"),
+        (line(choices="red"), "field 'choices' is 'red'"),
+        (line(answer="E"), "answer is 'E'; it must be one of A, B"),
+        (line(kind="plans"), "kind is 'plans'"),
+        (line(oracle_mode="both"), "oracle_mode is 'both'"),
+        (line(subtitles=3), "field 'subtitles' is 3"),
+        (line(prompt_video="no"), "prompt_video is 'no'"),
+        (line(id="plan"), "has the id 'plan' of line 1"),
+        (chat(PLAN), "has no gold answer (answer, solution, gold, ground_truth)"),
+        (chat(PLAN, solution="E"), "its gold answer solution='E' is not one of A, B, C, D"),
+        (chat(PLAN, solution="A", answer="B"), "its gold answer answer='B', solution='A' is not one of"),
+        (chat(PLAN, solution=2), "its gold answer solution=2 is not one of"),
+        (chat(PLAN, solution="A", videos=[], messages=asked("<video>")), "has 1 <video> and 0 videos"),
+        (chat("<video>What?", solution="A"), "has no columns 'quest"),
+        (chat("Question: x\nChoices:\nA. y\n", solution="A"), "the choices in its prompt"),
+        (chat("Question: x\nChoices:\nA. y\nB. z\nand\nC. w\n", solution="A"), "the choices in its prompt"),
+        (chat(PLAN, solution="A", kind="other"), "kind is 'other'"),
+    ]
+    path = world.write(tmp_path / "g.jsonl", [line(id="plan"), *(row for row, _ in unusable)])
     found = read_grpo_rows(path)
     assert [row.id for row in found.rows] == ["plan"]
-    assert list(found.left_out) == [2]
-    assert found.left_out[2].startswith(said)
-    assert found.summary() == f"{path}: 1 rows, 1 left out: line 2: {found.left_out[2]}"
-
-
-def test_files_that_are_not_grpo_jsonl_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"nowhere.jsonl: cannot be read .* give a grpo.jsonl"):
-        read_grpo_rows(tmp_path / "nowhere.jsonl")
-    with pytest.raises(DatasetError, match=r"none of its 4 rows .* line 1: is a row for fine-tuning"):
-        read_grpo_rows(world.folder() / "sft.jsonl")
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("\n")
-    with pytest.raises(DatasetError, match="has no rows"):
-        read_grpo_rows(empty)
-    empty.write_text(json.dumps([1]) + "\n")
-    with pytest.raises(DatasetError, match="line 1: must be an object, not list"):
-        read_grpo_rows(empty)
+    assert list(found.left_out) == [*range(2, 2 + len(unusable))]
+    for reason, (row, said) in zip(found.left_out.values(), unusable, strict=True):
+        assert reason.startswith(said), row
+    with pytest.raises(DatasetError, match="none of its 1 rows can be used"):
+        read_grpo_rows(world.write(path, [unusable[0][0]]))

@@ -4,10 +4,11 @@ processes end where one does not start. The processes are threads here, and a pr
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,6 +67,13 @@ def settings(folder: Path, **changes: Any) -> Any:
     return grpo.settings(folder / "run", sampler="vllm", engine_gpus="2, 3,4,5", vllm=vllm, **changes)
 
 
+def opened(config: Any, folder: Path) -> AbstractContextManager[TrainingEngines]:
+    """The engines of a training that starts from this folder."""
+    checkpoint = SimpleNamespace(source=str(folder))
+    start: Any = SimpleNamespace(checkpoint=checkpoint, frames=8, pixels=1, adapter=None)
+    return training_engines(config, world.model_settings("qwen3_vl"), start)
+
+
 def started(
     folder: Path,
     rank: tuple[Any, Callable[..., None]],
@@ -76,14 +84,11 @@ def started(
     """What `use` returns in each process within its engines, or the error. `here`: so many processes are on
     the first machine, the others on a second one."""
     config, become = rank
-    start: Any = SimpleNamespace(
-        checkpoint=SimpleNamespace(source=str(folder)), frames=8, pixels=1, adapter=None
-    )
 
     def run(number: int) -> Any:
         become(number, number if number < here else number - here)
         try:
-            with training_engines(config, world.model_settings("qwen3_vl"), start) as engines:
+            with opened(config, folder) as engines:
                 return use(number, engines)
         except BackboneError as error:
             return error
@@ -145,13 +150,11 @@ def test_all_processes_end_where_one_engine_does_not_start(
 ) -> None:
     stub_engine.behave(folder, fails="torch.OutOfMemoryError: CUDA out of memory.", fails_on="4,5")
     errors = started(folder, rank, lambda number, engines: None)
-    whole = r"(?s)does not serve .*: it ended; change --vllm memory .*CUDA out of memory"
-    with pytest.raises(BackboneError, match=whole):
-        raise errors[1]
+    assert all(isinstance(error, BackboneError) for error in errors)
+    assert "CUDA out of memory" in str(errors[1])
     # In one line, since the process that it happened to shows the log.
     for error in (errors[0], errors[2]):
-        with pytest.raises(BackboneError, match=r"^process 1 stopped: vLLM does not serve [^\n]*$"):
-            raise error
+        assert re.fullmatch(r"process 1 stopped: vLLM does not serve .*", str(error))
 
 
 def test_an_engine_has_to_answer_before_the_other_processes_give_up(
@@ -160,32 +163,15 @@ def test_an_engine_has_to_answer_before_the_other_processes_give_up(
     config, become = rank
     become(0)
     config.vllm = {**config.mapping("vllm"), "start_seconds": config.ddp_timeout}
-    start: Any = SimpleNamespace(
-        checkpoint=SimpleNamespace(source=str(folder)), frames=8, pixels=1, adapter=None
-    )
-    with (
-        pytest.raises(ConfigError, match="give a larger --ddp_timeout"),
-        training_engines(config, world.model_settings("qwen3_vl"), start),
-    ):
+    with pytest.raises(ConfigError, match="--ddp_timeout"), opened(config, folder):
         pass
 
 
 def test_one_process_may_start_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,3,4,5")
-    start: Any = SimpleNamespace(
-        checkpoint=SimpleNamespace(source=str(folder)), frames=8, pixels=1, adapter=None
-    )
-    with ExitStack() as opened:
-        engines = opened.enter_context(
-            training_engines(settings(folder), world.model_settings("qwen3_vl"), start)
-        )
+    with opened(settings(folder), folder) as engines:
         assert len(engines.started) == len(engines.engines) == 2
     assert len(stub_engine.starts(folder)) == 2
-
-
-def test_gpus_of_their_own_need_engines(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="engine_gpus is set, but sampler is not 'vllm'"):
-        grpo.settings(tmp_path, engine_gpus="4,5")
 
 
 @pytest.mark.parametrize("named", ["4,5", "4, 5,", ["4", 5]])

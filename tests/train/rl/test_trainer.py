@@ -1,5 +1,4 @@
-"""GRPO with videos in the prompt: log-probabilities and gradients are those of transformers' own pass over
-each full row; sampling; what is run once; steps."""
+"""GRPO with videos in the prompt: log-probabilities in rows of any shape, sampling, what runs once, steps."""
 
 from __future__ import annotations
 
@@ -13,9 +12,7 @@ import torch
 from torch.nn.attention.flex_attention import flex_attention
 
 from tests.support import grpo_world as grpo
-from tests.support.grpo_reference import assert_gradients, expected
-from tests.support.grpo_world import FAMILIES
-from tests.support.qwen_models import reference
+from tests.support.training_runs import trained_weights
 from videopro.errors import ConfigError
 from videopro.train import packing
 from videopro.train.packing import RowShape
@@ -26,55 +23,11 @@ CHOSEN = [0, 0, 1, 0, 4]
 """Rows of `grpo_world.rows` that the replies are to: three to one, one to another, one to text alone."""
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_log_probs_and_gradients_are_those_of_full_rows_on_their_own(
-    family: str, shared: bool, tmp_path: Path
-) -> None:
-    rows = [grpo.rows()[number] for number in CHOSEN]
-    made = grpo.trainer(family, grpo.settings(tmp_path, shared_prompt=shared), rows, use_peft=False)
-    grpo.ask(made, rows)
-    ids, mask, width = grpo.batch(made, REPLIES)
-    found, entropies, _ = made._get_per_token_logps_and_entropies(
-        made.model, ids, mask, width, compute_entropy=True
-    )
-    model, processor = reference(family)
-    parts = [expected(family, model, processor, row, reply) for row, reply in zip(rows, REPLIES, strict=True)]
-    for number, (part, reply) in enumerate(zip(parts, REPLIES, strict=True)):
-        torch.testing.assert_close(found[number, : len(reply)], part, atol=1e-4, rtol=1e-4)
-        assert not found[number, len(reply) :].any()
-    assert entropies.shape == found.shape
-    # In single samples, as in the batch.
-    whole = made._rollouts
-    for number in (0, 2, 4):
-        made._rollouts = [whole[number]]
-        alone, _, _ = made._get_per_token_logps_and_entropies(
-            made.model, ids[number : number + 1], mask[number : number + 1], width
-        )
-        torch.testing.assert_close(alone[0], found[number], atol=1e-5, rtol=1e-5)
-    # Each reply weighs differently, as advantages do.
-    shares = torch.tensor([1.0, -0.7, 0.4, -1.3, 0.9])
-    (found.sum(-1) * shares).sum().backward()
-    sum(share * part.sum() for share, part in zip(shares, parts, strict=True)).backward()
-    assert_gradients(made.model, model)
-
-
-def test_replies_in_chunks_score_as_in_one_pass(tmp_path: Path) -> None:
-    rows = [grpo.rows()[number] for number in CHOSEN]
-    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
-    grpo.ask(made, rows)
-    ids, mask, width = grpo.batch(made, REPLIES)
-    with torch.no_grad():
-        whole, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
-        parts, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width, batch_size=2)
-    torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["qwen3_vl", pytest.param("qwen2_5_vl", marks=pytest.mark.long)])
 def test_a_gpus_rows_score_as_rows_of_their_own_width(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Padded to a bucket, and attended by FlexAttention, which on a CPU runs uncompiled."""
+    """Padded to a bucket, attended by FlexAttention, which on a CPU runs uncompiled; and some at a time."""
     monkeypatch.setattr(packing, "_compiled", lambda: flex_attention)
     packing.attend_by_parts()
     rows = [grpo.rows()[number] for number in CHOSEN]
@@ -90,28 +43,12 @@ def test_a_gpus_rows_score_as_rows_of_their_own_width(
         for shape in (RowShape(), RowShape(buckets=True), RowShape(buckets=True, blocks=True)):
             made._row_shape = shape
             scores.append(made._get_per_token_logps_and_entropies(made.model, ids, mask, width)[0])
+        made._row_shape = RowShape()
+        scores.append(made._get_per_token_logps_and_entropies(made.model, ids, mask, width, batch_size=2)[0])
     assert shapes[0] % 256 != 0
-    assert shapes[1:] == [-(-shapes[0] // 256) * 256] * 2
+    assert shapes[1:3] == [-(-shapes[0] // 256) * 256] * 2
     for other in scores[1:]:
         torch.testing.assert_close(other, scores[0], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("family", [*FAMILIES, "qwen3_5"])
-def test_sampling_draws_from_what_the_log_prob_passes_score(family: str, tmp_path: Path) -> None:
-    """What the sampling pass says of each token that it drew, the log-prob pass says too."""
-    rows = [grpo.rows()[number] for number in (0, 0, 0, 1, 4, 4)]
-    made = grpo.trainer(family, grpo.settings(tmp_path, shared_prompt=family != "qwen3_5"), rows)
-    made.model.eval()
-    with torch.no_grad():
-        grpo.ask(made, rows)
-        written = grpo.write(made, 5)
-        replies = [reply.ids + ([reply.end[0]] if reply.end else []) for reply in written]
-        ids, mask, width = grpo.batch(made, replies)
-        found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
-    assert len({tuple(reply) for reply in replies[:3]}) > 1
-    for number, reply in enumerate(written):
-        drawn = torch.tensor(reply.logprobs + ([reply.end[1]] if reply.end else []))
-        torch.testing.assert_close(found[number, : len(drawn)], drawn, atol=1e-4, rtol=1e-4)
 
 
 def test_a_prompt_is_not_shared_by_layers_that_carry_a_state(tmp_path: Path) -> None:
@@ -122,14 +59,14 @@ def test_a_prompt_is_not_shared_by_layers_that_carry_a_state(tmp_path: Path) -> 
 def test_samples_depend_on_seed_and_row_and_not_on_the_batch(tmp_path: Path) -> None:
     rows = [grpo.rows()[0]] * 6
     replies = []
-    for size in (None, 4, 1):
+    for size in (None, 4):
         made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path, sampling_batch_size=size), rows)
         made.model.eval()
         with torch.no_grad():
             grpo.ask(made, rows)
             replies.append([reply.ids for reply in grpo.write(made, 5)])
             other = [reply.ids for reply in grpo.write(made, 6)]
-    assert replies[0] == replies[1] == replies[2]
+    assert replies[0] == replies[1]
     assert other != replies[0]
     # Another one at each round of sampling, in an evaluation, and for each run's own seed.
     rounds = {made._seed()}
@@ -170,22 +107,19 @@ def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:
 
 
 def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> None:
-    """Over two steps of two rounds each with three prompts about two videos."""
+    """Over two steps of one round each with three prompts about two videos."""
     rows = [grpo.rows()[number] for number in (0, 3, 1)]
     after = {}
     for frozen in (True, False):
-        config = grpo.settings(
-            tmp_path, max_steps=2, per_device_train_batch_size=4, gradient_accumulation_steps=3, beta=0.1
-        )
+        config = grpo.settings(tmp_path, max_steps=2, per_device_train_batch_size=12, beta=0.1)
         made = grpo.trainer("qwen3_vl", config, rows, frozen=frozen)
         calls = []
         made._run.model.model.visual.register_forward_hook(lambda *_, calls=calls: calls.append(1))
         made.train()
-        after[frozen] = grpo.weights(made)
+        after[frozen] = trained_weights(made)
         assert made._prompt_encoder.looked == (2 if frozen else 0)
-        assert len(calls) == 2 if frozen else len(calls) > 6
-    for name, weight in after[True].items():
-        torch.testing.assert_close(weight, after[False][name], atol=1e-6, rtol=1e-5, msg=name)
+        assert len(calls) == 2 if frozen else len(calls) > 4
+    torch.testing.assert_close(after[True], after[False], atol=1e-6, rtol=1e-5)
     assert any(weight.any() for name, weight in after[True].items() if "lora_B" in name)
 
 
@@ -213,30 +147,38 @@ def test_features_beyond_the_memory_limit_are_recomputed(tmp_path: Path) -> None
 
 
 # The default, and one whose tokens have other weights; the others in the second tier.
-LOSSES = (
-    *("dapo", "dr_grpo"),
-    *(
-        pytest.param(name, marks=pytest.mark.long)
-        for name in ("grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
-    ),
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # The default, with a reference and two passes over each round of sampling; and one whose tokens have
+        # other weights, with gradient checkpointing where the prompt is shared.
+        {"loss_type": "dapo", "max_steps": 2},
+        {"loss_type": "dr_grpo", "gradient_checkpointing": True},
+        *(
+            pytest.param({"loss_type": name, "max_steps": 2}, marks=pytest.mark.long)
+            for name in ("grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
+        ),
+    ],
+    ids=lambda changes: changes["loss_type"],
 )
-
-
-@pytest.mark.parametrize("loss_type", LOSSES)
-def test_steps_with_every_loss_are_those_of_rows_on_their_own(loss_type: str, tmp_path: Path) -> None:
-    """Videos and text in one batch, a reference, two passes over each round of sampling."""
+def test_steps_with_every_loss_are_those_of_rows_on_their_own(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Videos and text in one batch."""
     rows = [grpo.rows()[number] for number in (0, 1, 4)]
-    changes = {"loss_type": loss_type, "beta": 0.05, "num_iterations": 2, "max_steps": 2}
+    given = {"beta": 0.05, "num_iterations": 2, "per_device_train_batch_size": 12, **changes}
     after = []
     for shared in (True, False):
-        config = grpo.settings(tmp_path, shared_prompt=shared, per_device_train_batch_size=12, **changes)
+        checkpointing = {} if shared else {"gradient_checkpointing": False}
+        config = grpo.settings(tmp_path, shared_prompt=shared, **{**given, **checkpointing})
         made = grpo.trainer("qwen3_vl", config, rows)
-        before = grpo.weights(made)
+        before = trained_weights(made)
         made.train()
-        after.append(grpo.weights(made))
+        after.append(trained_weights(made))
     assert any(not torch.equal(weight, before[name]) for name, weight in after[0].items())
-    for name, weight in after[0].items():
-        torch.testing.assert_close(weight, after[1][name], atol=1e-5, rtol=1e-4, msg=name)
+    torch.testing.assert_close(after[0], after[1], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("changes", [{}, {"beta": 0.1}, {"entropy_coef": 0.01}], ids=str)
@@ -260,15 +202,14 @@ def test_groups_with_equal_rewards_are_skipped_where_their_loss_is_zero(
             monkeypatch.setattr(made, "_has_no_gradient", lambda _: False)
         counted = Mock(wraps=made._score_shared_prefix)
         monkeypatch.setattr(made, "_score_shared_prefix", counted)
-        before = grpo.weights(made)
+        before = trained_weights(made)
         made.train()
-        after.append(grpo.weights(made))
+        after.append(trained_weights(made))
         passes.append(counted.call_count)
     reference = 3 if "beta" in changes else 0
     assert passes == [3 + reference if changes else 1, 3 + reference]
     assert any(not torch.equal(weight, before[name]) for name, weight in after[0].items())
-    for name, weight in after[0].items():
-        torch.testing.assert_close(weight, after[1][name], atol=1e-7, rtol=1e-6, msg=name)
+    torch.testing.assert_close(after[0], after[1], atol=1e-7, rtol=1e-6)
 
 
 def test_equal_rewards_are_equal_whatever_their_mean_rounds_to(
@@ -282,25 +223,13 @@ def test_equal_rewards_are_equal_whatever_their_mean_rounds_to(
     )
     counted = Mock(wraps=made._score_shared_prefix)
     monkeypatch.setattr(made, "_score_shared_prefix", counted)
-    before = grpo.weights(made)
+    before = trained_weights(made)
     made.train()
     (logged,) = [line for line in made.state.log_history if "loss" in line]
     assert logged["frac_reward_zero_std"] == 1.0
     assert logged["reward"] == pytest.approx(0.7)
     assert counted.call_count == 0
-    assert all(torch.equal(weight, before[name]) for name, weight in grpo.weights(made).items())
-
-
-def test_gradient_checkpointing_leaves_a_step_as_it_is(tmp_path: Path) -> None:
-    rows = [grpo.rows()[number] for number in (0, 1)]
-    after = []
-    for checkpointing in (True, False):
-        config = grpo.settings(tmp_path, gradient_checkpointing=checkpointing)
-        made = grpo.trainer("qwen3_vl", config, rows)
-        made.train()
-        after.append(grpo.weights(made))
-    for name, weight in after[0].items():
-        torch.testing.assert_close(weight, after[1][name], atol=1e-6, rtol=1e-5, msg=name)
+    assert all(torch.equal(weight, before[name]) for name, weight in trained_weights(made).items())
 
 
 def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:
@@ -312,7 +241,7 @@ def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:
         tmp_path,
         optim="adamw_torch",
         learning_rate=2e-2,
-        max_steps=25,
+        max_steps=15,
         num_generations=16,
         per_device_train_batch_size=32,
         max_completion_length=1,

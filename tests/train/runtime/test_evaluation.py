@@ -1,20 +1,28 @@
-"""What an evaluation on held-out questions measures, and that measuring leaves the training as it was."""
+"""What an evaluation on held-out rows and questions measures, whatever the batch size, and that measuring
+leaves the training as it was."""
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from peft.tuners.lora import LoraLayer
 
+from tests.support import grpo_world
+from tests.support import grpo_world as rl
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
 from tests.support.reason_world import SceneBackbone
+from tests.support.training_reference import expected_step
+from tests.support.training_runs import LORA, adapter, assert_equal, flags
 from videopro.backbones import (
     GenerateRequest,
     Generation,
@@ -34,15 +42,16 @@ from videopro.question import Answer
 from videopro.traces import Failure, Result
 from videopro.traces.scoring import PlanRecord, planning_metrics
 from videopro.traces.scoring import plan_record as of_first
-from videopro.train.finetune import VideoSFTTrainer
-from videopro.train.runtime.evaluation import EvalQuestions, ProgramEvaluation, load_eval_questions
+from videopro.train import grpo, sft
+from videopro.train.finetune import VideoSFTTrainer, as_dataset
+from videopro.train.runtime.evaluation import ProgramEvaluation, load_eval_questions
+from videopro.train.runtime.trainer import preserved_random_state
 
 NO_MODULES = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
 
 def planned(**changes: Any) -> PlanRecord:
-    good = PlanRecord("q", "raw", True, "native", "native", "ok", "A", True, None)
-    return PlanRecord(**{**good.__dict__, **changes})
+    return replace(PlanRecord("q", "raw", True, "native", "native", "ok", "A", True, None), **changes)
 
 
 def test_metrics_are_shares_of_the_questions_that_could_be_asked() -> None:
@@ -81,15 +90,10 @@ def test_an_error_that_a_planner_may_cause_leaves_no_denominator() -> None:
     assert [found[name] for name in shares] == [1 / 4] * 4
     ended = Result(error=Failure("UnexpectedError", "ValueError: no"))
     assert of_first("q", ended, {}, gold="A", choices=("red", "blue")).error_type == "UnexpectedError"
-
-
-def test_metrics_without_oracles_or_questions() -> None:
     assert "mode_accuracy" not in planning_metrics([planned(oracle=None)])
     assert "mode_balanced_accuracy" not in planning_metrics([planned()])
-    assert planning_metrics([planned(error="x", error_type="VideoError")]) == {
-        "questions": 0.0,
-        "errors": 1.0,
-    }
+    none = planning_metrics([planned(error="x", error_type="VideoError")])
+    assert none == {"questions": 0.0, "errors": 1.0}
 
 
 def test_an_option_with_the_right_options_text_is_right() -> None:
@@ -105,13 +109,12 @@ def test_an_option_with_the_right_options_text_is_right() -> None:
 def lines(**changes: Any) -> list[dict[str, Any]]:
     """Two questions of `grpo.jsonl`, and a refinement of the first."""
     rows = []
-    for number, (question, video, mode) in enumerate(
-        zip(world.QUESTIONS, ("a", "b"), ("native", "program"), strict=False)
-    ):
+    for number, mode in enumerate(("native", "program")):
+        question = world.QUESTIONS[number]
         row = {
             "id": f"q{number}",
             "question_id": f"q{number}",
-            "video": f"videos/{video}.mp4",
+            "video": f"videos/{'ab'[number]}.mp4",
             "subtitles": None,
             "question": question.text,
             "choices": list(question.choices),
@@ -119,7 +122,6 @@ def lines(**changes: Any) -> list[dict[str, Any]]:
             "kind": "plan",
             "prompt": "",
             "oracle_mode": mode,
-            "family": "colour",
         }
         rows += [row, {**row, "id": f"r{number}", "kind": "native_refinement"}]
     rows[0].update(changes)
@@ -143,41 +145,61 @@ def test_questions_of_a_folder(tmp_path: Path) -> None:
     world.write(tmp_path / "questions.jsonl", [{**row, "answer": None}])
     with pytest.raises(DatasetError, match="'q' has no answer"):
         load_eval_questions(str(tmp_path), limit=None, seed=0)
+    with pytest.raises(BenchmarkError):
+        load_eval_questions("pocket:nowhere", limit=None, seed=0)
+
+
+CHAT = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4"], "solution": "A"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("given", "said"),
     [
-        ({"oracle_mode": "both"}, "oracle_mode is 'both'"),
-        ({"answer": "Z"}, "answer is 'Z'; it must be one of A, B, C"),
-        ({"choices": "ab"}, "'choices' is 'ab'"),
-        ({"video": None}, "'video' is None"),
+        (lines(oracle_mode="both"), "line 1: oracle_mode is 'both'"),
+        (lines(answer="Z"), "line 1: answer is 'Z'"),
+        (lines(choices="ab"), "line 1: .*'choices' is 'ab'"),
+        (lines(video=None), "line 1: .*'video' is None"),
+        (lines()[1:2], "no questions of kind 'plan'"),
+        ([CHAT], "line 1: has no column 'question'"),
     ],
 )
-def test_an_invalid_question_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    path = world.write(tmp_path / "grpo.jsonl", lines(**changes))
-    with pytest.raises(DatasetError, match=f"line 1: .*{said}"):
+def test_questions_that_cannot_be_asked_are_named(
+    tmp_path: Path, given: list[dict[str, Any]], said: str
+) -> None:
+    path = world.write(tmp_path / "grpo.jsonl", given)
+    with pytest.raises(DatasetError, match=said):
         load_eval_questions(str(path), limit=None, seed=0)
-
-
-def test_missing_questions(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"give a grpo\.jsonl"):
-        load_eval_questions(str(tmp_path / "none.jsonl"), limit=None, seed=0)
-    with pytest.raises(DatasetError, match="no questions of kind 'plan'"):
-        load_eval_questions(str(world.write(tmp_path / "r.jsonl", lines()[1:2])), limit=None, seed=0)
-    chat = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4"], "solution": "A"}
-    with pytest.raises(DatasetError, match="line 1: has no column 'question'; eval_questions takes"):
-        load_eval_questions(str(world.write(tmp_path / "train_grpo.jsonl", [chat])), limit=None, seed=0)
-    with pytest.raises(BenchmarkError):
-        load_eval_questions("pocket:nowhere", limit=None, seed=0)
 
 
 # ---- a model in training -----------------------------------------------------------------------------------
 
 
-def evaluation(held_out: EvalQuestions, log: Path, longest: int = 400) -> ProgramEvaluation:
+@pytest.fixture
+def untrained(tmp_path: Path) -> VideoSFTTrainer:
+    """A planner with an adapter that has learned nothing."""
+    return world.trainer("qwen3_vl", world.settings(tmp_path / "planner"), world.rows()[:2])
+
+
+@pytest.fixture
+def by_heart(untrained: VideoSFTTrainer, monkeypatch: pytest.MonkeyPatch) -> VideoSFTTrainer:
+    """A planner that writes a native program for the first question, one of steps for the second."""
+
+    def written(
+        self: QwenBackbone, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
+    ) -> None:
+        for number, request in enumerate(requests):
+            text = world.NATIVE if world.QUESTIONS[0].text in request.text else world.STEPS
+            joining.done(number, Generation(text, (), (), "stop", 1))
+
+    monkeypatch.setattr(QwenBackbone, "generate_joining", written)
+    return untrained
+
+
+def evaluation(log: Path, longest: int = 400, **changes: Any) -> ProgramEvaluation:
+    """Of the two questions, the first with these changes."""
+    held_out = world.write(world.folder() / "held-out.jsonl", lines(**changes))
     return ProgramEvaluation(
-        held_out,
+        load_eval_questions(str(held_out), limit=None, seed=0),
         find_checkpoint(str(checkpoint("qwen3_vl"))),
         frames=world.FRAMES,
         pixels=PIXELS,
@@ -188,61 +210,19 @@ def evaluation(held_out: EvalQuestions, log: Path, longest: int = 400) -> Progra
     )
 
 
-def held_out(**changes: Any) -> EvalQuestions:
-    return load_eval_questions(
-        str(world.write(world.folder() / "held-out.jsonl", lines(**changes))), limit=None, seed=0
-    )
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> VideoSFTTrainer:
-    """A planner that has learned two replies by heart: a native program for the first question, a program of
-    steps for the second."""
-    rows = world.rows()[:2]
-    output = tmp_path_factory.mktemp("learned")
-    config = world.settings(output, max_steps=160, learning_rate=2e-2, logging_steps=40)
-    trainer = world.trainer("qwen3_vl", config, rows, lora_r=32, lora_alpha=32)
-    trainer.train()
-    return trainer
-
-
-@pytest.fixture
-def untrained(tmp_path: Path) -> VideoSFTTrainer:
-    """A planner with an adapter that has learned nothing."""
-    return world.trainer("qwen3_vl", world.settings(tmp_path / "planner"), world.rows()[:2])
-
-
-def write_by_heart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two replies that `trained` has learned, without the training."""
-
-    def written(
-        self: QwenBackbone, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
-    ) -> None:
-        first = world.QUESTIONS[0].text
-        for number, request in enumerate(requests):
-            text = world.NATIVE if first in request.text else world.STEPS
-            joining.done(number, Generation(text, (), (), "stop", 1))
-
-    monkeypatch.setattr(QwenBackbone, "generate_joining", written)
-
-
-@pytest.fixture
-def by_heart(untrained: VideoSFTTrainer, monkeypatch: pytest.MonkeyPatch) -> VideoSFTTrainer:
-    """A planner that writes the two replies."""
-    write_by_heart(monkeypatch)
-    return untrained
-
-
-@pytest.mark.long
-def test_a_trained_planner_scores_as_expected(trained: VideoSFTTrainer, tmp_path: Path) -> None:
-    measured = evaluation(held_out(), tmp_path)
-    found = measured(trained)
-    assert found["questions"] == 2
-    assert (found["well_formed"], found["executed"]) == (1.0, 1.0)
+def test_a_planner_scores_as_its_programs_do(by_heart: VideoSFTTrainer, tmp_path: Path) -> None:
+    """Random weights are never confident: without an oracle mode, a question's is a program."""
+    by_heart.state.global_step = 160
+    found = evaluation(tmp_path)(by_heart)
+    assert (found["questions"], found["well_formed"], found["executed"]) == (2, 1.0, 1.0)
     assert (found["mode_accuracy"], found["native_share"]) == (1.0, 0.5)
     kept = [json.loads(line) for line in (tmp_path / "step-000160.jsonl").read_text().splitlines()]
     assert [line["raw"] for line in kept] == [world.NATIVE, world.STEPS]
     assert found["answer_accuracy"] == sum(line["letter"] == "B" for line in kept) / 2
+    by_heart.state.global_step = 161
+    assert evaluation(tmp_path, oracle_mode=None)(by_heart)["mode_accuracy"] == 0.5
+    kept = [json.loads(line) for line in (tmp_path / "step-000161.jsonl").read_text().splitlines()]
+    assert [line["oracle"] for line in kept] == ["program", "program"]
 
 
 def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
@@ -253,7 +233,7 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     monkeypatch.setattr(answerer, "load_backbone", lambda config: base)
     monkeypatch.setattr(QwenBackbone, "answer_batch", None)
     monkeypatch.setattr(library, "_cache", CallCache())
-    measured = evaluation(held_out(oracle_mode=None), tmp_path)
+    measured = evaluation(tmp_path, oracle_mode=None)
     record = PlannerRecord("pocket", folder_fingerprint(model_dir()))
     measured.checkpoint = replace(measured.checkpoint, record=ModelRecord(planner=record))
     found = measured(by_heart)
@@ -286,7 +266,7 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
     spy("answer_batch")
     # Questions of other tests' evaluations are cached.
     monkeypatch.setattr(library, "_cache", CallCache())
-    evaluation(held_out(), tmp_path)(by_heart)
+    evaluation(tmp_path)(by_heart)
     assert set(seen) == {("generate_joining", True), ("answer_batch", False)}
     assert not any(layer.disable_adapters for layer in layers)
 
@@ -295,7 +275,7 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
 def test_only_the_bases_answers_are_cached_across_steps(adapted: bool, tmp_path: Path) -> None:
     config = world.settings(tmp_path)
     trainer = world.trainer("qwen3_vl", config, world.rows()[:1], use_peft=adapted)
-    measured = evaluation(held_out(), tmp_path, longest=4)
+    measured = evaluation(tmp_path, longest=4)
     answering, writing = [], []
     for step in (1, 2):
         trainer.state.global_step = step
@@ -312,7 +292,7 @@ def test_only_the_bases_answers_are_cached_across_steps(adapted: bool, tmp_path:
 
 
 def test_evaluation_does_not_change_training(
-    untrained: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    untrained: VideoSFTTrainer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Neither what the planner writes itself, nor programs that are run."""
     model = untrained.model
@@ -321,9 +301,9 @@ def test_evaluation_does_not_change_training(
     assert any(gradients.values())
     model.train()
     state = torch.get_rng_state()
-    evaluation(held_out(), tmp_path, longest=8)(untrained)
-    write_by_heart(monkeypatch)
-    assert evaluation(held_out(), tmp_path)(untrained)["executed"] == 1.0
+    evaluation(tmp_path, longest=8)(untrained)
+    request.getfixturevalue("by_heart")
+    assert evaluation(tmp_path)(untrained)["executed"] == 1.0
     assert model.training
     assert torch.equal(torch.get_rng_state(), state)
     assert {name: weight.requires_grad for name, weight in model.named_parameters()} == gradients
@@ -335,52 +315,30 @@ def test_evaluation_does_not_change_training(
 def test_a_lost_video_is_counted_and_leaves_the_rest(
     by_heart: VideoSFTTrainer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = evaluation(held_out(video="videos/lost.mp4"), tmp_path)(by_heart)
+    found = evaluation(tmp_path, video="videos/lost.mp4")(by_heart)
     assert (found["questions"], found["errors"]) == (1, 1)
     assert found["well_formed"] == 1.0
     assert "question q0 left out" in capsys.readouterr().err
 
 
-def test_missing_oracle_modes_come_from_the_bases_native_answers(
-    by_heart: VideoSFTTrainer, tmp_path: Path
-) -> None:
-    evaluation(held_out(oracle_mode=None), tmp_path)(by_heart)
-    first, second = [json.loads(line) for line in (tmp_path / "step-000000.jsonl").read_text().splitlines()]
-    # Random weights are never confident: below tau, so the mode is a program.
-    assert (first["oracle"], second["oracle"]) == ("program", "program")
-
-
 def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
-    from videopro.train import sft
-
-    world.write(world.folder() / "held-out.jsonl", lines())
     output = tmp_path / "run"
     words = {
-        "train_data": world.folder() / "sft.jsonl",
-        "eval_data": world.folder() / "sft.jsonl",
-        "eval_questions": world.folder() / "held-out.jsonl",
+        **dict.fromkeys(("train_data", "eval_data"), world.folder() / "sft.jsonl"),
+        "eval_questions": world.write(world.folder() / "held-out.jsonl", lines()),
         "eval_modules": json.dumps(NO_MODULES),
         "eval_max_new_tokens": 8,
         "eval_strategy": "steps",
         "eval_steps": 2,
         "max_steps": 4,
-        "output_dir": output,
-        "model_name_or_path": checkpoint("qwen3_vl"),
-        "dtype": "float32",
         "use_peft": "true",
-        "frames": world.FRAMES,
-        "pixels": PIXELS,
-        "frame_cache": world.folder() / "frames",
-        "use_cpu": "true",
-        "bf16": "false",
         "report_to": "tensorboard",
-        "disable_tqdm": "true",
-        "logging_steps": 1,
+        "save_strategy": "steps",
         "save_steps": 2,
         "load_best_model_at_end": "true",
         "metric_for_best_model": "eval_well_formed",
     }
-    assert sft.main([word for name, value in words.items() for word in (f"--{name}", str(value))]) == 0
+    assert sft.main(flags(output, **words)) == 0
     history = json.loads((output / "training_record.json").read_text())["history"]
     measured = [line for line in history if "eval_well_formed" in line]
     assert [(line["step"], line["eval_questions"]) for line in measured] == [(2, 2), (4, 2)]
@@ -391,3 +349,88 @@ def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
     state = json.loads((output / "trainer_state.json").read_text())
     assert state["best_metric"] == 0.0
     assert list(output.rglob("events.out.tfevents.*"))
+
+
+ROWS = [0, 1, 3, 2, 1]
+
+
+def test_the_loss_is_a_mean_over_all_tokens_whatever_the_batch_size(tmp_path: Path) -> None:
+    trainer = world.trainer("qwen3_vl", world.settings(tmp_path), world.rows())
+    dataset = as_dataset([world.rows()[number] for number in ROWS])
+    expected, _ = expected_step("qwen3_vl", ROWS)
+    for size in (1, 2, 5):
+        trainer.args.per_device_eval_batch_size = size
+        assert trainer.evaluate(dataset)["eval_loss"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_rows_that_are_repeated_for_a_second_process_are_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the last batch of two processes, two rows each, three are rows of the set: the fourth, of the second
+    process, is accelerate's repetition of the first."""
+    rows = [world.rows()[number] for number in (0, 1)]
+    trainer = world.trainer("qwen3_vl", world.settings(tmp_path, per_device_eval_batch_size=2), rows)
+    state = SimpleNamespace(end_of_dataloader=True, remainder=3)
+    labels = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    for process, expected in ((0, [[5, 6, 7], [8, 9, 10]]), (1, [[5, 6, 7], [-100, -100, -100]])):
+        one = SimpleNamespace(process_index=process, gradient_state=state)
+        monkeypatch.setattr(trainer, "accelerator", one)
+        assert trainer._own_labels(labels).tolist() == expected
+    state.end_of_dataloader = False
+    assert trainer._own_labels(labels).tolist() == labels.tolist()
+
+
+def test_an_evaluation_does_not_change_dropout(tmp_path: Path) -> None:
+    rows = world.folder() / "sft.jsonl"
+    given = {**LORA, "train_data": rows, "max_steps": 2, "lora_dropout": 0.3}
+    measured = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
+    assert sft.main(flags(tmp_path / "measured", **given, **measured)) == 0
+    assert sft.main(flags(tmp_path / "alone", **given)) == 0
+    history = json.loads((tmp_path / "measured" / "training_record.json").read_text())["history"]
+    assert len([line for line in history if "eval_loss" in line]) == 2
+    assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
+
+
+def test_rewards_of_held_out_prompts_do_not_depend_on_the_batch_size(tmp_path: Path) -> None:
+    """A reply is drawn by its place among all held-out prompts."""
+    trainer = rl.trainer("qwen3_vl", rl.settings(tmp_path, temperature=1.5), rl.rows()[:2])
+    found = []
+    for size in (4, 8):
+        trainer.args.per_device_eval_batch_size = size
+        found.append(trainer.evaluate(trainer.train_dataset)["eval_reward"])
+        assert trainer._eval_rows == 0
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] != 0
+
+
+def test_the_random_state_is_kept() -> None:
+    def drawn() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    def seed() -> None:
+        random.seed(1)
+        np.random.seed(1)
+        torch.manual_seed(1)
+
+    seed()
+    expected = drawn()
+    seed()
+    with preserved_random_state():
+        assert drawn() == expected
+    assert drawn() == expected
+
+
+@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_all_weights_are_reinforced_with_a_reference(
+    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `beta` above 0 and no adapter to turn off, TRL loads a reference model; the KL term is 0 in the
+    first step, and not afterwards."""
+    monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
+    whole = {"use_peft": "false", "answerer": checkpoint("qwen3_vl"), "learning_rate": 1e-3, "beta": 0.1}
+    words = grpo_world.arguments(tmp_path / "run", **whole, shared_prompt=str(shared).lower())
+    assert grpo.main(words) == 0
+    history = json.loads((tmp_path / "run" / "training_record.json").read_text())["history"]
+    divergence = [line["kl"] for line in history if "kl" in line]
+    assert divergence[0] == pytest.approx(0, abs=1e-5)
+    assert divergence[1] > 1e-3

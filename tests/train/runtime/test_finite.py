@@ -13,17 +13,18 @@ from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 
 from tests.support import sft_world as world
-from tests.support.grpo_runs import SomeRewards, arguments
-from tests.support.qwen_models import QUESTION, backbone, checkpoint, pictures
-from tests.support.training_runs import LORA, flags, two_processes
+from tests.support.grpo_world import SomeRewards, arguments
+from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures
+from tests.support.training_runs import LORA, flags, merge_into, two_processes
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling
 from videopro.errors import BackboneError, RunError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder
+from videopro.pocket.encoders import ENCODER
 from videopro.storage.finite_weights import non_finite
 from videopro.train import grpo as grpo_command
-from videopro.train import merge, sft
+from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import read_settings
 from videopro.train.runtime.checkpoints import COMPLETE, checkpoints
@@ -45,6 +46,14 @@ EXPLODING = {
 
 def sft_flags(output: Path, **changes: Any) -> list[str]:
     return flags(output, **{**EXPLODING, "train_data": world.folder() / "sft.jsonl", **changes})
+
+
+def damaged(file: Path, name: str, value: float) -> str:
+    """Make one value of a tensor another; the tensor's name."""
+    weights = load_file(file)
+    weights[name].view(-1)[-1] = value
+    save_file(weights, file, metadata={"format": "pt"})
+    return name
 
 
 def saved_weights(output: Path) -> list[Path]:
@@ -120,28 +129,16 @@ def test_grpo_stops_where_the_output_is_nan(
     assert not saved_weights(tmp_path / "run")
 
 
-@pytest.fixture
-def adapter(tmp_path: Path) -> Path:
-    """An adapter with one infinite weight."""
-    assert sft.main(sft_flags(tmp_path / "sft", learning_rate=1e-3, max_steps=1, save_strategy="no")) == 0
-    file = tmp_path / "sft" / "adapter_model.safetensors"
-    weights = load_file(file)
-    weights[max(weights)].view(-1)[3] = INF
-    save_file(weights, file, metadata={"format": "pt"})
-    return file
-
-
-def test_a_damaged_adapter_is_refused(
-    adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = max(load_file(adapter))
-    base, folder = str(checkpoint("qwen3_vl")), str(adapter.parent)
+def test_a_damaged_adapter_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, folder = str(checkpoint("qwen3_vl")), str(lora("qwen3_vl", tmp_path / "lora"))
+    file = tmp_path / "lora" / "adapter_model.safetensors"
+    name = damaged(file, max(load_file(file)), INF)
     with pytest.raises(BackboneError, match=r"adapter_model\.safetensors") as refused:
         load_backbone(read_spec(base, adapter=folder))
     assert name in str(refused.value)
     capsys.readouterr()
     assert sft.main(sft_flags(tmp_path / "more", adapter=folder, use_peft="false")) == 2
-    assert merge.main(["--base", base, "--adapter", folder, "--output", str(tmp_path / "merged")]) == 2
+    assert merge_into(tmp_path / "merged", base, folder) == 2
     assert capsys.readouterr().err.count(name) == 2
     assert not (tmp_path / "merged").exists()
 
@@ -149,24 +146,17 @@ def test_a_damaged_adapter_is_refused(
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     folder = shutil.copytree(checkpoint("qwen3_vl"), tmp_path / "model")
     file = next(folder.glob("*.safetensors"))
-    weights = load_file(file)
-    name = sorted(weights)[2]
-    weights[name].view(-1)[-1] = NAN
-    save_file(weights, file, metadata={"format": "pt"})
+    name = damaged(file, sorted(load_file(file))[2], NAN)
     with pytest.raises(BackboneError) as refused:
         load_backbone(read_spec(str(folder)))
     assert f"{file}: tensor {name} holds NaN" in str(refused.value)
 
 
 def test_a_damaged_encoder_is_refused(tmp_path: Path) -> None:
-    from videopro.pocket.encoders import ENCODER
-
     folder = shutil.copytree(ENCODER.checkpoint, tmp_path / "encoder")
     file = folder / "model.safetensors"
-    weights = load_file(file)
-    weights[min(weights)].view(-1)[0] = NAN
-    save_file(weights, file, metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=min(weights)):
+    name = damaged(file, min(load_file(file)), NAN)
+    with pytest.raises(ModelError, match=name):
         load_encoder(f"languagebind:{folder}")
 
 

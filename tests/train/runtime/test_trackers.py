@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -64,38 +63,29 @@ def test_another_run_in_the_folder_is_another_one_for_trackers(tmp_path: Path) -
     assert other.unsent("wandb", 1, ["loss"]) == {"loss"}
 
 
-def killed_and_resumed(output: Path, tracker: str, **environment: str) -> None:
-    """The same in processes of their own, of which the first one is killed."""
-    settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
-    begun = f"from tests.support.tracked import *; killed(Path({str(output)!r}), {tracker!r})"
+@pytest.mark.kills
+@pytest.mark.parametrize("tracker", ["wandb", "trackio"])
+def test_a_tracker_goes_on_in_the_same_run(tracker: str, tmp_path: Path) -> None:
+    """In processes of their own, of which the first one is killed."""
+    pytest.importorskip(tracker)
+    run, folder = tmp_path / "run", tmp_path / "trackio"
+    own = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "TRACKIO_DIR": str(folder)}
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **own}
+    begun = f"from tests.support.tracked import *; killed(Path({str(run)!r}), {tracker!r})"
     first = subprocess.run([sys.executable, "-c", begun], env=settings, cwd=ROOT, check=False)
     assert first.returncode == -signal.SIGKILL
-    subprocess.run(
-        [sys.executable, "train/sft.py", *words(output, tracker)], env=settings, check=True, cwd=ROOT
-    )
-
-
-def assert_once(lines: list[dict[str, Any]]) -> None:
+    again = [sys.executable, "train/sft.py", *words(run, tracker)]
+    subprocess.run(again, env=settings, check=True, cwd=ROOT)
+    if tracker == "wandb":
+        files = sorted((run / "work" / "wandb").glob("offline-run-*/run-*.wandb"))
+        assert len(files) == 2, "each process writes a file"
+        lines = [line for file in files for line in history(file.read_bytes())]
+        names = {file.stem for file in files}
+    else:
+        (database,) = folder.glob("*.db")
+        with sqlite3.connect(database) as connection:
+            rows = connection.execute("select run_name, metrics from metrics order by id").fetchall()
+        names, lines = {name for name, _ in rows}, [json.loads(metrics) for _, metrics in rows]
+    assert len(names) == 1, "of the same run"
     for name in ("train/loss", "eval/loss"):
         assert [line["train/global_step"] for line in lines if name in line] == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.kills
-def test_wandb_goes_on_in_the_same_run(tmp_path: Path) -> None:
-    pytest.importorskip("wandb")
-    killed_and_resumed(tmp_path / "run", "wandb", WANDB_MODE="offline", WANDB_SILENT="true")
-    files = sorted((tmp_path / "run" / "work" / "wandb").glob("offline-run-*/run-*.wandb"))
-    assert len(files) == 2, "each process writes a file"
-    assert len({file.stem for file in files}) == 1, "of the same run"
-    assert_once([line for file in files for line in history(file.read_bytes())])
-
-
-@pytest.mark.kills
-def test_trackio_goes_on_in_the_same_run(tmp_path: Path) -> None:
-    pytest.importorskip("trackio")
-    killed_and_resumed(tmp_path / "run", "trackio", TRACKIO_DIR=str(tmp_path / "trackio"))
-    (database,) = (tmp_path / "trackio").glob("*.db")
-    with sqlite3.connect(database) as connection:
-        rows = connection.execute("select run_name, metrics from metrics order by id").fetchall()
-    assert len({name for name, _ in rows}) == 1
-    assert_once([json.loads(metrics) for _, metrics in rows])

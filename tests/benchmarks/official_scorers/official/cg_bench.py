@@ -26,16 +26,14 @@ _MODEL = "gemini-1.5_flash_128_True_True_True"
 
 def cg_bench(repositories: Path, scratch: Path) -> Scores:
     """Both scripts, which keep results in a file for each question; CRR and groups from VLMEvalKit."""
-    world = data.cg_bench()
+    world, clue, intervals, judged, answers = data.cg_bench_runs()
     names = ("post_process", "calculate_intervals_iou", "merge_intervals", "save_result", "save_json")
     script = CG_BENCH.names(repositories, *names)
     runs: dict[str, Mapping[str, Any]] = {
         "long_acc": {key: own.reply for key, own in zip(world.ids, world.asked, strict=True)},
-        "clue_acc": data.clue_replies(world),
-        "miou": data.interval_replies_of(world),
+        "clue_acc": clue,
+        "miou": intervals,
     }
-    judged: Mapping[str, tuple[str, str]] = data.judge_replies_of(world)
-    answers = data.open_replies(world)
     folder = scratch / "annotations"
     folder.mkdir()
     found: dict[str, dict[str, Any]] = {task: {} for task in runs}
@@ -62,7 +60,7 @@ def cg_bench(repositories: Path, scratch: Path) -> Scores:
                 own = ("qid", "duration", "domain", "sub_category")
                 row: dict[str, Any] = {name: record[name] for name in own}
                 table.append({**row, "task_mode": task, "score": result})
-        _judge(script, kept, answers[key] or "", judged[key], str(folder / f"{key}.json"))
+        _judge(script, kept, answers[key], judged[key], str(folder / f"{key}.json"))
     numbers = _cg_printed(repositories, folder) | _cg_grouped(repositories, pd.DataFrame(table))
     long = "".join("-" if (own := found["long_acc"][key]) is None else str(own) for key in world.ids)
     ious = [found["miou"][key] for key in world.ids]

@@ -15,7 +15,6 @@ from transformers import CLIPModel, CLIPProcessor
 from tests.support.asp_folders import asp_folder, tiny_clip
 from tests.support.making_videos import make
 from tests.support.tiny_encoders import clip
-from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip import (
@@ -48,21 +47,6 @@ def test_the_pooling_is_that_of_the_paper_for_each_text_and_clip() -> None:
     assert clips.shape == (5, 8, 6)
     np.testing.assert_allclose(clips.norm(dim=-1), 1, atol=1e-9)
     np.testing.assert_allclose(score_pooled(torch.from_numpy(texts), clips), wanted, atol=1e-9)
-
-
-def test_a_worked_example_in_the_plane() -> None:
-    # Frames to the right and up, temporal features alike. A text to the right chooses the first: sums (2, 0)
-    # and (1, 1), directions (1, 0) and (0.7071, 0.7071), mean (0.8536, 0.3536), cosine 0.9239.
-    frames = torch.eye(2)[None]
-    clips = pool_by_each(frames, torch.eye(2)[None])
-    right = torch.tensor([[1.0, 0.0]])
-    assert score_pooled(right, clips).item() == pytest.approx(0.9239, abs=1e-4)
-    # The plain mean of the frames would give 0.7071.
-    assert score_pooled(right, clips).item() > 0.71
-    # Between both, the first is chosen, and the pooled clip is
-    # (0.9239, 0.3827): 0.9239 again.
-    between = torch.tensor([[0.5**0.5, 0.5**0.5]])
-    assert score_pooled(between, clips).item() == pytest.approx((0.8536 + 0.3536) * 0.7071 / 0.9239, abs=1e-3)
 
 
 def test_no_gradient_passes_the_choice_and_it_reaches_only_the_chosen_feature() -> None:
@@ -135,25 +119,24 @@ def plain_layers(x: torch.Tensor, state: dict[str, torch.Tensor]) -> torch.Tenso
 
 
 def test_the_temporal_transformer_starts_as_the_text_tower(tmp_path: Path) -> None:
-    clip_model = CLIPModel.from_pretrained(tiny_clip(tmp_path / "clip"))
-    temporal = TemporalTransformer(AspClipConfig(width=16, heads=2, layers=2, frames=4))
-    temporal.initialize_from_text_tower(clip_model.text_model)
-    tower = clip_model.text_model.state_dict()
-    for name, weight in temporal.state_dict().items():
-        if name == "position_embedding.weight":
-            assert torch.equal(weight, tower["embeddings.position_embedding.weight"][:4])
-        else:
-            assert torch.equal(weight, tower[name])
-    narrow = TemporalTransformer(AspClipConfig(width=8, heads=2, layers=2, frames=4))
-    with pytest.raises(ModelError, match=r"cannot start from this text tower: .* differs"):
-        narrow.initialize_from_text_tower(clip_model.text_model)
-    deep = TemporalTransformer(AspClipConfig(width=16, heads=2, layers=4, frames=4))
-    with pytest.raises(ModelError, match="cannot start from this text tower"):
-        deep.initialize_from_text_tower(clip_model.text_model)
+    def temporal(**changes: int) -> TemporalTransformer:
+        return TemporalTransformer(
+            AspClipConfig(**{"width": 16, "heads": 2, "layers": 2, "frames": 4, **changes})
+        )
+
+    tower = CLIPModel.from_pretrained(tiny_clip(tmp_path / "clip")).text_model
+    made, given = temporal(), tower.state_dict()
+    made.initialize_from_text_tower(tower)
+    for name, weight in made.state_dict().items():
+        positions = given["embeddings.position_embedding.weight"][:4]
+        assert torch.equal(weight, positions if name == "position_embedding.weight" else given[name])
+    for other in (temporal(width=8), temporal(layers=4)):
+        with pytest.raises(ModelError, match="cannot start from this text tower"):
+            other.initialize_from_text_tower(tower)
 
 
 def test_an_index_keeps_what_a_text_may_choose(tmp_path: Path) -> None:
-    make(tmp_path / "numbered.mp4", list(range(0, 400, 2)), rate=5)
+    make(tmp_path / "numbered.mp4", list(range(0, 200, 2)), rate=5)
     folder, _ = asp_folder(tmp_path / "asp")
     encoder, video = load_encoder(f"asp-clip:{folder}", "cpu"), Video.open(tmp_path / "numbered.mp4")
     made = build_index(video, encoder, root=tmp_path / "index")
@@ -168,58 +151,43 @@ def test_an_index_keeps_what_a_text_may_choose(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.vectors, made.vectors)
 
 
-def test_the_identity_depends_on_both_models(tmp_path: Path) -> None:
+def test_weights_without_the_prefix_replace_the_bases_and_are_in_the_identity(tmp_path: Path) -> None:
     folder, _ = asp_folder(tmp_path / "asp")
-    about = load_encoder(f"asp-clip:{folder}", "cpu").identity()
-    assert about["encoder"] == "asp-clip"
-    json.dumps(about)
-    state = load_file(folder / "asp_clip.safetensors")
-    save_file({name: weight * 2 for name, weight in state.items()}, folder / "asp_clip.safetensors")
-    assert load_encoder(f"asp-clip:{folder}", "cpu").identity() != about
-
-
-def test_weights_without_the_prefix_replace_the_bases(tmp_path: Path) -> None:
-    folder, _ = asp_folder(tmp_path / "asp")
-    before = load_encoder(f"asp-clip:{folder}", "cpu").encode_texts(["w1"])
+    before = load_encoder(f"asp-clip:{folder}", "cpu")
+    assert json.loads(json.dumps(before.identity()))["encoder"] == "asp-clip"
     state = load_file(folder / "asp_clip.safetensors")
     other = torch.randn(16, 16, generator=torch.Generator().manual_seed(5))
     save_file({**state, "text_projection.weight": other}, folder / "asp_clip.safetensors")
-    after = load_encoder(f"asp-clip:{folder}", "cpu").encode_texts(["w1"])
-    assert np.abs(before - after).max() > 1e-2
+    after = load_encoder(f"asp-clip:{folder}", "cpu")
+    assert np.abs(before.encode_texts(["w1"]) - after.encode_texts(["w1"])).max() > 1e-2
+    assert before.identity() != after.identity()
 
 
 def test_bad_folders_say_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="'asp-clip' needs the directory"):
-        load_encoder("asp-clip")
-    with pytest.raises(ConfigError, match="did you mean 'asp-clip'"):
-        load_encoder("asp-clp:x")
-    with pytest.raises(ModelError, match=r"is not an ASP-CLIP folder: asp_clip.json cannot be read"):
-        load_encoder(f"asp-clip:{tiny_clip(tmp_path / 'plain')}", "cpu")
     folder, _ = asp_folder(tmp_path / "asp")
-    good = json.loads((folder / "asp_clip.json").read_text())
-    state = load_file(folder / "asp_clip.safetensors")
+    about, stored = folder / "asp_clip.json", folder / "asp_clip.safetensors"
+    good, state = json.loads(about.read_text()), load_file(stored)
 
-    def refused(config: object, message: str) -> None:
-        (folder / "asp_clip.json").write_text(json.dumps(config))
-        with pytest.raises(ModelError, match=message):
+    def refused(config: object, named: str) -> None:
+        about.write_text(json.dumps(config))
+        with pytest.raises(ModelError, match=named):
             load_encoder(f"asp-clip:{folder}", "cpu")
-        (folder / "asp_clip.json").write_text(json.dumps(good))
 
-    refused([], "asp_clip.json cannot be read .*should be an object")
-    refused({**good, "layers": 2.5}, "layers Input should be a valid integer")
+    refused([], "asp_clip.json cannot be read")
+    refused({**good, "layers": 2.5}, "layers")
     refused({**good, "heads": 3}, "width 16 is not a multiple of heads 3")
-    refused({**good, "layers": 3}, r"does not fit asp_clip.json: encoder.layers.2.* \(16 such weights\)")
+    refused({**good, "layers": 3}, r"encoder.layers.2.* \(16 such weights\)")
     refused({**good, "base": f"pe_video:{tmp_path}"}, "pe_video")
-
     narrow = TemporalTransformer(AspClipConfig(width=8, heads=2, layers=2, frames=4)).state_dict()
-    save_file({f"temporal.{k}": v for k, v in narrow.items()}, folder / "asp_clip.safetensors")
+    save_file({f"temporal.{key}": weight for key, weight in narrow.items()}, stored)
     refused({**good, "width": 8}, "has embeddings of width 16, the temporal transformer in .* 8")
-    save_file({**state, "nothing.weight": torch.zeros(2)}, folder / "asp_clip.safetensors")
-    refused(good, r"does not fit its base '.': nothing.weight is missing, unexpected or of another shape")
+    save_file({**state, "nothing.weight": torch.zeros(2)}, stored)
+    refused(good, "nothing.weight")
     first = next(iter(state))
-    save_file({**state, first: torch.full_like(state[first], float("nan"))}, folder / "asp_clip.safetensors")
+    save_file({**state, first: torch.full_like(state[first], float("nan"))}, stored)
     refused(good, "is damaged: its tensor .* holds NaN")
-    (folder / "asp_clip.safetensors").write_bytes(b"short")
+    stored.write_bytes(b"short")
     refused(good, "asp_clip.safetensors cannot be read")
-    (folder / "asp_clip.safetensors").unlink()
-    refused(good, "asp_clip.safetensors cannot be read")
+    about.unlink()
+    with pytest.raises(ModelError, match="is not an ASP-CLIP folder"):
+        load_encoder(f"asp-clip:{folder}", "cpu")

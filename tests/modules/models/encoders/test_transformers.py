@@ -15,8 +15,6 @@ from torch.nn.functional import normalize
 from transformers import (
     BertConfig,
     BertModel,
-    CLIPConfig,
-    CLIPImageProcessor,
     CLIPModel,
     CLIPProcessor,
     ModernBertConfig,
@@ -34,6 +32,7 @@ from transformers import (
     SiglipProcessor,
 )
 
+from tests.support.asp_folders import tiny_clip
 from tests.support.tiny_encoders import clip, languagebind_folder, tokenizer
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
@@ -52,18 +51,6 @@ def spread(model: torch.nn.Module) -> Any:
             if weight.ndim:
                 weight.add_(0.1 * torch.randn_like(weight))
     return model.eval()
-
-
-def clip_folder(path: Path) -> Path:
-    config = CLIPConfig(
-        text_config={**_TEXT, "max_position_embeddings": 12},
-        vision_config={**_TOWER, "image_size": 32, "patch_size": 16},
-        projection_dim=8,
-    )
-    spread(CLIPModel(config)).save_pretrained(path)
-    size = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
-    CLIPProcessor(CLIPImageProcessor(**size), tokenizer()).save_pretrained(path)
-    return path
 
 
 def siglip_folder(path: Path) -> Path:
@@ -112,7 +99,7 @@ def pe_video_folder(path: Path) -> Path:
 
 
 FOLDERS: dict[str, tuple[str, Callable[[Path], Path]]] = {
-    "clip": ("clip", clip_folder),
+    "clip": ("clip", tiny_clip),
     "siglip2": ("siglip2", siglip_folder),
     "siglip2-naflex": ("siglip2", naflex_folder),
     "pe_video": ("pe_video", pe_video_folder),
@@ -182,38 +169,25 @@ def test_many_clips_come_out_as_one_by_one(encoder: VideoTextEncoder) -> None:
     np.testing.assert_allclose(encoder.encode_texts(texts)[19], encoder.encode_texts(["w19"])[0], atol=1e-5)
 
 
-def test_frames_are_wanted_as_the_processor_would_scale_them(
-    made: tuple[str, str, Path], encoder: VideoTextEncoder
-) -> None:
-    wanted = {"clip": (32, 64), "siglip2": (32, 32), "siglip2-naflex": (23, 45), "pe_video": (32, 32)}
-    assert encoder.frame_size(180, 360) == wanted[made[0]]
-
-
-def test_the_identity_names_what_embeddings_depend_on(
-    made: tuple[str, str, Path], encoder: VideoTextEncoder
-) -> None:
-    about = encoder.identity()
-    assert about["encoder"] == made[1]
-    assert about["frames"] == encoder.clip_frames
-    json.dumps(about)
-    half = load_encoder(f"{made[1]}:{made[2]}", "cpu", dtype="bfloat16")
-    assert half.identity() != about
+def test_what_an_encoder_knows(made: tuple[str, str, Path], encoder: VideoTextEncoder) -> None:
+    name, kind, folder = made
+    about = json.loads(json.dumps(encoder.identity()))
+    assert (about["encoder"], about["frames"]) == (kind, encoder.clip_frames)
+    # Frames are wanted as the processor would scale them.
+    sizes = {"clip": (32, 64), "siglip2": (32, 32), "siglip2-naflex": (23, 45), "pe_video": (32, 32)}
+    assert encoder.frame_size(180, 360) == sizes[name]
     frames = clip(3, encoder.clip_frames, *encoder.frame_size(40, 70))
-    near = encoder.encode_clips([frames]) @ half.encode_clips([frames]).T
-    assert near.item() > 0.99
-
-
-def test_only_video_models_know_the_order_of_frames(
-    made: tuple[str, str, Path], encoder: VideoTextEncoder
-) -> None:
-    frames = clip(5, encoder.clip_frames, *encoder.frame_size(40, 70))
+    half = load_encoder(f"{kind}:{folder}", "cpu", dtype="bfloat16")
+    assert half.identity() != encoder.identity()
+    assert (encoder.encode_clips([frames]) @ half.encode_clips([frames]).T).item() > 0.99
+    # Only video models know the order of frames.
     change = np.abs(encoder.encode_clips([frames]) - encoder.encode_clips([frames[::-1]])).max()
-    assert (change > 1e-5) == (made[1] == "pe_video")
-
-
-def test_a_frame_alone_is_embedded_by_encoders_of_images(encoder: VideoTextEncoder, made: Any) -> None:
+    assert (change > 1e-5) == (kind == "pe_video")
+    if kind == "siglip2":
+        np.testing.assert_array_equal(encoder.encode_texts(["W1 w2"]), encoder.encode_texts(["w1 w2"]))
+    # A frame alone is embedded by encoders of images.
     single = encoder.for_frames()
-    if made[1] == "pe_video":
+    if kind == "pe_video":
         assert single is encoder
         return
     assert (single.clip_frames, encoder.clip_frames) == (1, 8)
@@ -223,19 +197,15 @@ def test_a_frame_alone_is_embedded_by_encoders_of_images(encoder: VideoTextEncod
     np.testing.assert_allclose(single.encode_clips([[frame]]), encoder.encode_clips([[frame] * 8]), atol=1e-5)
 
 
-def test_siglip_reads_lower_case(made: tuple[str, str, Path], encoder: VideoTextEncoder) -> None:
-    if made[1] == "siglip2":
-        np.testing.assert_array_equal(encoder.encode_texts(["W1 w2"]), encoder.encode_texts(["w1 w2"]))
-
-
 def test_a_checkpoint_of_another_kind_is_refused(tmp_path: Path) -> None:
-    folder = clip_folder(tmp_path / "clip")
-    with pytest.raises(ModelError, match="holds a 'clip' model, not one for 'siglip2'"):
-        load_encoder(f"siglip2:{folder}", "cpu")
-    with pytest.raises(ModelError, match="not one for 'pe_video'"):
-        load_encoder(f"pe_video:{folder}", "cpu")
-    with pytest.raises(ModelError, match="cannot be loaded"):
-        load_encoder(f"clip:{languagebind_folder(tmp_path / 'lb')}", "cpu")
+    folder, other = tiny_clip(tmp_path / "clip"), languagebind_folder(tmp_path / "lb")
+    for spec, named in (
+        (f"siglip2:{folder}", "holds a 'clip' model, not one for 'siglip2'"),
+        (f"pe_video:{folder}", "not one for 'pe_video'"),
+        (f"clip:{other}", "cannot be loaded"),
+    ):
+        with pytest.raises(ModelError, match=named):
+            load_encoder(spec, "cpu")
 
 
 def sentences_folder(path: Path, bert: Any) -> Path:

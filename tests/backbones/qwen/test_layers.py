@@ -1,0 +1,162 @@
+"""Layers that compute what the library's compute. The vision tower's attention, for all chunks of a length at
+once: values, gradients, and what it calls. Norms in one kernel: values and dtype, under autocast too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLRMSNorm
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRMSNorm
+
+from tests.support.qwen_models import FAMILIES, backbone, reference
+from videopro.backbones.qwen import layers as vision_attention
+from videopro.backbones.qwen.layers import fused_norms
+
+# Grids (time, height, width) in patches. Windows of qwen2_5_vl have 4 x 4 patches here.
+GRIDS = {
+    "equal chunks, whole windows": [[3, 4, 8]],
+    "equal chunks, cut windows": [[2, 6, 10], [1, 6, 10]],
+    "chunks of three lengths": [[2, 4, 4], [1, 6, 10], [3, 4, 6], [1, 4, 4]],
+    "one chunk": [[1, 2, 2]],
+}
+
+
+class Counted(TorchDispatchMode):
+    """Counts operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: dict[str, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func.overloadpacket).removeprefix("aten.")
+        self.calls[name] = self.calls.get(name, 0) + 1
+        return func(*args, **(kwargs or {}))
+
+    def attention(self) -> int:
+        return sum(count for name, count in self.calls.items() if "scaled_dot_product" in name)
+
+
+def see(family: str, grids: list[list[int]], *, whole: bool, layers: int = 2) -> tuple[Any, Any]:
+    """A tower's output for noise, and its pixels."""
+    model, _ = reference(family)
+    if whole:
+        vision_attention.attend_by_chunk(model)
+    tower = model.model.visual
+    tower.blocks = tower.blocks[:layers]
+    settings = tower.config
+    grid = torch.tensor(grids)
+    values = settings.in_channels * settings.temporal_patch_size * settings.patch_size**2
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(int(grid.prod(1).sum()), values, generator=generator, requires_grad=True)
+    return tower(pixels, grid_thw=grid).pooler_output, pixels
+
+
+@pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
+# Those with experts have the same tower.
+@pytest.mark.parametrize("family", [family for family in FAMILIES if "moe" not in family])
+def test_outputs_and_gradients_are_those_of_single_chunks(family: str, grids: list[list[int]]) -> None:
+    results = []
+    for whole in (False, True):
+        output, pixels = see(family, grids, whole=whole)
+        output.square().sum().backward()
+        results.append((output, pixels.grad))
+    for got, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "grids", "calls"),
+    [
+        # 2 layers; 12 chunks each by transformers.
+        ("qwen3_vl", "equal chunks, whole windows", 2),
+        ("qwen3_vl", "chunks of three lengths", 6),
+        # One layer sees whole frames, the other windows.
+        ("qwen2_5_vl", "equal chunks, whole windows", 2),
+        # 6 x 10 patches: windows of 4 x 4, 4 x 2, 2 x 4 and 2 x 2, hence of 16, 8 and 4 patches.
+        ("qwen2_5_vl", "equal chunks, cut windows", 4),
+    ],
+)
+def test_one_call_a_layer_and_length(family: str, grids: str, calls: int) -> None:
+    with torch.no_grad(), Counted() as counted:
+        see(family, GRIDS[grids], whole=True)
+    assert counted.attention() == calls
+
+
+@pytest.mark.parametrize("grids", ["equal chunks, cut windows", "chunks of three lengths"])
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_no_layer_waits_for_the_device(family: str, grids: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read of tensors' values is read once, however many layers there are."""
+    reads: list[str] = []
+    for name in ("tolist", "item", "__bool__", "__int__", "nonzero"):
+        plain = getattr(torch.Tensor, name)
+
+        def counted(tensor: torch.Tensor, *args: Any, _plain: Any = plain, _name: str = name) -> Any:
+            reads.append(_name)
+            return _plain(tensor, *args)
+
+        monkeypatch.setattr(torch.Tensor, name, counted)
+    counts = []
+    for layers in (1, 2):
+        reads.clear()
+        with torch.no_grad():
+            see(family, GRIDS[grids], whole=True, layers=layers)
+        counts.append(len(reads))
+    # A second layer of qwen2_5_vl is the first with the other chunks, of whole frames.
+    others = family == "qwen2_5_vl" and grids == "chunks of three lengths"
+    assert counts[1] == counts[0] + others
+
+
+def test_a_loaded_model_uses_it_unless_another_attention_is_set() -> None:
+    visual = backbone("qwen3_vl")._runner.model.model.visual  # type: ignore[attr-defined]
+    assert visual.config._attn_implementation == vision_attention._NAME
+    model, _ = reference("qwen3_vl", attn_implementation="eager")
+    vision_attention.attend_by_chunk(model)
+    assert model.model.visual.config._attn_implementation == "eager"
+
+
+NORMS = (Qwen2_5_VLRMSNorm, Qwen3VLTextRMSNorm)
+
+
+@pytest.fixture
+def gpu_autocast() -> Iterator[None]:
+    """Autocast to bf16 on a GPU, for tensors that are described and not there."""
+    before = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    torch.set_autocast_dtype("cuda", torch.bfloat16)
+    try:
+        with FakeTensorMode():
+            yield
+    finally:
+        torch.set_autocast_enabled("cuda", before[0])
+        torch.set_autocast_dtype("cuda", before[1])
+
+
+@pytest.mark.usefixtures("gpu_autocast")
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*")
+@pytest.mark.parametrize("kind", NORMS)
+def test_keys_stay_in_16_bits_under_autocast_on_a_gpu(kind: type[torch.nn.Module]) -> None:
+    # torch 2.12 and newer compute rms_norm in float32 there; a cache of bf16 takes no such keys.
+    norm = kind(8)
+    norm.weight = torch.nn.Parameter(torch.empty(8, dtype=torch.bfloat16, device="cuda"))
+    states = torch.empty(2, 8, dtype=torch.bfloat16, device="cuda")
+    assert norm(states).dtype == torch.bfloat16
+    with fused_norms(norm, enabled=True):
+        assert norm(states).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_values_are_those_of_the_library(kind: type[torch.nn.Module]) -> None:
+    draw = torch.Generator().manual_seed(0)
+    norm = kind(16)
+    with torch.no_grad():
+        norm.weight.copy_(torch.randn(16, generator=draw))
+        states = torch.randn(3, 16, generator=draw)
+        expected = norm(states)
+        with fused_norms(norm, enabled=True):
+            torch.testing.assert_close(norm(states), expected)

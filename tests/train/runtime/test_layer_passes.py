@@ -1,0 +1,240 @@
+"""How the language model's layers are passed: how many are computed again in the backward pass, by what a
+layer keeps and what is free; compiled layers, whose steps are those of the layers as they are; LoRA under
+autocast, whose values and gradients are PEFT's to the bit while no copy of an input is kept."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from torch import nn
+from torch._dynamo.utils import counters
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from tests.support import sft_world as world
+from tests.support.training_runs import trained_weights
+from videopro.train.runtime.layer_passes import (
+    CompiledLayers,
+    FittingCheckpoints,
+    LayerCosts,
+    leave_casts_to_autocast,
+)
+
+WIDTH, LAYERS = 16, 4
+KEPT = 2 * WIDTH * 4
+"""Bytes a token that a layer keeps: the outputs of tanh and of sigmoid, in fp32."""
+
+
+class Layer(GradientCheckpointingLayer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.inner.weight.requires_grad_(False)
+        self.passes = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        return x + self.inner(x).tanh().sigmoid()
+
+
+class Language(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        for layer in self.layers:
+            layer._gradient_checkpointing_func = functools.partial(checkpoint, use_reentrant=False)
+            layer.gradient_checkpointing = True
+
+    def forward(self, inputs_embeds: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            inputs_embeds = layer(inputs_embeds)
+        return inputs_embeds
+
+
+@dataclass
+class Memory:
+    """A device of which 1,000 bytes are taken, and `rest` bytes a token in a pass beside what is kept."""
+
+    free: float = 0
+    rest: int = 200
+    tokens: int = 0
+    resets: list[int] = field(default_factory=list)
+
+    def allocated(self) -> int:
+        return 1000
+
+    def peak(self) -> int:
+        return 1000 + self.tokens * (self.rest + KEPT)
+
+    def reset_peak(self) -> None:
+        self.resets.append(1)
+
+    def limit(self) -> int:
+        # Nine tenths are planned with, and 1,000 bytes are taken.
+        return int((self.free + 1000) / 0.9) + 1
+
+
+def passed(language: Language, tokens: int) -> tuple[list[int], torch.Tensor]:
+    """How often each layer is computed in a training pass, and the gradient of its input."""
+    draw = torch.Generator().manual_seed(tokens)
+    x = torch.randn(1, tokens, WIDTH, generator=draw).requires_grad_()
+    for layer in language.layers:
+        layer.passes = 0
+    language(inputs_embeds=x).square().sum().backward()
+    assert x.grad is not None
+    return [layer.passes for layer in language.layers], x.grad
+
+
+@pytest.mark.parametrize(
+    ("free_a_token", "expected"),
+    [
+        (0, [2, 2, 2, 2]),
+        (200 + KEPT, [2, 2, 2, 1]),
+        (200 + 3 * KEPT - 1, [2, 2, 1, 1]),
+        (200 + 4 * KEPT, [1, 1, 1, 1]),
+        (10**6, [1, 1, 1, 1]),
+    ],
+)
+def test_as_many_layers_are_kept_as_fit(free_a_token: int, expected: list[int]) -> None:
+    memory, lines = Memory(), []
+    language = Language()
+    FittingCheckpoints(language, language.layers, memory, tell=lines.append)
+    # In the first pass one layer is measured.
+    memory.tokens = 10
+    assert passed(language, 10)[0] == [2, 2, 2, 1]
+    memory.free = 10 * free_a_token
+    assert passed(language, 10)[0] == expected
+    (line,) = lines
+    assert f"{expected.count(2)} of 4 layers are computed again" in line
+    # Twice the tokens, in the same memory.
+    memory.free = 20 * (200 + KEPT)
+    assert passed(language, 20)[0] == [2, 2, 2, 1]
+    assert len(lines) == len(memory.resets) == 1
+
+
+def test_gradients_are_the_same_whatever_is_computed_again() -> None:
+    plain = passed(Language(), 10)
+    assert plain[0] == [2] * LAYERS
+    memory = Memory(tokens=10, free=10**6)
+    language = Language()
+    FittingCheckpoints(language, language.layers, memory, tell=lambda _: None)
+    for _ in range(2):
+        assert torch.equal(passed(language, 10)[1], plain[1])
+
+    # Passes without gradients decide nothing.
+    memory, language = Memory(tokens=10), Language()
+    FittingCheckpoints(language, language.layers, memory)
+    with torch.no_grad():
+        language(inputs_embeds=torch.zeros(1, 3, WIDTH))
+    language.eval()
+    language(inputs_embeds=torch.zeros(1, 3, WIDTH))
+    assert not memory.resets
+
+
+def test_costs() -> None:
+    """A pass of 100 tokens takes 500 bytes anyway, and 300 for each layer that it keeps."""
+    costs = LayerCosts(activations=3, transient=5)
+    fits: Any = [costs.layers_that_fit(100, free) for free in (0, 500, 799, 800, 1100, 9500)]
+    assert fits == [0, 0, 0, 1, 2, 30]
+
+
+def test_steps_are_those_of_layers_as_they_are_and_layers_share_a_graph(tmp_path: Path) -> None:
+    """Two epochs of two equal batches, with gradient checkpointing."""
+    torch._dynamo.reset()
+    counters.clear()
+    after = []
+    for compiles in (False, True):
+        config = world.settings(tmp_path, num_train_epochs=2, gradient_checkpointing=True)
+        made: Any = world.trainer("qwen3_vl", config, [world.rows()[0]] * 2)
+        language = made._base.model.language_model
+        if compiles:
+            CompiledLayers(language, language.layers, backend="aot_eager")
+        made.train()
+        after.append(trained_weights(made))
+    assert counters["stats"]["unique_graphs"] == 1
+    torch.testing.assert_close(after[1], after[0], atol=1e-5, rtol=1e-4)
+    assert any(weight.any() for name, weight in after[1].items() if "lora_B" in name)
+    # No other pass is compiled.
+    run = functools.partial(made.model, **world.batch("qwen3_vl", [1]))
+    with torch.no_grad():
+        run()
+        made.model.eval()
+        run()
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+PROJECTIONS = ("q", "k", "v")
+
+
+class Projections(nn.Module):
+    """Three projections of one input, as in an attention layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict({name: nn.Linear(32, 32, bias=False) for name in PROJECTIONS})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return sum((part(x) for part in self.parts.values()), start=torch.zeros(()))
+
+
+def adapted(dropout: float = 0.0) -> Any:
+    torch.manual_seed(0)
+    settings = LoraConfig(
+        r=4, target_modules=list(PROJECTIONS), lora_dropout=dropout, init_lora_weights=False
+    )
+    return get_peft_model(Projections().to(torch.bfloat16), settings).train()
+
+
+def stepped(model: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor], int]:
+    """The output, the adapter's gradients, and the bytes of inputs that are kept for the backward pass."""
+    x = torch.randn(7, 32, generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.shape == x.shape:
+            kept[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16),
+    ):
+        out = model(x)
+    out.float().square().sum().backward()
+    gradients = {name: weight.grad for name, weight in model.named_parameters() if weight.requires_grad}
+    return out, gradients, sum(kept.values())
+
+
+def test_values_and_gradients_are_the_same_and_the_input_is_kept_once() -> None:
+    out, gradients, kept = stepped(adapted())
+    model = adapted()
+    leave_casts_to_autocast(model)
+    ours, our_gradients, our_kept = stepped(model)
+    assert torch.equal(ours, out)
+    assert our_gradients.keys() == gradients.keys()
+    assert all(torch.equal(gradient, our_gradients[name]) for name, gradient in gradients.items())
+    # One input for three layers, where each had its copy; the output's gradient needs none.
+    assert (kept, our_kept) == (3 * 7 * 32 * 2, 7 * 32 * 2)
+    # Adapters stay in full precision.
+    assert {weight.dtype for weight in get_peft_model_state_dict(model).values()} == {torch.float32}
+    assert {gradient.dtype for gradient in our_gradients.values()} == {torch.float32}
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_without_autocast_a_layer_computes_as_before(dropout: float) -> None:
+    x = torch.randn(5, 32).to(torch.bfloat16)
+    outputs = []
+    for ours in (False, True):
+        model = adapted(dropout)
+        if ours:
+            leave_casts_to_autocast(model)
+        torch.manual_seed(2)
+        outputs.append(model(x))
+    assert torch.equal(*outputs)
