@@ -1,4 +1,4 @@
-"""Runs: what they record, which questions they ask and which subtitles they show."""
+"""Runs: their settings, what they record, which questions they ask and which subtitles they show."""
 
 from __future__ import annotations
 
@@ -9,14 +9,28 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support import ROOT
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import SRT, check_complete, flags
 from tests.support.infer_world import root as root
+from videopro.backbones import read_spec
 from videopro.benchmarks import load
-from videopro.commands.infer import main, run
+from videopro.commands.infer import COMMAND, main, run
 from videopro.commands.infer_settings import InferConfig
 from videopro.errors import ConfigError
+from videopro.methods import create
 from videopro.traces import read_traces
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "configs" / "infer").glob("*.yaml")), ids=lambda path: path.name
+)
+def test_shipped_settings(path: Path) -> None:
+    """Every file in configs/infer has known keys of the right types, down to the method and the backbone."""
+    config = COMMAND.parse(["--config", str(path), "--output", "x"])
+    create(config.method, config.options)
+    if config.model != "pocket":
+        read_spec(config.model, **config.backbone)
 
 
 def test_a_run_and_what_it_records(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

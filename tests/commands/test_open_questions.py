@@ -21,7 +21,7 @@ from videopro.commands.ask import command as ask
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
 from videopro.data_synthesis.questions import select_questions
-from videopro.errors import BenchmarkError, ConfigError, DatasetError
+from videopro.errors import ConfigError, DatasetError
 from videopro.runs import summarize, summary_table
 from videopro.traces import Trace, read_traces
 from videopro.train.runtime.evaluation import load_eval_questions
@@ -75,26 +75,6 @@ def test_a_folder_without_open_questions_keeps_its_protocol(root: Path, tmp_path
     lines = (root / "questions.jsonl").read_text().splitlines()
     (tmp_path / "questions.jsonl").write_text(lines[-1] + "\n")
     assert load("jsonl", root=tmp_path).protocol == Protocol("robust")
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"choices": ["a", "b"]}, "both 'choices' and 'reference'; give the right letter as 'answer'"),
-        ({"answer": "x"}, "both 'reference' and 'answer'"),
-        ({"reference": " "}, "field 'reference' is ' '; it must be a text"),
-        ({"reference": "The..."}, "no word that counts"),
-        ({"reference": 3}, "field 'reference' is 3; it must be a text"),
-        ({"reference": None, "answer": "A"}, "no word that counts"),
-        ({"choices": "a, b"}, "a list of 2 to 26 texts"),
-    ],
-)
-def test_an_invalid_open_question_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
-    record = {"id": "q", "video": "v.mp4", "question": "What?", "reference": "a cup", **changes}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(record) + "\n")
-    with pytest.raises(BenchmarkError, match="line 1") as caught:
-        load("jsonl", root=tmp_path)
-    assert says in str(caught.value)
 
 
 def test_an_open_question_without_a_reference_is_answered_but_not_graded(tmp_path: Path) -> None:
@@ -193,32 +173,6 @@ def test_the_table_of_open_questions_alone_shows_their_metrics(root: Path, runs:
     assert table.heads == ("", "n", "videos", "exact match %", "token F1 %", "95 % interval")
     assert table.rows[1][:5] == ("family: car", "6", "6", "50.0", "66.7")
     assert not any("unparsed" in line or "- %" in line for line in table.caption)
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        (
-            ["--method", "videopro", "--planner", "pocket-teacher"],
-            "writes programs for multiple-choice questions",
-        ),
-        (
-            ["--method", "lvagent", "--options", "agents=[a, b]"],
-            "method 'lvagent' answers multiple-choice questions only",
-        ),
-    ],
-)
-def test_what_needs_options_says_so(
-    root: Path, tmp_path: Path, flags: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(tmp_path / "r")]
-    assert infer.main([*given, *flags], load=load_writing) == 2
-    error = capsys.readouterr().err
-    assert says in error
-    assert "6 of these questions are open" in error
-    assert ask.main([str(root / "v0.mp4"), "What?", "--model", "m", *flags], load=load_writing) == 2
-    assert f"{says}" in (error := capsys.readouterr().err)
-    assert "give --choices" in error
 
 
 # ---- training ---------------------------------------------------------------------------------------------

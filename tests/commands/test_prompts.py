@@ -239,15 +239,3 @@ def test_relative_paths_hold_in_the_new_folder(tmp_path: Path) -> None:
     assert main(["--rows", str(source), "--model", "m", "--output", str(out)], load=load_planning) == 0
     (row,) = read_grpo_rows(out / "grpo.jsonl").rows
     assert (row.video, row.oracle_mode) == (tmp_path / "data/v.mp4", "native")
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ([], "give --source, for prompts from questions, or --rows"),
-        (["--rows", "r.jsonl", "--adapter", "sft"], "--adapter: does not apply to --rows"),
-    ],
-)
-def test_settings_that_contradict(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*argv, "--model", "m", "--output", "out"], load=load_planning) == 2
-    assert message in capsys.readouterr().err

@@ -235,20 +235,6 @@ def test_the_same_run_twice_does_not_narrow_the_interval() -> None:
     assert scoring.accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)
 
 
-def test_invalid_rows_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert seeds.main(["native"]) == 2
-    assert "NAME=RUN,RUN" in capsys.readouterr().err
-    assert seeds.main([f"native={tmp_path / 'nothing'}"]) == 2
-    assert "contains no run" in capsys.readouterr().err
-
-
-def test_a_file_that_is_neither_tables_nor_numbers_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert seeds.main([f"a={tmp_path}", "--output", "table.md", "table.txt"]) == 2
-    assert "--output table.txt: must end with .md (tables) or .json" in capsys.readouterr().err
-
-
 def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), native(0, "A"), native(1, "B")) for i in range(3)]
     rows = [

@@ -13,7 +13,7 @@ from tests.support.loudness import Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.commands.transcribe import main
-from videopro.modules.models import Heard, SpeechSpec, transcription
+from videopro.modules.models import Heard, SpeechSpec
 from videopro.video import load_subtitles
 
 SPEECH = ["--speech", "whisper:loudness"]
@@ -112,27 +112,6 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
     assert main([*flags, "--subtitles", "none"]) == 0
     assert "2 videos" in capsys.readouterr().out
     assert len(speech.heard) == 2
-
-
-def test_what_contradicts_itself_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
-    film = str(tmp_path / "a.mp4")
-    for words, expected in (
-        ([], "give a video file, a folder of videos, or --benchmark"),
-        ([film, "--benchmark", "lvbench"], "brings its own videos; leave out"),
-        ([film, "--split", "val"], "--split: is of a benchmark"),
-        ([film, "--output", "x"], "add --write srt or --write vtt"),
-        ([film, "--speech", "ears:x"], "write whisper:NAME"),
-        ([film, "--speech", "none"], "nothing is transcribed"),
-        ([film, "--speech", "whisper:x@en", "--language", "de"], "names another; leave one out"),
-    ):
-        given = words if "--speech" in words else [*words, *SPEECH]
-        assert main(given) == 2
-        assert expected in capsys.readouterr().err
-    assert main([film]) == 2
-    assert "Whisper is not on this machine; name one to download" in capsys.readouterr().err
 
 
 def test_an_exception_that_nobody_foresaw_is_told_once_and_the_rest_goes_on(

@@ -98,29 +98,6 @@ def test_a_dead_engine_is_replaced_in_the_middle_of_a_run(
     assert (summary["questions"], summary["errors"]) == (2, {})
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["--engine", "local", "--vllm", "memory=0.5"], "--vllm: has no effect without --engine vllm"),
-        (["--model", "server:m@http://127.0.0.1:9/v1"], "starts a server of its own, and --model server:m"),
-        (["--backbone", "attention=eager"], "--backbone attention: has no effect with --engine vllm"),
-        (["--vllm", "memmory=0.5"], "memmory"),
-        (["--vllm", "program=/no/such"], "there is no program at /no/such"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused_before_anything_starts(
-    folder: Path,
-    tmp_path: Path,
-    changes: list[str],
-    message: str,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert infer(folder, tmp_path / "out", *changes) == 2
-    assert message in capfd.readouterr().err
-    assert not (tmp_path / "out").exists()
-    assert stub_engine.starts(folder) == []
-
-
 def test_an_adapter_of_another_model_is_refused_before_anything_starts(
     folder: Path,
     tmp_path: Path,
