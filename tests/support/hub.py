@@ -63,13 +63,11 @@ class Hub(ThreadingHTTPServer):
         """Uploaded large files, by SHA-256."""
         self.requests: list[str] = []
         """"METHOD path" of each request."""
-        self.refuse: dict[str, int] = {}
-        """Pattern of "METHOD path" -> the status with which such requests are refused."""
+        self.refused: str | None = None
+        """The request that is refused, as in `requests`."""
         self.damage: dict[str, bytes] = {}
         """Path in a repository -> what is sent in place of its content."""
         self.gated: set[str] = set()
-        self.role = "write"
-        """What the token may do."""
 
     @property
     def url(self) -> str:
@@ -134,29 +132,16 @@ class _Handler(BaseHTTPRequestHandler):
     server: Hub
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        self._handle()
-
-    def do_HEAD(self) -> None:
-        self._handle()
-
-    def do_POST(self) -> None:
-        self._handle()
-
-    def do_PUT(self) -> None:
-        self._handle()
-
     def log_message(self, format: str, *args: object) -> None:
         pass
 
-    def _handle(self) -> None:
+    def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         request = f"{self.command} {path}"
         self.server.requests.append(request)
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        for pattern, status in self.server.refuse.items():
-            if re.search(pattern, request):
-                return self._send(status, {"error": "refused by the test"})
+        if request == self.server.refused:
+            return self._send(403, {"error": "refused by the test"})
         if path == "/api/whoami-v2":
             return self._whoami()
         if path == "/api/repos/create":
@@ -174,6 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
         if match := _ROUTE.fullmatch(path):
             return self._repository(match)
         return self._send(404, {"error": f"no route {request}"})
+
+    do_HEAD = do_POST = do_PUT = do_GET
 
     @property
     def _is_known(self) -> bool:
@@ -195,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _whoami(self) -> None:
         if not self._is_known:
             return self._send(401, {"error": "Invalid username or password."})
-        access = {"type": "access_token", "accessToken": {"displayName": "t", "role": self.server.role}}
+        access = {"type": "access_token", "accessToken": {"displayName": "t", "role": "write"}}
         return self._send(200, {"type": "user", "name": USER, "orgs": [], "auth": access})
 
     def _create(self) -> None:
