@@ -24,7 +24,6 @@ from tests.support import ROOT
 from tests.support.benchmark_runs import InProcessSupervisor, in_this_process  # noqa: F401
 from videopro.cli import did_you_mean
 from videopro.commands.infer import main
-from videopro.errors import ConfigError
 from videopro.executor import parsing
 from videopro.question import thoughts
 
@@ -165,11 +164,6 @@ def test_every_way_to_import_is_an_arrow(tmp_path: Path) -> None:
     top = [[room("serving")], [room("commands")]]
     assert floors(house.arrows) == [*top, [room("methods")], ring, [room("errors")]]
     assert files["videopro.modules.library"].path == Path("modules/library.py")
-
-
-def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="has no folder videopro; give the root of a checkout"):
-        sources(tmp_path)
 
 
 TEXT = '''"""A file."""

@@ -1,4 +1,4 @@
-"""README and docs: lengths, links, anchors; what pages, scripts and configs name of commands and code exists."""
+"""README and docs: lengths, links, anchors; what they, scripts and configs name of the code exists."""
 
 from __future__ import annotations
 
