@@ -13,9 +13,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from perf.counting.imports import circles, floors, shortest_circle
-from perf.counting.names import is_vague, names
 from perf.counting.rooms import Rooms, rooms
-from perf.counting.sizes import comment_lines, function_lengths, settings
 from perf.counting.sources import Source, sources
 from perf.counting.traced.sitecustomize import CallTrace
 from perf.counting.ways import packages_with_faces, stops, way_of
@@ -164,43 +162,6 @@ def test_every_way_to_import_is_an_arrow(tmp_path: Path) -> None:
     top = [[room("serving")], [room("commands")]]
     assert floors(house.arrows) == [*top, [room("methods")], ring, [room("errors")]]
     assert files["videopro.modules.library"].path == Path("modules/library.py")
-
-
-TEXT = '''"""A file."""
-
-# Why.
-FOUND = "# no comment"  # beside code
-
-
-class Given:
-    frames: int = field(default=1, metadata=setting("frames"))
-    own: int = 2
-
-    def shown_frames(self, what, *rows):
-        with open(what) as told:
-            self.kept = [place for place in told]
-        return rows
-
-
-class BackboneConfig:
-    model: str
-    dtype: str
-'''
-
-
-def test_names_comments_functions_and_settings_are_counted_where_they_are_bound(tmp_path: Path) -> None:
-    source = written(tmp_path, {"videopro/a.py": TEXT})["videopro.a"]
-    bound = sorted(names(source), key=lambda name: (name[1], name[0]))
-    assert [name for name, _ in bound if is_vague(name)] == [
-        *("FOUND", "Given", "own", "what", "told", "kept", "place"),
-    ]
-    assert [name for name, _ in bound if not is_vague(name)] == [
-        *("frames", "rows", "shown_frames", "BackboneConfig", "model", "dtype"),
-    ]
-    assert dict(bound)["told"] == 12
-    assert comment_lines(source) == 1
-    assert function_lengths([source]) == (4, 4, "videopro/a.py: shown_frames")
-    assert settings([source]) == ["Given.frames", "BackboneConfig.dtype"]
 
 
 def file_of(module: object) -> str:

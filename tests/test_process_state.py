@@ -14,18 +14,9 @@ _TESTS = """
 import os, resource, signal
 import pytest
 
-def test_affinity():
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-def test_niceness():
-    os.nice(3)
-
 def test_limits():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
-
-def test_policy():
-    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 def test_handler():
     signal.signal(signal.SIGUSR1, lambda *_: None)
@@ -48,14 +39,9 @@ def test_restored(tmp_path, monkeypatch):
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, before)
 
-def test_nothing():
-    pass
 """
 _CHANGED = {
-    "test_affinity": "affinity: ",
-    "test_niceness": "niceness: ",
     "test_limits": "RLIMIT_NOFILE: ",
-    "test_policy": "scheduling policy and priority: (0, 0) became (3, 0)",
     "test_handler": "handler of SIGUSR1: <Handlers.SIG_DFL: 0> became <function",
     "test_blocked": "blocked signals: set() became {<Signals.SIGUSR2: 12>}",
     "test_folder": "working folder: ",
@@ -69,7 +55,7 @@ def test_a_change_that_stays_fails_its_test_by_name(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     pytester.makepyfile(test_changes=_TESTS)
     result = pytester.runpytest_subprocess("-p", "tests.support.process_state", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=len(_CHANGED) + 2, errors=len(_CHANGED))
+    result.assert_outcomes(passed=len(_CHANGED) + 1, errors=len(_CHANGED))
     said = [line for line in result.outlines if " changed its process: " in line and "::" in line]
     for test, change in _CHANGED.items():
         (line,) = [line for line in said if line.startswith(f"test_changes.py::{test} ")]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.benchmark_runs import InProcessSupervisor
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.method_world import NO_MODELS
 from tests.support.open_questions import COLOURS, load_writing, make_open_folder
@@ -39,8 +40,6 @@ def runs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A native run and one with programs."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        from tests.support.benchmark_runs import InProcessSupervisor
-
         patch.setattr("videopro.commands.infer.Supervisor", InProcessSupervisor)
         for method in ("native", "videopro"):
             options = [] if method == "native" else ["--options", *NO_MODELS]
@@ -61,7 +60,7 @@ def summary_of(run: Path) -> dict[str, Any]:
 # ---- the folder -------------------------------------------------------------------------------------------
 
 
-def test_a_folder_with_open_questions(root: Path) -> None:
+def test_a_folder_with_open_questions(root: Path, tmp_path: Path) -> None:
     found = load("jsonl", root=root)
     by_id = {item.id: item for item in found.items}
     assert by_id["q0"].question.is_open
@@ -69,17 +68,11 @@ def test_a_folder_with_open_questions(root: Path) -> None:
     assert (by_id["mc"].answer, by_id["mc"].reference) == ("A", None)
     assert found.protocol.judge == JUDGE
     assert [metric.kind for metric in found.protocol.metrics] == ["grade"]
-
-
-def test_a_folder_without_open_questions_keeps_its_protocol(root: Path, tmp_path: Path) -> None:
     lines = (root / "questions.jsonl").read_text().splitlines()
     (tmp_path / "questions.jsonl").write_text(lines[-1] + "\n")
-    assert load("jsonl", root=tmp_path).protocol == Protocol("robust")
-
-
-def test_an_open_question_without_a_reference_is_answered_but_not_graded(tmp_path: Path) -> None:
-    record = {"id": "q", "video": "v.mp4", "question": "What?"}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(record) + "\n")
+    assert load("jsonl", root=tmp_path).protocol == Protocol("robust"), "without open questions"
+    # Without a reference, it is answered but not graded.
+    (tmp_path / "questions.jsonl").write_text('{"id": "q", "video": "v.mp4", "question": "What?"}\n')
     found = load("jsonl", root=tmp_path)
     assert found.items[0].question.is_open
     assert found.protocol.judge is None
@@ -156,11 +149,7 @@ def test_ask_answers_in_words_with_programs(root: Path, capsys: pytest.CaptureFi
         shown = capsys.readouterr().out
         assert "it answered 'The blue one.', confidence 0.549" in shown
         assert "\nThe blue one.\nconfidence 0.549" in shown
-
-
-def test_a_direct_answer_in_words_follows_the_options(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = [str(root / "v2.mp4"), "Which car is it?", "--model", "m", "--options", "frames=3"]
-    result = ask.ask(ask.COMMAND.parse(argv), load=load_writing)
+    result = ask.ask(ask.COMMAND.parse([*argv, "--options", "frames=3"]), load=load_writing)
     assert len(result.rounds[0].execution.calls[0].frames) == 3  # type: ignore[union-attr]
     assert capsys.readouterr().out == "The blue one.\nconfidence 0.549\n"
 
