@@ -136,8 +136,7 @@ def test_an_exception_that_nobody_foresaw_costs_its_question_and_is_counted_by_c
     output = tmp_path / "run"
     assert main(flags(tmp_path / "b", output, "--workers", "2"), load=load_fake) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    traces = {trace.question_id: trace for trace in check_complete(output, 6)}
-    assert [name for name, trace in traces.items() if trace.error] == ["v0q1"]
+    assert [trace.question_id for trace in check_complete(output, 6) if trace.error] == ["v0q1"]
     summary = json.loads((output / "summary.json").read_text())
     # The other questions of its video are answered. No program asked, so it is left out, which is said.
     assert (summary["n"], summary["left_out"]) == (5, {"NativeError": 1})

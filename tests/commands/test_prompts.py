@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.fakes import make_video
 from tests.support.method_world import NO_MODELS
 from tests.support.synthesis_runs import own_world as own_world

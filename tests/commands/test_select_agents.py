@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.fakes import make_benchmark
 from tests.support.infer_world import check_complete
 from tests.support.lvagent_world import load_library

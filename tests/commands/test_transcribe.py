@@ -89,18 +89,9 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
     with_tone(tmp_path / "a.mkv", starts=(1.0,), seconds=1.0)
     with_tone(tmp_path / "b.mkv", starts=(2.0,), seconds=1.0)
     (tmp_path / "b.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nhello\n")
-    questions = [
-        {"id": "1", "video": "a.mkv", "question": "Who?", "choices": ["x", "y"], "answer": "A"},
-        {"id": "2", "video": "a.mkv", "question": "Where?", "choices": ["x", "y"], "answer": "A"},
-        {
-            "id": "3",
-            "video": "b.mkv",
-            "question": "Who?",
-            "choices": ["x", "y"],
-            "answer": "A",
-            "subtitles": "b.srt",
-        },
-    ]
+    asked: dict[str, object] = {"question": "Who?", "choices": ["x", "y"], "answer": "A"}
+    questions = [{**asked, "id": name, "video": "a.mkv"} for name in "12"]
+    questions.append({**asked, "id": "3", "video": "b.mkv", "subtitles": "b.srt"})
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
     flags = ["--benchmark", "jsonl", "--root", str(tmp_path), *SPEECH, "--language", "de"]
     assert main(flags) == 0
