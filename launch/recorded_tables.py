@@ -2,7 +2,7 @@
 
     python launch/recorded_tables.py
 
-`<!-- from FILE: TITLE -->` is above such a table (perf/page_tables.py). The page keeps its rows, by name and
+`<!-- from FILE: TITLE -->` is above such a table (perf/recorded.py). The page keeps its rows, by name and
 in order; the cells and the head become those of the file. A page that shows no row yet gets all of them.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
-from perf.page_tables import MARK, STATEMENT, lines_of, pages, statement
+from perf.recorded import MARK, STATEMENT, lines_of, pages, statement
 
 
 def updated(mark: re.Match[str]) -> str:

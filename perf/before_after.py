@@ -29,7 +29,7 @@ from perf.battery.shapes import SHAPES
 from perf.battery.writing import load
 from perf.child import call_in_child
 from perf.command import run_command
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import commit_of, recorded_rows, write_record
 from perf.timing import timed
 from videopro.cli import CommandLine, setting

@@ -28,7 +28,7 @@ from typing import Any
 
 from perf import ROOT
 from perf.command import run_command
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
 from tests.support.silent_server import SilentServer
 from videopro import benchmarks, executor

@@ -24,7 +24,7 @@ from perf import ROOT
 from perf.child import ChildFailed, call_in_child
 from perf.command import run_command
 from perf.decoders import CONTENDERS, RIVALS, make_sixty_minutes, make_ten_minutes, versions
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import write_record
 from videopro.cli import CommandLine, setting
 

@@ -1,50 +1,40 @@
-"""Measures how busy a run keeps an engine: one of known speed, or a live one.
+"""Measures how busy a run keeps a live engine.
 
-    nice python -m perf.flow [--only native-1 native-10 videopro] [--in-flight 64] [--output FILE]
-    nice python -m perf.flow --server URL --model NAME [--benchmark pocket --planner pocket-teacher] \\
-        [--frames 16 --pixels 15360] --output FILE
+    nice python -m perf.flow URL --model NAME [--only native-1 native-10 videopro] [--in-flight 64] \\
+        [--benchmark pocket --planner pocket-teacher] [--frames 16 --pixels 15360] [--output FILE]
 
-**Without --server**, the engine is perf/flow_engine.py, an 8B on one H100 by a model of its time, behind HTTP
-(perf/flow_server.py). The questions are about made-up videos, with 64 frames of 50,176 pixels: native with
-one and with ten a video, videopro with two, whose programs are written by the engine too. Each leg is
-answered with one video at a time, and with --in-flight videos, by a worker in a process of its own
-(`videopro.runs.making.run_worker`). Before, the leg is run against the same engine without any latency, which
-decodes every frame that it will need: results of modules are forgotten, decoded frames are kept.
-`decode_s_a_video` is the time of decoding the 64 frames of a video alone.
-
-**With --server** (an address without /v1), the same legs are run against that engine, by default over the
-same videos; `--benchmark pocket` takes the test questions of the pocket world. A live engine remembers
+The questions are about made-up videos: native with one and with ten a video, videopro with two; `--benchmark
+pocket` takes the test questions of the pocket world. Each leg is answered with one video at a time, and with
+--in-flight videos, by a worker in a process of its own (`videopro.runs.making.run_worker`). Before, the leg
+is answered once, which decodes every frame that it will need: results of modules are forgotten, decoded
+frames are kept. `decode_s_a_video` is the time of decoding the frames of a video alone. An engine remembers
 prompts and pictures: each leg has it forget them where it offers that (VLLM_SERVER_DEV_MODE=1), and else they
 are cheaper the second time. Its load is what vLLM's /metrics say, ten times a second.
 
 `mean_requests` is the mean number of requests in the engine, from the first request to the last reply; they
-may wait in it. Of the engine of known speed, `busy_pct` is the share of time with a request in it, and
-`engine_s_a_question` that time by question; of a live one on this machine, `engine_cpu_s_a_question` is its
-processor time, with its HTTP server. `client_cpu_s_a_question` is that of the worker and its sandbox; `load`
-is the machine's load average at the start, as a client that gets no processor keeps no engine busy. Prints a
-row for each leg, and adds it to perf/flow.json.
+may wait in it. `engine_cpu_s_a_question` is the processor time of an engine on this machine, with its HTTP
+server, `client_cpu_s_a_question` that of the worker and its sandbox; `load` is the machine's load average at
+the start, as a client that gets no processor keeps no engine busy. Adds a row for each leg to
+perf/flow_live.json, and prints the table.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from perf import ROOT
-from perf.child import call_in_child, child_command
+from perf.child import call_in_child
 from perf.command import run_command
 from perf.decoders import versions
 from perf.flow_load import EngineLoad
-from perf.flow_server import MODEL
 from perf.flow_world import make_questions
+from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
@@ -73,12 +63,12 @@ _FEW_MODELS = {
 class FlowSettings:
     """Which legs, against which engine."""
 
+    server: str = field(metadata=setting("URL of the engine, without /v1", positional=True))
+    model: str = field(metadata=setting("the engine's name of its model"))
     only: tuple[str, ...] = field(default=tuple(LEGS), metadata=setting("legs to measure"))
     in_flight: int = field(default=64, metadata=setting("videos in flight, beside one at a time"))
     videos: int = field(default=192, metadata=setting("made-up videos"))
     alone: int = field(default=24, metadata=setting("videos that are answered one at a time"))
-    server: str = field(default="", metadata=setting("URL of a live engine; unset: one of known speed"))
-    model: str = field(default=MODEL, metadata=setting("the live engine's name of its model"))
     benchmark: str = field(
         default="", metadata=setting("pocket, for its questions; unset: about the made-up videos")
     )
@@ -86,7 +76,7 @@ class FlowSettings:
     frames: int = field(default=64, metadata=setting("frames a call"))
     pixels: int = field(default=50_176, metadata=setting("pixels of a frame"))
     store: int = field(default=2048, metadata=setting("MiB of decoded frames that are kept"))
-    output: Path = field(default=ROOT / "perf" / "flow.json", metadata=setting("file for the results"))
+    output: Path = field(default=ROOT / "perf" / "flow_live.json", metadata=setting("file for the results"))
 
 
 COMMAND = CommandLine("perf.flow", FlowSettings, summary="Measure how busy a run keeps an engine.")
@@ -121,10 +111,9 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, flags: Mapping[s
         f"server:{flags['model']}@{url}/v1",
         frames=flags["frames"],
         pixels=flags["pixels"],
-        **({} if flags["server"] else {"video": "video"}),
     )
     method = methods.create(method_name, options)
-    load = EngineLoad(url, is_live=bool(flags["server"]))
+    load = EngineLoad(url)
     decode = [_decode(Path(path), backbone, flags["frames"]) for path in sorted({i.video for i in items})]
 
     def answer(name: str) -> list[Trace]:
@@ -136,10 +125,9 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, flags: Mapping[s
 
     with tempfile.TemporaryDirectory() as scratch:
         # Decodes what programs look at, and starts the sandbox.
-        load.start(speed=0.0)
         answer("warm")
         shared_cache().clear()
-        load.start(speed=1.0)
+        load.start()
         with timed() as spent:
             traces = answer("measured")
         stats = load.stop()
@@ -167,26 +155,12 @@ def _decode(path: Path, backbone: Any, frames: int) -> float:
     return time.perf_counter() - began
 
 
-@contextmanager
-def engine(pixels: int) -> Iterator[str]:
-    """The engine of known speed in a process of its own; yields its address."""
-    process = subprocess.Popen(
-        child_command("perf.flow_server:serve", pixels), stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def measure(request: FlowSettings) -> None:
     """Measure the legs, and record each as it ends."""
     settings = {
         name: value for name, value in asdict(request).items() if name not in ("only", "output", "in_flight")
     }
-    same = {"engine": request.server or "known speed", "frames": request.frames, "pixels": request.pixels}
+    same = {"engine": request.server, "frames": request.frames, "pixels": request.pixels}
     rows = recorded_rows(request.output, "results", same)
     for leg in request.only:
         for in_flight in (1, request.in_flight):
@@ -196,15 +170,11 @@ def measure(request: FlowSettings) -> None:
                     make_questions(Path(folder), count, LEGS[leg][1])
                 run = {**settings, "videos": count}
                 load = round(os.getloadavg()[0], 1)
-                if request.server:
-                    row = call_in_child("perf.flow:answer_leg", leg, folder, request.server, in_flight, run)
-                else:
-                    with engine(request.pixels) as url:
-                        row = call_in_child("perf.flow:answer_leg", leg, folder, url, in_flight, run)
+                row = call_in_child("perf.flow:answer_leg", leg, folder, request.server, in_flight, run)
             rows[f"{leg}, {in_flight} in flight"] = {**row, "load": load}
-            print(leg, json.dumps(rows[f"{leg}, {in_flight} in flight"]), flush=True)
             record = {**same, "results": rows, "versions": versions()}
             write_record(request.output, record, indent=2)
+    print_tables("perf/flow_live.json", record)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""The load of an engine over some work, from the engine of known speed or from a live one's /metrics."""
+"""The load of a live engine over some work, from its /metrics."""
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -32,10 +30,8 @@ class Load:
     requests: int
     prompt_tokens: int
     reply_tokens: int
-    busy_s: float | None = None
-    """Time with a request in the engine of known speed."""
     cpu_s: float | None = None
-    """Processor time of a live engine on this machine, with its HTTP server."""
+    """Processor time of an engine on this machine, with its HTTP server."""
 
     def figures(self, questions: int) -> dict[str, float]:
         """What a row says of it; `questions` were answered."""
@@ -46,20 +42,16 @@ class Load:
             "prompt_tokens_a_question": round(self.prompt_tokens / questions),
             "reply_tokens_a_question": round(self.reply_tokens / questions),
         }
-        if self.busy_s is not None:
-            figures["busy_pct"] = round(100 * self.busy_s / self.seconds, 1)
-            figures["engine_s_a_question"] = round(self.busy_s / questions, 4)
         if self.cpu_s is not None:
             figures["engine_cpu_s_a_question"] = round(self.cpu_s / questions, 4)
         return figures
 
 
 class EngineLoad:
-    """Watches the engine at `url` (without /v1). `is_live`: it is vLLM, and not perf/flow_server.py."""
+    """Watches the vLLM at `url` (without /v1)."""
 
-    def __init__(self, url: str, *, is_live: bool) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._is_live = is_live
         self._looks: list[tuple[float, float, float]] = []
         """(time, requests that were answered, the sum of their times)."""
         self._ended = threading.Event()
@@ -67,17 +59,13 @@ class EngineLoad:
         self._before: dict[str, float] = {}
         self._cpu_before: float | None = None
 
-    def start(self, *, speed: float) -> None:
-        """A piece of work begins, and the engine forgets earlier prompts if it can. `speed`: 0 makes the
-        engine of known speed answer at once."""
-        if not self._is_live:
-            _post(f"{self._url}/reset", {"speed": speed})
-            return
-        self._end()
+    def start(self) -> None:
+        """A piece of work begins, and the engine forgets earlier prompts if it can."""
         # Only offered by a server in development mode; without it, prompts that were seen are cheaper.
         with suppress(HTTPError):
             for cache in ("prefix", "mm", "encoder"):
-                _post(f"{self._url}/reset_{cache}_cache", {})
+                with urlopen(Request(f"{self._url}/reset_{cache}_cache", b"{}", method="POST")):
+                    pass
         self._before, self._looks = self._metrics(), []
         self._cpu_before = self._cpu_s()
         self._ended.clear()
@@ -86,13 +74,6 @@ class EngineLoad:
 
     def stop(self) -> Load:
         """What the engine did since `start`. Raises RuntimeError if it answered no request."""
-        if not self._is_live:
-            with urlopen(f"{self._url}/stats") as reply:
-                stats: dict[str, Any] = json.load(reply)
-            if stats["first"] is None:
-                raise RuntimeError(f"{self._url}: no request came")
-            same = ("request_s", "requests", "prompt_tokens", "reply_tokens", "busy_s")
-            return Load(seconds=stats["last"] - stats["first"], **{name: stats[name] for name in same})
         self._end()
         self._look()
         after, cpu_s = self._metrics(), self._cpu_s()
@@ -144,8 +125,8 @@ class EngineLoad:
 
     def _end(self) -> None:
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        assert self._thread is not None
+        self._thread.join()
 
     def _metrics(self) -> dict[str, float]:
         """vLLM's counters and gauges, each summed over its labels, without the prefix "vllm:"."""
@@ -156,9 +137,3 @@ class EngineLoad:
                 if parts:
                     metrics[parts[1]] = metrics.get(parts[1], 0.0) + float(parts[2])
         return metrics
-
-
-def _post(url: str, body: dict[str, Any]) -> None:
-    data = json.dumps(body).encode()
-    with urlopen(Request(url, data, {"Content-Type": "application/json"}, method="POST")):
-        pass

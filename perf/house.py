@@ -1,42 +1,56 @@
 """Counts how a checkout is built, for this one or others.
 
-    python perf/house.py [CHECKOUT ...] [--output FILE]
-    python perf/house.py BEFORE . --output perf/house.json      # docs/architecture.md
-    python perf/house.py --edges                                # the imports behind every arrow
-    python perf/house.py --names                                # the names that say nothing, with their lines
-    python perf/house.py --comments                             # the share of comment lines by file
+    python -m perf.house [CHECKOUT ...] [--output FILE]
+    python -m perf.house BEFORE . --output perf/house.json      docs/architecture.md
+    python -m perf.house --arrows                               the imports behind every arrow
+    python -m perf.house --comments                             the share of comment lines by file
 
-What is counted, and how: perf/counting has a file for each subject. Names, comments, functions and settings
-are those of production: `videopro` with the folders linked into it.
+A room is a package or a file directly in `videopro`, linked folders too, without the two that only start
+commands. An arrow goes from a room to one that it imports, as grimp reads it: inside functions and for types
+too. Comments, functions and settings are those of production: `videopro` with the folders linked into it.
 """
 
 from __future__ import annotations
 
+import ast
+import io
 import json
+import os
+import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from typing import Any
 
 from perf import ROOT
-from perf.counting.imports import circles, floors
-from perf.counting.names import is_vague, names, vague_names
-from perf.counting.rooms import Rooms, edges, rooms
-from perf.counting.sizes import (
-    comment_lines,
-    comment_shares,
-    function_lengths,
-    line_count,
-    lines_by_area,
-    settings,
-)
-from perf.counting.sources import PACKAGE, Source, sources
-from perf.counting.ways import packages_with_faces, stops, ways
-from perf.recording import write_record
-from videopro.cli import CommandLine, exit_status, setting
+from perf.command import run_command
+from perf.recording import commit_of, write_record
+from videopro.cli import CommandLine, setting
+from videopro.errors import ConfigError
+
+DOORS = ("videopro.__main__", "videopro.infer")
+# Settings that have no help text: what `--backbone NAME=VALUE` takes, but for what `--model` itself says.
+_WITHOUT_HELP = ("BackboneConfig",)
+_OF_THE_MODEL = ("model", "kind", "base_url")
+# The metadata of fields that no user gives (videopro.cli.settings).
+_FIXED = ("recorded", "constant")
+_AREAS = {
+    "production": (("videopro", "modules", "train", "data_synthesis"), (".py",)),
+    "perf": (("perf",), (".py", ".md")),
+    "tests": (("tests",), (".py",)),
+    "docs": (("docs",), (".md", ".py")),
+    "launch": (("launch",), (".py", ".sh")),
+}
+# In a process of its own: grimp finds the package as Python does.
+_GRAPH = """
+import grimp, json
+graph = grimp.build_graph("videopro", cache_dir=None)
+files = {name: sorted(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
+print(json.dumps(files))
+"""
 
 
 @dataclass(frozen=True)
@@ -46,112 +60,158 @@ class HouseSettings:
     checkouts: tuple[Path, ...] = field(
         default=(), metadata=setting("roots of checkouts; none: this one", positional=True)
     )
-    edges: bool = field(
-        default=False, metadata=setting("list the imports between files behind every arrow instead")
-    )
-    names: bool = field(default=False, metadata=setting("list the names that say nothing instead"))
-    comments: bool = field(
-        default=False, metadata=setting("list the share of comment lines instead, by file")
-    )
+    arrows: bool = field(default=False, metadata=setting("list the imports between files behind every arrow"))
+    comments: bool = field(default=False, metadata=setting("list the share of comment lines by file"))
     output: Path | None = field(
         default=None, metadata=setting("JSON file for the figures; unset: print them")
     )
 
 
 COMMAND = CommandLine(
-    "perf.house", HouseSettings, summary="Count rooms, arrows, crossings, names, comments and lines."
+    "perf.house", HouseSettings, summary="Count rooms, arrows, settings, comments and lines."
 )
+Arrows = dict[tuple[str, str], list[tuple[str, str]]]
 
 
-def commit(root: Path) -> str | None:
-    """The commit that is checked out there; None outside of git."""
-    command = ["git", "-C", str(root), "rev-parse", "--short=8", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def measured(root: Path) -> dict[str, object]:
-    """The figures of one checkout."""
-    files = sources(root)
-    counted = rooms(files)
-    inside = production(files)
-    imported = [(name, target) for name, targets in counted.files.items() for target in targets]
-    bound = [name for source in inside for name, _ in names(source)]
-    median, longest, where = function_lengths(inside)
-    declared = settings(inside)
-    return {
-        "commit": commit(root),
-        "rooms": counted.names,
-        "doors": counted.doors,
-        "arrows": len(counted.arrows),
-        "floors": floors(counted.arrows),
-        "circles": {"rooms": circles(counted.arrows), "files": circles(imported)},
-        "ways": crossed(root, counted),
-        "names": {"bound": len(bound), "vague": sum(map(is_vague, bound))},
-        "comment_lines": sum(map(comment_lines, inside)),
-        "code_lines": sum(map(line_count, inside)),
-        "settings": {
-            "declared": len(declared),
-            "names": len({name.rpartition(".")[2] for name in declared}),
-        },
-        "functions": {"median": median, "longest": longest, "longest_is": where},
-        "lines": lines_by_area(root),
-    }
-
-
-def production(files: Mapping[str, Source]) -> list[Source]:
-    """The files of `videopro`, with the folders linked into it."""
-    return [source for name, source in files.items() if name.split(".")[0] == PACKAGE]
-
-
-def faces_of(counted: Rooms) -> set[str]:
-    """The packages that the others know by what their `__init__` offers."""
-    return packages_with_faces(
-        {name: targets for name, targets in counted.files.items() if name.split(".")[0] == PACKAGE}
+def arrows(root: Path) -> Arrows:
+    """Pairs of rooms, importing and imported, with the pairs of files behind each. Raises ConfigError for a
+    folder that is no checkout."""
+    if not (root / "videopro").is_dir():
+        raise ConfigError(f"{root}: has no folder videopro; give the root of a checkout")
+    done = subprocess.run(
+        [sys.executable, "-c", _GRAPH],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        check=True,
     )
+    found: Arrows = {}
+    for name, imported in sorted(json.loads(done.stdout).items()):
+        for target in imported:
+            pair = _room(name), _room(target)
+            if pair[0] != pair[1] and not {*pair} & {"videopro", *DOORS}:
+                found.setdefault(pair, []).append((name, target))
+    return found
 
 
-def crossed(root: Path, counted: Rooms) -> list[dict[str, object]]:
-    """The ways of a checkout with their files, stops and types."""
-    faces = faces_of(counted)
+def _room(name: str) -> str:
+    return ".".join(name.split(".")[:2])
+
+
+def floors(counted: Arrows) -> list[list[str]]:
+    """The longest chain of imports, each circle taken as one: one floor after another, the top one first."""
+    import networkx
+
+    contracted = networkx.condensation(networkx.DiGraph(list(counted)))
+    return [sorted(contracted.nodes[node]["members"]) for node in networkx.dag_longest_path(contracted)]
+
+
+# ---- comments, functions, settings and lines -------------------------------------------------------------
+
+
+def comment_lines(text: str) -> int:
+    """The lines that are a comment and nothing else."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type == tokenize.COMMENT and token.line.lstrip().startswith("#") for token in tokens)
+
+
+def function_lengths(texts: dict[str, str]) -> tuple[float, int, str]:
+    """The median and the longest function in lines without decorators, and the longest one's name."""
+    lengths = [
+        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name}: {node.name}")
+        for name, text in texts.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return statistics.median(length for length, _ in lengths), *max(lengths)
+
+
+def settings(text: str) -> list[str]:
+    """The declared settings of a file, by class and field: fields with metadata (`setting(...)`, or a help
+    text for TRL's parser), and what `--backbone` takes of `BackboneConfig`."""
     return [
-        {"way": way.name, "files": way.files, "stops": stops(way.files, faces), "types": way.types}
-        for way in ways(root)
+        f"{holder.name}.{declared.target.id}"
+        for holder in ast.walk(ast.parse(text))
+        if isinstance(holder, ast.ClassDef)
+        for declared in holder.body
+        if isinstance(declared, ast.AnnAssign)
+        and isinstance(declared.target, ast.Name)
+        and (
+            _has_metadata(declared.value)
+            or (holder.name in _WITHOUT_HELP and declared.target.id not in _OF_THE_MODEL)
+        )
     ]
 
 
-def lists(request: HouseSettings, root: Path) -> str:
-    """The lists of a checkout that were asked for."""
-    files = sources(root)
-    parts = []
-    if request.edges:
-        parts.append(edges(rooms(files)))
-    if request.names:
-        parts.append(vague_names(production(files)))
-    if request.comments:
-        parts.append(comment_shares(production(files)))
-    return "\n".join(parts)
+def _has_metadata(value: ast.expr | None) -> bool:
+    """Whether a field has metadata, other than that of what no user gives, as each `option(...)` has."""
+    if not isinstance(value, ast.Call):
+        return False
+    return getattr(value.func, "id", "") == "option" or any(
+        word.arg == "metadata"
+        and not (isinstance(word.value, ast.Call) and getattr(word.value.func, "id", "") in _FIXED)
+        for word in value.keywords
+    )
 
 
-def count(request: HouseSettings) -> None:
+def _files(root: Path, area: str) -> Iterator[Path]:
+    """The files of an area; links to folders are not followed, so nothing is counted twice."""
+    folders, endings = _AREAS[area]
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in endings and path.is_file():
+                yield path
+
+
+def measured(root: Path) -> dict[str, Any]:
+    """The figures of one checkout."""
+    counted = arrows(root)
+    production = {
+        str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in _files(root, "production")
+    }
+    median, longest, where = function_lengths(production)
+    declared = [name for text in production.values() for name in settings(text)]
+    return {
+        "commit": commit_of(root),
+        "rooms": sorted({room for pair in counted for room in pair}),
+        "arrows": len(counted),
+        "floors": floors(counted),
+        "comment_lines": sum(map(comment_lines, production.values())),
+        "code_lines": sum(len(text.splitlines()) for text in production.values()),
+        "settings": {"declared": len(declared), "names": len({name.split(".")[1] for name in declared})},
+        "functions": {"median": median, "longest": longest, "longest_is": where},
+        "lines": {
+            area: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in _files(root, area))
+            for area in _AREAS
+        },
+    }
+
+
+def shown(given: HouseSettings, root: Path) -> Iterator[str]:
+    """The lines of the lists that were asked for."""
+    if given.arrows:
+        for (importing, imported), behind in arrows(root).items():
+            yield f"{importing} -> {imported}: {len(behind)}"
+            yield from (f"    {name} -> {target}" for name, target in behind)
+    if given.comments:
+        for path in _files(root, "production"):
+            text = path.read_text(encoding="utf-8")
+            comments, lines = comment_lines(text), len(text.splitlines())
+            yield f"{100 * comments / max(lines, 1):5.1f} % of {lines:6} lines  {path.relative_to(root)}"
+
+
+def count(given: HouseSettings) -> None:
     """Print or write what was asked for."""
-    roots = [root.resolve() for root in request.checkouts or (ROOT,)]
-    if request.edges or request.names or request.comments:
-        print("\n".join(lists(request, root) for root in roots))
+    roots = [root.resolve() for root in given.checkouts or (ROOT,)]
+    if given.arrows or given.comments:
+        print("\n".join(line for root in roots for line in shown(given, root)))
         return
     figures = [measured(root) for root in roots]
-    if request.output is not None:
-        write_record(request.output, figures)
+    if given.output is not None:
+        write_record(given.output, figures)
     else:
         print(json.dumps(figures, indent=1))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped") as status:
-        count(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(COMMAND, count, "stopped")

@@ -26,7 +26,7 @@ from perf import ROOT
 from perf.child import ChildFailed, call_in_child
 from perf.command import run_command
 from perf.decoders import RATE, make_ten_minutes, read_number, versions
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import write_record
 from perf.timing import timed
 from videopro.cli import CommandLine, setting

@@ -32,7 +32,7 @@ from perf import ROOT
 from perf.child import call_in_child
 from perf.command import run_command
 from perf.decoders import versions
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods

@@ -19,7 +19,7 @@ from typing import Literal
 
 from perf import ROOT
 from perf.command import run_command
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import write_record
 from videopro.cli import CommandLine, setting
 from videopro.errors import ConfigError

@@ -18,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import write_record
 from perf.training_data import write_files
 from videopro.cli import CommandLine, exit_status, setting

@@ -39,7 +39,7 @@ from openai import OpenAI
 
 from perf import ROOT
 from perf.command import run_command
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import write_record
 from videopro.benchmarks import Item, load
 from videopro.cli import CommandLine, setting
@@ -134,11 +134,14 @@ def measure(settings: ClientSettings) -> None:
 
 def _questions() -> list[Item]:
     benchmark = load("pocket", split="test")
-    return [
+    items = [
         item
         for item in benchmark.items
         if item.video.stem in _FILMS and item.groups.get("family") != _LEFT_OUT
     ]
+    assert benchmark.fetch is not None
+    benchmark.fetch(items)
+    return items
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-"""Runs that docs/results stores: their settings and traces, in the archive of each folder."""
+"""Runs that docs/results stores, and what is counted of their traces."""
 
 from __future__ import annotations
 
+import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,8 +13,11 @@ import yaml
 from perf import ROOT
 from videopro.report.runs import sampling_of
 from videopro.traces import Trace
+from videopro.traces.scoring import SeedRow, seed_table
 
 RESULTS = ROOT / "docs" / "results"
+SHIPPED = 1
+"""The seed of the planner that ships."""
 
 
 @cache
@@ -53,3 +57,148 @@ def is_right_at_first(trace: Trace) -> bool:
     execution = trace.rounds[0].execution
     answer = execution.answer if execution is not None else None
     return answer is not None and trace.is_right(answer.letter)
+
+
+def row(file: str, name: str) -> Any:
+    """The row of this name in a table that `videopro seeds` wrote, without its ending, below docs/results."""
+    rows = json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8"))
+    return next(row for row in rows if row["name"] == name)
+
+
+@cache
+def repairs() -> Mapping[str, int]:
+    """Of the teacher's `videopro` on test: first programs of several steps, those with a fault, questions
+    that only the refinement has right, and those of them whose first program had a fault."""
+    run = traces("pocket-test", "videopro")
+    programs = [trace for trace in run if trace.rounds[0].mode == "program"]
+    faulty = {trace.question_id for trace in run if trace.rounds[0].notes["fault"] != "none"}
+    repaired = {
+        trace.question_id
+        for trace in run
+        if not is_right_at_first(trace) and trace.final is not None and trace.is_right(trace.final.letter)
+    }
+    return {
+        "programs": len(programs),
+        "faulty": len(faulty),
+        "repaired": len(repaired),
+        "repaired_faulty": len(repaired & faulty),
+    }
+
+
+_FRESH = {
+    "native": "native",
+    "native, subtitles at its frames": "native-frames",
+    "native, all subtitles": "native-subtitles",
+    "program": "program",
+    "videopro": "videopro",
+    "videopro, reader off": "videopro-unread",
+    "videopro by pocket-sft": "shipped-videopro",
+}
+"""The names of the fresh world's rows in its archive."""
+
+
+def test_and_fresh() -> list[Mapping[str, Any]]:
+    """Methods on test, and in a world that was drawn once, after all settings were fixed, with how their
+    programs were written. On test, the shipped planner is the one of its three seeds that ships.
+
+    Raises KeyError if its programs were written in two ways."""
+    fresh = configs("pocket-fresh")
+    shipped = f"videopro-{SHIPPED}"
+    if written(configs("pocket-sft")[shipped]) != written(fresh["shipped-videopro"]):
+        raise KeyError("the shipped planner's runs on test and on the fresh world differ in their decoding")
+    summary = json.loads((RESULTS / "pocket-sft" / f"{shipped}.json").read_text(encoding="utf-8"))
+    return [
+        {
+            "name": name,
+            "written": written(fresh[run]),
+            "test": summary if run == "shipped-videopro" else row("pocket-test/last", name),
+            "fresh": row("pocket-fresh/last", name),
+        }
+        for name, run in _FRESH.items()
+    ]
+
+
+def equal_budgets(report: str) -> list[Sequence[str]]:
+    """A row for each system: its accuracy at 8 and 16 frames a call, and its tokens at the latter, of the
+    report's table of costs."""
+    lines = (
+        report.partition("**Accuracy against cost, pocket test**\n\n")[2].partition("\n\n")[0].splitlines()
+    )
+    heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    runs = [dict(zip(heads, cells, strict=True)) for cells in rows]
+    names = dict.fromkeys(run["run"].split(",")[0] for run in runs)
+    by_budget = {(run["run"].split(",")[0], run["frames a call"]): run for run in runs}
+    return [
+        (
+            name,
+            *(by_budget.get((name, budget), {}).get("accuracy, %", "not run") for budget in ("8", "16")),
+            by_budget[name, "16"]["tokens in + out, amortised"],
+        )
+        for name in names
+    ]
+
+
+def parts_measured() -> list[str]:
+    """The parts of launch/gpu_check.sh that have figures of a GPU."""
+    parts = json.loads((ROOT / "perf" / "gpu.json").read_text(encoding="utf-8"))["parts"]
+    return [letter for letter in parts if any("figures" in case for case in parts[letter]["cases"].values())]
+
+
+# ---- programs that were sampled --------------------------------------------------------------------------
+
+
+SAMPLED = "pocket-sampled"
+"""The folder of docs/results with the sampled runs, WORLD-SEED, and with those on val, one for each way."""
+_GREEDY = {"test": ("pocket-sft", "videopro-1"), "fresh": ("pocket-fresh", "shipped-videopro")}
+"""Where the same planner's greedy runs are."""
+WORLDS = tuple(_GREEDY)
+
+
+@cache
+def compared(world: str) -> Mapping[str, Any]:
+    """The numbers of the sampled runs of a world under all their seeds, and of the greedy run, as `videopro
+    seeds` counts them, on the questions of all these runs, by how the programs were written. Raises KeyError
+    if a run was written in another way than it stands for."""
+    folder, run = _GREEDY[world]
+    names = sorted(name for name in configs(SAMPLED) if name.startswith(f"{world}-"))
+    (how,) = {written(configs(SAMPLED)[name]) for name in names}
+    if written(configs(folder)[run]) != "greedy" or not how.startswith("sampled"):
+        raise KeyError(f"{world}: the runs are {written(configs(folder)[run])} and {how}")
+    runs = [traces(folder, run), *(traces(SAMPLED, name) for name in names)]
+    shared = set.intersection(*({trace.question_id for trace in run_traces} for run_traces in runs))
+    greedy, *sampled = ([trace for trace in run_traces if trace.question_id in shared] for run_traces in runs)
+    return _numbers({"greedy": [greedy], how: sampled})
+
+
+def lost_at_first() -> tuple[int, int]:
+    """Over all worlds and seeds: the answers that the first greedy program has right and the first sampled
+    one has not, and those of them whose sampled program is not well-formed."""
+    lost = []
+    for world, (folder, run) in _GREEDY.items():
+        right = {trace.question_id for trace in traces(folder, run) if is_right_at_first(trace)}
+        for name in configs(SAMPLED):
+            if name.startswith(f"{world}-"):
+                sampled = traces(SAMPLED, name)
+                lost += [one for one in sampled if one.question_id in right and not is_right_at_first(one)]
+    return len(lost), sum(bool(trace.rounds[0].faults) for trace in lost)
+
+
+@cache
+def on_val() -> Mapping[str, Any]:
+    """The same for each way that was tried on val, with one seed."""
+    names = sorted(name for name in configs(SAMPLED) if name.startswith("val-"))
+    return _numbers({written(configs(SAMPLED)[name]): [traces(SAMPLED, name)] for name in names})
+
+
+def _numbers(runs: Mapping[str, Sequence[Sequence[Trace]]]) -> Mapping[str, Any]:
+    rows = [
+        SeedRow(how, (), seeds=tuple(map(tuple, seeds)), recorded=tuple(map(tuple, seeds)))
+        for how, seeds in runs.items()
+    ]
+    return {row["name"]: row for row in seed_table(rows, {}, {})}
+
+
+FUNCTIONS: Sequence[Callable[..., Any]] = (
+    *(row, repairs, test_and_fresh, equal_budgets, parts_measured, compared, lost_at_first, on_val),
+)
+"""What templates may call."""

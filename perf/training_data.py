@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
-from perf.page_tables import print_tables
+from perf.recorded import print_tables
 from perf.recording import write_record
 from videopro.benchmarks import CG_BENCH_FILES
 from videopro.cli import CommandLine, build_settings, exit_status, read_yaml, setting

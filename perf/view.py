@@ -3,22 +3,21 @@ browser takes to open, filter, search and sort them.
 
     python -m perf.view [--questions 5000] [--work FOLDER] [--output FILE]
 
-The run is synthetic: programs of a dozen lines, every other question refined, 6 to 18 calls each with up to
-64 frames, about videos that do not exist (thumbnails cost what decoding costs: perf/decode.py). A second run
-is of an agent: 12 rounds of a reply with seven scored segments and a choice, 22 frames a round, each prompt
-with all scores before it. The browser is headless Chromium; each time is the median of seven, from the
-action to the next painted frame. Needs chromium on the PATH and playwright. Writes perf/view.json.
+The run repeats stored traces: `videopro` with the teacher on pocket's test split, under new ids, about videos
+that are not there (thumbnails cost what decoding costs: perf/decode.py). A second run, of a tenth of the
+questions, repeats those of an agent (VCA). The browser is headless Chromium; each time is the median of
+seven, from the action to the next painted frame. Needs chromium on the PATH and playwright. Writes
+perf/view.json.
 """
 
 from __future__ import annotations
 
-import json
-import random
 import shutil
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -29,49 +28,22 @@ from rich.table import Table
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
+from perf.stored import traces as stored
 from perf.timing import timed
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.cli import CommandLine, setting
-from videopro.question import Answer
 from videopro.report.pages.site import Site, write_pages
 from videopro.runs import RunFolder, RunTail, run_key
-from videopro.traces import (
-    AGENT,
-    SCHEMA,
-    Call,
-    Cost,
-    Execution,
-    Round,
-    Segment,
-    Step,
-    Trace,
-    VideoRef,
-)
+from videopro.traces import Trace
 
 ROUNDS = 7
-VIDEOS = 900
-DURATION = 3600.0
-FAMILIES = ("action", "attribute", "count", "gist", "narration", "order", "sign", "spoken", "story")
-PROGRAM = """def execute_command(video, question):
-    intervals, clips = get_informative_clips(video, "{thing} at the {place}", top_k={k})
-    kept = []
-    for clip in clips:
-        frames = extract_frames(clip, num_frames={n})
-        if query_yn(frames, "Is this the {place}?") == "Yes":
-            for frame in frames:
-                boxes = detect_object(frame, "{thing}", box_threshold=0.3)
-                if boxes:
-                    kept.append(crop(frame, boxes[0]))
-    if not kept:
-        kept = extract_frames(video, num_frames=64)
-    return query_mc(kept, question, choices)"""
 
 
 @dataclass(frozen=True)
 class ViewSettings:
     """How many questions, and where the figures go."""
 
-    questions: int = field(default=5000, metadata=setting("questions of the made-up run"))
+    questions: int = field(default=5000, metadata=setting("questions of the run"))
     work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
     output: Path = field(default=ROOT / "perf" / "view.json", metadata=setting("file for the figures"))
 
@@ -85,9 +57,9 @@ INTERACTIONS = {
         "[...document.querySelectorAll('.row')].every(row => row.classList.contains('wrong'))",
     ),
     "search": (
-        "const box = document.getElementById('search'); box.value = 'place 42 ';"
+        "const box = document.getElementById('search'); box.value = '(place 42)';"
         "box.dispatchEvent(new Event('input'))",
-        "[...document.querySelectorAll('.row b')].every(row => row.textContent.includes('place 42 '))",
+        "[...document.querySelectorAll('.row b')].every(row => row.textContent.includes('(place 42)'))",
     ),
     "sort": ("location.hash = '#/?sort=unsure'", "document.querySelector('.sort select').value === 'unsure'"),
     "open a question": (
@@ -97,134 +69,18 @@ INTERACTIONS = {
 }
 
 
-def make_sample_trace(number: int, draw: random.Random) -> Trace:
-    """A made-up question with its programs and calls."""
-    values = {"thing": draw.choice(FAMILIES), "place": f"place {number % 97}", "k": 3, "n": 8}
-    rounds = tuple(_round(kind, values, draw) for kind in ("plan", "program_refinement")[: 1 + number % 2])
-    final = _answer(rounds[-1])
-    return Trace(
-        schema=SCHEMA,
-        run_key="made-up",
-        question_id=f"question_{number:05d}",
-        video=VideoRef(f"/nowhere/{number % VIDEOS:04d}.mp4", f"{number % VIDEOS:04d}", "", DURATION),
-        question=f"What happens to the {values['thing']} at {values['place']} "
-        f"after the {draw.choice(FAMILIES)}?",
-        choices=("it stays", "it leaves", "it breaks", "it is hidden"),
-        gold=draw.choice("ABBB"),
-        groups={"family": draw.choice(FAMILIES), "duration": draw.choice(("short", "medium", "long"))},
-        rounds=rounds,
-        first=_answer(rounds[0]),
-        final=final,
-        selected=len(rounds) - 1,
-        refined=len(rounds) - 1,
-        official=final.letter,
-        cost=Cost(draw.uniform(1, 30), {"backbone": 1.0}, 80, 20, 5000, 400),
-        evidence=((600.0, 620.0),),
-    )
-
-
-def _round(kind: Any, values: dict[str, Any], draw: random.Random) -> Round:
-    code = PROGRAM.format(**{**values, "k": draw.randint(1, 5)})
-    sure = draw.random()
-    letter = draw.choice("ABBC")
-    start = draw.uniform(0, DURATION - 60)
-    calls = [
-        Call(
-            "get_informative_clips",
-            {"query": values["thing"]},
-            "([(70, 80)])",
-            (),
-            0.1,
-            False,
-            ((start, start + 10),),
-            2,
-        )
-    ]
-    for _ in range(draw.randint(2, 8)):
-        frame = (start + draw.uniform(0, 10), 360.0, 640.0)
-        box = f"[Box(125, 64, 168, 106, {values['thing']!r}, score 0.79)]"
-        calls.append(
-            Call(
-                "query_yn",
-                {"frames": "[8 frames]"},
-                "Answer('Yes', confidence 0.997)",
-                (frame,) * 8,
-                0.2,
-                line=6,
-            )
-        )
-        calls.append(Call("detect_object", {"frame": "Frame"}, box, (frame,), 0.2, line=8))
-    frames = tuple((start + n / 4, 360.0, 640.0) for n in range(64))
-    calls.append(
-        Call(
-            "query_mc",
-            {"frames": "[64 frames]"},
-            f"Answer({letter!r}, confidence {sure:.3f})",
-            frames,
-            1.0,
-            line=13,
-        )
-    )
-    letters = {choice: sure if choice == letter else (1 - sure) / 3 for choice in "ABCD"}
-    execution = Execution(
-        "ok", Answer(letter, sure, letters, letter), calls=tuple(calls), cost=Cost(3.0, {}, 80, 20, 5000, 1)
-    )
-    return Round(
-        kind, f"<planning>\nLook for it.\n</planning>\n<code>\n{code}\n</code>", code, execution, "program"
-    )
-
-
-def _answer(round_: Round) -> Answer:
-    assert round_.execution is not None
-    return round_.execution.answer
-
-
-def make_agent_trace(number: int, draw: random.Random) -> Trace:
-    """A made-up question of an agent that looks into twelve segments."""
-    steps: list[Step] = []
-    lines: list[str] = []
-    for turn in range(12):
-        start, parent = draw.uniform(0, DURATION - 100), "" if turn == 0 else str(turn % 7)
-        segments = tuple(
-            Segment(
-                start + 14 * index,
-                start + 14 * index + 14,
-                f"{parent}.{index}" if parent else str(index),
-                parent,
-                float(draw.randint(0, 100)),
-                f"someone {draw.choice(FAMILIES)} at place {draw.randrange(97)}, and nothing else is seen",
-            )
-            for index in range(7)
-        )
-        times = tuple((segment.end, 360.0, 640.0) for segment in segments[:6])
-        new_lines = [f"{s.name}: {s.start:.1f}-{s.end:.1f} s, {s.score:.0f}: {s.text}" for s in segments]
-        prompt = "\n".join([*_AGENT_PROMPT, *lines, *new_lines])
-        scores = {s.name: {"why": s.text, "score": s.score} for s in segments}
-        cost = Cost(1.0, {"llm": 0.9}, 6, 1, 2000, 300)
-        common: dict[str, Any] = {"prompt": prompt, "round": turn, "cost": cost}
-        raw = json.dumps(scores)
-        steps.append(Step("reward", "llm", frames=times, raw=raw, parsed=scores, segments=segments, **common))
-        memory = tuple((draw.uniform(0, DURATION), 360.0, 640.0) for _ in range(16))
-        chosen = {"segment": draw.randrange(7)}
-        steps.append(Step("explore", "llm", frames=memory, raw=json.dumps(chosen), parsed=chosen, **common))
-        lines += new_lines
-    answer = Answer(draw.choice("AB"), raw="A")
-    round_ = Round(AGENT, "A", execution=Execution("ok", answer, steps=tuple(steps)))
-    sample = make_sample_trace(number, draw)
-    return replace(sample, rounds=(round_,), first=answer, final=answer, selected=0, refined=0)
-
-
-_AGENT_PROMPT = [
-    f"Line {n} of a prompt that says at some length what a reply has to look like." for n in range(12)
-]
-
-
-def write_run(folder: Path, traces: Iterator[Trace]) -> RunFolder:
-    """A run's folder with these traces."""
+def write_run(folder: Path, stored: Sequence[Trace], count: int) -> RunFolder:
+    """A run's folder with `count` traces: the stored ones, again and again, each as another question."""
     run, identity = RunFolder(folder), {"protocol": Protocol(parser=ROBUST).identity()}
     run.open({"benchmark": "made up", "split": "test", "method": "videopro", "model": "none"}, identity)
     key = run_key(identity)
-    run.traces.write_bytes(b"".join(replace(trace, run_key=key).to_line() for trace in traces))
+    lines = []
+    for number, trace in zip(range(count), cycle(stored), strict=False):
+        video = replace(trace.video, path=f"/nowhere/{trace.video.key}.mp4")
+        asked = f"{trace.question} (place {number % 97})"
+        made = replace(trace, run_key=key, question_id=f"question_{number:05d}", video=video, question=asked)
+        lines.append(made.to_line())
+    run.traces.write_bytes(b"".join(lines))
     return run
 
 
@@ -281,10 +137,9 @@ def measure(request: ViewSettings) -> None:
     """Write the pages, open them, print the figures and write them."""
     with tempfile.TemporaryDirectory() as scratch:
         work = request.work or Path(scratch)
-        draw = random.Random(0)
         count = request.questions
-        folder = write_run(work / "run", (make_sample_trace(n, draw) for n in range(count)))
-        agents = write_run(work / "agents", (make_agent_trace(n, draw) for n in range(count // 10)))
+        folder = write_run(work / "run", stored("pocket-test", "videopro"), count)
+        agents = write_run(work / "agents", stored("pocket-compare", "16/vca"), count // 10)
         with timed() as writing:
             site = write_pages(folder.path, work / "view", max_frames=16)
         tail = RunTail(folder, Protocol(parser=ROBUST))

@@ -1,6 +1,6 @@
 """Tables of README and docs that say which recorded file they are from: every cell is that file's.
 
-`<!-- from FILE: TITLE -->` stands above such a table (perf/page_tables.py).
+`<!-- from FILE: TITLE -->` stands above such a table (perf/recorded.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from perf.page_tables import MARK, lines_of, pages
+from perf.recorded import MARK, lines_of, pages
 from tests.support import ROOT
 from videopro.traces import read_traces
 

@@ -1,5 +1,5 @@
 """(j) What a step of an engine is made of: reading the weights once, reading a prompt, and the vision tower,
-each as a share of what the device's data sheet says. `perf/flow_engine.py` assumes such shares.
+each as a share of what the device's data sheet says.
 
 Counted is the time of the kernels, from torch's profiler: an engine replays a captured graph, and does not
 wait for Python between two of them. The layers are those of transformers, with torch's attention.
@@ -59,7 +59,7 @@ def decode(bench: Bench, rows: int) -> Figures:
 
 def read_prompt(bench: Bench) -> Figures:
     """All tokens of a prompt at once, and the scores of the token that follows it. Its FLOPs are two a weight
-    and token, as in perf/flow_engine.py; attention's own come on top and are not counted."""
+    and token; attention's own come on top and are not counted."""
     model: Any = _load(bench).model
     tokens = bench.shapes.prompt
     figures = _timed(lambda: model.lm_head(_text(model, 1, tokens)[:, -1:]))

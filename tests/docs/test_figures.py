@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from perf.page_tables import STATEMENT, pages
+from perf.recorded import STATEMENT, pages
 from tests.support import ROOT
 
 GENERATED = {ROOT / "docs" / "modules.md", *(ROOT / "docs" / "results").glob("*/*.md")}

@@ -1,7 +1,7 @@
 """What README and docs state of what ran where, how long and how good is what the records say.
 
 `<!-- said from FILE: TITLE -->` stands above a paragraph or list that is made of a record
-(perf/page_tables.py).
+(perf/recorded.py).
 """
 
 from __future__ import annotations
@@ -14,12 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from perf.page_tables import STATEMENT, pages, statement
-from perf.sampled import compared, on_val
-from perf.statements import STATEMENTS
-from perf.statements.pocket import repairs
-from perf.statements.where import measured_parts
-from perf.stored import configs, written
+from perf.recorded import MARK, STATEMENT, pages, statement, templates
+from perf.stored import compared, configs, on_val, parts_measured, repairs, written
 from tests.support import ROOT
 
 RESULTS = ROOT / "docs" / "results"
@@ -42,8 +38,10 @@ def test_a_statement_is_the_recorded_one(page: Path, file: str, title: str, text
     assert text.split() == statement(file, title).split()
 
 
-def test_every_statement_is_made() -> None:
-    assert {(file, title) for _, file, title, _ in marked()} == set(STATEMENTS)
+def test_every_template_stands_on_a_page() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in pages()]
+    marks = [mark for text in texts for kind in (MARK, STATEMENT) for mark in kind.finditer(text)]
+    assert templates().keys() - {(mark["file"], mark["title"]) for mark in marks} == set()
 
 
 # ---- what ran where ----------------------------------------------------------------------------------------
@@ -55,7 +53,7 @@ def test_what_ran_on_a_gpu_is_what_its_record_has() -> None:
     named: set[str] = set()
     for row in RAN["rows"]:
         assert bool(row.get("gpu")) == bool(row.get("gpu_parts")), row["path"]
-        assert set(row.get("gpu_parts", [])) <= set(measured_parts()), row["path"]
+        assert set(row.get("gpu_parts", [])) <= set(parts_measured()), row["path"]
         named |= set(row.get("gpu_parts", []))
     assert named == {letter for letter, part in GPU["parts"].items() if '"figures"' in json.dumps(part)}
     assert set(GPU["parts"]) <= set(RAN["gpu_check"])
@@ -83,7 +81,10 @@ def test_faults_are_counted_as_in_the_stored_summary() -> None:
     """The summary of the run counts, by fault, the questions that it refined, and those right before and
     after; each question that refinement corrects or loses is one of these."""
     by_fault = json.loads((RESULTS / "pocket-test" / "videopro.json").read_text())["repairs"]["by_fault"]
-    programs, faulty, repaired, of_faulty = repairs()
+    counts = repairs()
+    programs, faulty, repaired, of_faulty = (
+        counts[name] for name in ("programs", "faulty", "repaired", "repaired_faulty")
+    )
     assert faulty == sum(found["n"] for kind, found in by_fault.items() if kind != "none")
     assert faulty < programs <= sum(found["n"] for found in by_fault.values())
     gained = {kind: found["right_after"] - found["right_before"] for kind, found in by_fault.items()}

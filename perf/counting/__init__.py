@@ -1,1 +1,0 @@
-"""What `perf/house.py` counts: the parts of a checkout, by subject."""
