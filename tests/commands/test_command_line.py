@@ -180,7 +180,7 @@ def test_aliases_that_save_words_are_read(tmp_path: Path) -> None:
     base = {"a": 1, "b": ["x", "y"]}
     assert read_yaml(path) == {"base": base, "other": {**base, "a": 2}, "list": [base, base]}
     # What is written out is read, however long.
-    assert parse_yaml("[" + "x" * 7_000_000 + "]") == ["x" * 7_000_000]
+    assert parse_yaml("[" + "x" * 100_000 + "]") == ["x" * 100_000]
     assert parse_yaml("") is None
 
 

@@ -134,6 +134,11 @@ def test_gpus_by_their_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         (found,) = (each for each in doctor._gpus() if each.name == "GPU")
         assert found.state == state
         assert found.text.startswith("NVIDIA H100 80GB HBM3, 81559 MiB, 80994 MiB free")
+    for value, shown in ((None, []), ("1", ["1"]), ("", ["empty: no GPU is used"])):
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if value is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+        assert [each.text for each in doctor._gpus() if each.name != "GPU"] == shown
 
 
 @pytest.mark.parametrize(
