@@ -5,9 +5,10 @@
     python -m perf.mutants --only 17,reading    some of them again, by number or name
 
 A mutant is one operator of cosmic-ray on one line; lines are drawn by room, in proportion to its code. The
-past faults are in perf/past_faults.yaml. For each, tests of the first tier run until one fails: first those
-that import the file, then those of its room, nearest first. A test that fails without the mutant catches
-nothing. The limit is in seconds of the processor, since several run at once. Killed, it goes on where it was.
+past faults are in perf/past_faults.yaml. For each, tests of the first tier run until one fails: those that
+import the file, those of its room, nearest first, and the table of what commands say. A test that fails
+without the mutant catches nothing. The limit is in seconds of the processor, since several run at once.
+Killed, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -197,7 +198,10 @@ def related_tests(root: Path, file: str) -> list[str]:
         if _imports(path.read_text(encoding="utf-8"), module, passed_on)
     ]
     room_first = sorted(importing, key=lambda path: path not in room)
-    return [path.relative_to(root).as_posix() for path in dict.fromkeys([*room_first, *room])]
+    # What commands say of mistakes is a table for all rooms.
+    messages = sorted((root / "tests" / "messages").glob("test_*.py"))
+    found = dict.fromkeys([*room_first, *room, *messages])
+    return [path.relative_to(root).as_posix() for path in found]
 
 
 def _imports(text: str, module: str, passed_on: set[tuple[str, str]]) -> bool:

@@ -107,9 +107,7 @@ def test_the_model_says_which_videos_it_knows(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     run = prepared(tmp_path / "known.mp4", model=file)
     assert run.identity["plugins"].keys() == {"backbone tiny"}
-    with pytest.raises(
-        ConfigError, match=r"other.mp4: model '.*tiny.py' knows one video; take another model"
-    ):
+    with pytest.raises(ConfigError, match=r"other.mp4: model '.*tiny.py' knows one video"):
         prepared(tmp_path / "other.mp4", model=file)
 
 
@@ -119,14 +117,12 @@ def test_a_planner(tmp_path: Path) -> None:
     assert "pass" in reply.text
     with pytest.raises(ConfigError, match="planner 'short' has no variant 'er'; leave it out"):
         load_planner(f"{file}:er", None)
-    run = prepared(tmp_path / "none.mp4", method="program", options={"planner": file})
-    assert run.identity["teacher"] == {"planner": "short"}
-    before = run.identity["plugins"]
-    assert before.keys() == {"planner short"}
+    planned: dict[str, Any] = {"method": "program", "options": {"planner": file}}
+    identity = prepared(tmp_path / "none.mp4", **planned).identity
+    assert identity["teacher"] == {"planner": "short"}
+    assert identity["plugins"].keys() == {"planner short"}
     written(tmp_path, "short.py", PLANNER + "# changed\n")
-    assert prepared(tmp_path / "none.mp4", method="program", options={"planner": file}).identity[
-        "plugins"
-    ] != (before)
+    assert prepared(tmp_path / "none.mp4", **planned).identity["plugins"] != identity["plugins"]
 
 
 def test_an_encoder_and_a_transcriber(tmp_path: Path) -> None:
@@ -140,9 +136,7 @@ def test_an_encoder_and_a_transcriber(tmp_path: Path) -> None:
     before = spec.identity()
     written(tmp_path, "ears.py", EARS + "# changed\n")
     assert read_speech(f"{ears}:small@en").identity() != before
-    with pytest.raises(
-        ConfigError, match=r"unknown encoder 'flat'; known: |unknown encoder 'flat'; did you mean"
-    ):
+    with pytest.raises(ConfigError, match="unknown encoder 'flat'"):
         load_encoder("flat")
 
 
@@ -160,30 +154,20 @@ class Own(Method):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (('name = "own"', 'name = "native"'), "method 'native' has the name of one of ours; give it another"),
-        (
-            ('name = "own"', 'name = "own"\n    Settings = int'),
-            "Own.Settings is no data class; put @dataclass",
-        ),
-    ],
+    ("name", "named"),
+    [("'native'", "method 'native'"), ("'own'\n    Settings = int", "Own.Settings is no data class")],
 )
-def test_a_method_that_cannot_be_used_is_one_line(
-    changed: tuple[str, str], message: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "own.py"
-    file.write_text(METHOD.replace(*changed))
-    with pytest.raises(ConfigError, match=message):
-        create(str(file), {})
+def test_a_method_that_cannot_be_used_is_one_line(name: str, named: str, tmp_path: Path) -> None:
+    file = written(tmp_path, "own.py", METHOD.replace('"own"', name))
+    with pytest.raises(ConfigError, match=named):
+        create(file, {})
 
 
 def test_a_method_may_have_no_settings(tmp_path: Path) -> None:
-    file = tmp_path / "own.py"
-    file.write_text(METHOD)
-    assert create(str(file), {}).name == "own"
+    file = written(tmp_path, "own.py", METHOD)
+    assert create(file, {}).name == "own"
     with pytest.raises(ConfigError, match="frames"):
-        create(str(file), {"frames": 3})
+        create(file, {"frames": 3})
 
 
 def test_a_result_that_no_record_could_have_is_that_questions_error(tmp_path: Path) -> None:
@@ -210,7 +194,5 @@ def test_a_module_without_its_context_is_refused() -> None:
         """How much moves. Returns a number."""
         return float(len(frames))
 
-    with pytest.raises(
-        TypeError, match="first parameter must be the call's context; put one before 'frames'"
-    ):
+    with pytest.raises(TypeError, match="put one before 'frames'"):
         module(family="extraction")(motion)

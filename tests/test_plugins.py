@@ -3,6 +3,7 @@ run's key has of them."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,9 +58,7 @@ def test_ours_are_found_by_name(fruits: Registry[Fruit]) -> None:
     assert fruits["apple"] is APPLE
     assert ("apple" in fruits, "plum" in fruits, "x/plum.py" in fruits) == (True, False, True)
     assert fruits.find("pear").version == ""
-    with pytest.raises(
-        ConfigError, match=r"^unknown fruit 'aple'; did you mean 'apple'\? \(one of your own: "
-    ):
+    with pytest.raises(ConfigError, match=r"^unknown fruit 'aple'; did you mean 'apple'\?"):
         fruits["aple"]
 
 
@@ -70,37 +69,26 @@ def test_an_installed_one_and_its_version(fruits: Registry[Fruit], site: Path) -
     plugin = fruits.find("fig")
     assert (plugin.value.name, plugin.address, plugin.file) == ("fig", "fig", site / "fruit_basket.py")
     package, digest = plugin.version.split()
-    assert package == "2.1"
-    assert len(digest) == 16
+    assert (package, len(digest)) == ("2.1", 16)
 
 
 def test_what_is_broken_stops_only_who_uses_it(fruits: Registry[Fruit], site: Path) -> None:
     install(site, "fruit-rot", "1.0", "import no_such_library\n", "fig = fruit_rot:FIG")
     assert fruits["apple"] is APPLE
     assert [each.name for each in fruits.working()] == ["pear", "apple"]
-    message = (
-        "fruit 'fig' of package fruit-rot (fruit_rot:FIG) cannot be loaded (ModuleNotFoundError: No module "
-        "named 'no_such_library'); correct the package, or uninstall it"
-    )
-    assert list(fruits.broken()) == [message]
-    with pytest.raises(ConfigError) as raised:
+    (message,) = fruits.broken()
+    assert message.startswith("fruit 'fig' of package fruit-rot (fruit_rot:FIG) cannot be loaded")
+    with pytest.raises(ConfigError, match=re.escape(message)):
         fruits["fig"]
-    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        (
-            "pear = fruit_two:FIG",
-            r"'pear' is in several packages \(videopro, fruit-two\); remove one, or give",
-        ),
+        ("pear = fruit_two:FIG", r"'pear' is in several packages \(videopro, fruit-two\)"),
         ("bowl = fruit_two:FIG", r"'bowl' is in several packages \(videopro, fruit-two\)"),
-        ("fig = fruit_two:NUMBER", r"\(fruit_two:NUMBER\) is int 7; it must be a Fruit"),
-        (
-            "plum = fruit_two:FIG",
-            r"\(fruit_two:FIG\) has the name 'fig'; let the entry point be called as it is",
-        ),
+        ("fig = fruit_two:NUMBER", r"\(fruit_two:NUMBER\) is int 7"),
+        ("plum = fruit_two:FIG", r"\(fruit_two:FIG\) has the name 'fig'"),
         ("plum = fruit_two:NONE", r"\(fruit_two:NONE\) cannot be loaded \(AttributeError: "),
     ],
 )
@@ -130,9 +118,7 @@ def test_one_in_a_file(fruits: Registry[Fruit], tmp_path: Path, monkeypatch: pyt
         fruits["garden.py"]
     assert fruits["garden.py@plum"].name == "plum"
     assert fruits.find("garden.py@plum").version != plugin.version
-    with pytest.raises(
-        ConfigError, match=r"garden.py: defines no fruit 'kiwi', but fig, plum; a fruit is a Fruit"
-    ):
+    with pytest.raises(ConfigError, match=r"garden.py: defines no fruit 'kiwi', but fig, plum"):
         fruits["garden.py@kiwi"]
 
 
@@ -169,14 +155,10 @@ def test_a_worker_has_the_same(fruits: Registry[Fruit], tmp_path: Path) -> None:
     assert [(each.kind, each.name, each.address) for each in used] == [("fruit", "fig", str(file))]
     check_same(used, "worker on node7")
     file.write_text(file.read_text() + "# other\n")
-    with pytest.raises(
-        ConfigError, match=r"^worker on node7: fruit .*garden.py is not the command's \(here "
-    ):
+    with pytest.raises(ConfigError, match=r"^worker on node7: fruit .*garden.py is not the command's"):
         check_same(used, "worker on node7")
     file.unlink()
-    with pytest.raises(
-        ConfigError, match=r"^worker on node7: fruit .* cannot be read .*; a worker needs the plug"
-    ):
+    with pytest.raises(ConfigError, match=r"^worker on node7: fruit .* cannot be read"):
         check_same(used, "worker on node7")
     missing: Any = Used("fruit", "fig", "fig", "1.0 abc")
     with pytest.raises(ConfigError, match=r"^worker on node7: unknown fruit 'fig'"):

@@ -10,8 +10,7 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,9 @@ from tests.support import ROOT
 from videopro.traces import read_traces
 
 RESULTS = ROOT / "docs" / "results"
-
-
 COMPUTED = "tests/benchmarks/official_scores.py"
 """Scores 18,000 replies: tests/benchmarks/test_official_scores.py compares its table, in the process that has
 scored them."""
-
-
-def extract(archive: Path, folder: Path, among: Collection[str] = ()) -> None:
-    """Unpack an archive of this repository, or of its top folders only those `among`. Python before 3.11.4
-    (Debian 12's) has no filter, and needs none for files of our own."""
-    safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    with tarfile.open(archive) as opened:
-        wanted = [
-            member
-            for member in opened.getmembers()
-            if not among or member.name.removeprefix("./").split("/")[0] in among
-        ]
-        opened.extractall(folder, members=wanted, **safely)
 
 
 def marked() -> list[tuple[Path, str, str, str]]:
@@ -61,73 +45,31 @@ def test_a_table_is_the_recorded_one(page: Path, file: str, title: str, table: s
     assert len(set(lines[2:])) == len(lines[2:]) > 0
 
 
-# Tables that wait for a run whose traces are kept, by page. Only fewer are allowed.
-_NOT_YET: dict[str, int] = {}
-
-# Tables whose figures are no measurements, by what their figures are: page and head.
+# The heads of tables whose figures are no measurements.
 _NO_MEASUREMENTS = {
-    "settings, their defaults and values that can be given": [
-        ("docs/backbones.md", "| setting | default | |"),
-        ("docs/clusters.md", "| `--ray` | default | |"),
-        ("docs/docker.md", "| build argument | default | |"),
-        ("docs/methods/dvd.md", "| setting | default | |"),
-        ("docs/serving.md", "| `--vllm` | default | |"),
-        ("docs/methods/dvd.md", "| | options |"),
-        ("docs/methods/lvagent.md", "| setting | default | |"),
-        ("docs/methods/vca.md", "| setting | default | |"),
-        ("docs/methods/vca.md", "| | options | |"),
-        ("docs/methods/videoagent.md", "| setting | default | |"),
-        ("docs/methods/videoagent.md", "| | options |"),
-        ("docs/methods/videopro.md", "| setting | default | |"),
-        ("docs/own-videos.md", "| field | |"),
-        ("docs/modules.md", "| annotation | a program may pass | the module gets | parameters |"),
-        ("docs/reproduce.md", "| config | |"),
-        ("docs/serving.md", "| flag | reason |"),
-        ("docs/synthesis.md", "| setting | |"),
-    ],
-    "exit statuses": [
-        ("docs/commands.md", "| exit status | when |"),
-    ],
-    "settings and sizes of the paper, of its code and of ours": [
-        ("docs/asp_clip.md", "| from the paper | from the authors' public code | ours |"),
-        ("docs/deviations.md", "| | paper | release | here | why | to restore |"),
-    ],
-    "sizes of data, as a paper's table or the code that makes them gives them": [
-        (
-            "docs/asp_clip.md",
-            "| source | annotations | pairs in Table 8 | words per caption | seconds per video |",
-        ),
-        ("docs/pocket.md", "| split | videos | questions | for |"),
-    ],
-    "numbers of the paper's tables and figures": [
-        ("docs/report.md", "| `--tables` | in the paper | what it needs |"),
-        ("docs/results/README.md", "| page | what was measured |"),
-        (
-            "docs/reproduce.md",
-            "| in the paper | runs | questions | paper, % | chance of sampling, points |",
-        ),
-    ],
-    "trials that have no record, as their pages say": [
-        ("docs/results/paper-tables.md", "| without | right, first answers with the native fallback, % |"),
-        (
-            "docs/results/paper-tables.md",
-            "| without | plans that call a missing module | plans as with all modules | right, first | "
-            "right, native fallback |",
-        ),
-    ],
-    "sizes of texts that models read, as their page says how they were counted": [
-        ("docs/planners.md", "| `reference` | prompts hold | characters | tokens of Qwen | of pocket |"),
-    ],
-    "what fits where, in sentences whose figures a record has, and what other projects say of themselves": [
-        ("docs/scale.md", "| | 8B | 32B |"),
-        ("docs/scale.md", "| | what | on what | source |"),
-    ],
-    "sizes of what a test or a script tries": [
-        ("docs/hardening.md", "| tried | before | now |"),
-        ("docs/hardening.md", "| tried | before | now | tests |"),
-        ("docs/serve.md", "| tried | reply |"),
-        ("docs/status.md", "| part | what it measures |"),
-    ],
+    # settings, their defaults and values that can be given; exit statuses
+    *(f"| {name} | default | |" for name in ("setting", "build argument", "`--ray`", "`--vllm`")),
+    *(f"| {name} | |" for name in ("config", "field", "setting")),
+    *("| | options |", "| | options | |", "| flag | reason |", "| exit status | when |"),
+    "| annotation | a program may pass | the module gets | parameters |",
+    # settings, sizes and results of papers, of their code and of data
+    "| from the paper | from the authors' public code | ours |",
+    "| | paper | release | here | why | to restore |",
+    "| source | annotations | pairs in Table 8 | words per caption | seconds per video |",
+    "| split | videos | questions | for |",
+    "| `--tables` | in the paper | what it needs |",
+    "| in the paper | runs | questions | paper, % | chance of sampling, points |",
+    "| page | what was measured |",
+    # trials that have no record, and counts of texts, as their pages say
+    "| without | right, first answers with the native fallback, % |",
+    "| without | plans that call a missing module | plans as with all modules | right, first | "
+    "right, native fallback |",
+    "| `reference` | prompts hold | characters | tokens of Qwen | of pocket |",
+    # what fits where, in sentences whose figures a record has, and what other projects say of themselves
+    *("| | 8B | 32B |", "| | what | on what | source |"),
+    # sizes of what a test or a script tries
+    *("| tried | before | now |", "| tried | before | now | tests |", "| tried | reply |"),
+    "| part | what it measures |",
 }
 
 
@@ -145,19 +87,14 @@ def tables_of_figures(page: Path) -> Iterator[tuple[str, bool]]:
 
 def test_every_table_of_figures_names_its_source() -> None:
     """On every page, but for the files below docs/results, which are such sources themselves."""
-    allowed = {table for tables in _NO_MEASUREMENTS.values() for table in tables}
-    bare: Counter[str] = Counter()
-    used = set()
-    for page in set(pages()) - set(RESULTS.glob("*/*.md")):
-        name = str(page.relative_to(ROOT))
-        for head, is_marked in tables_of_figures(page):
-            if (name, head) in allowed:
-                assert not is_marked, f"{name}: {head} names its source; take it off the list"
-                used.add((name, head))
-            elif not is_marked:
-                bare[name] += 1
-    assert dict(bare) == _NOT_YET
-    assert allowed - used == set()
+    tables = {
+        (str(page.relative_to(ROOT)), head)
+        for page in set(pages()) - set(RESULTS.glob("*/*.md"))
+        for head, is_marked in tables_of_figures(page)
+        if not is_marked
+    }
+    assert {(page, head) for page, head in tables if head not in _NO_MEASUREMENTS} == set()
+    assert _NO_MEASUREMENTS - {head for _, head in tables} == set()
 
 
 RECOUNTED = [
@@ -190,18 +127,15 @@ def test_recount_makes_exactly_what_is_committed(results: str, tmp_path: Path) -
 
 
 def test_a_merged_planner_writes_and_answers_as_its_adapter_does(tmp_path: Path) -> None:
-    extract(RESULTS / "pocket-merged" / "traces.tar.xz", tmp_path, ["adapter", "merged"])
-    said = []
+    # Python before 3.11.4 (Debian 12's) has no filter, and needs none for files of our own.
+    safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    with tarfile.open(RESULTS / "pocket-merged" / "traces.tar.xz") as archive:
+        archive.extractall(tmp_path, **safely)
+    said: list[dict[str, Any]] = []
     for name in ("adapter", "merged"):
-        traces = read_traces(tmp_path / name / "traces.jsonl")
-        said.append(
-            {
-                trace.question_id: [
-                    (round.raw, round.execution and round.execution.answer and round.execution.answer.letter)
-                    for round in trace.rounds
-                ]
-                for trace in traces
-            }
-        )
+        said.append({})
+        for trace in read_traces(tmp_path / name / "traces.jsonl"):
+            answers = [each.execution and each.execution.answer.letter for each in trace.rounds]
+            said[-1][trace.question_id] = (answers, [each.raw for each in trace.rounds])
     assert said[0] == said[1]
     assert len(said[0]) == 22

@@ -28,31 +28,24 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "words"),
+    ("variable", "value"),
     [
-        ("HTTPS_PROXY", "ftp://proxy:21", "HTTPS_PROXY is ...: it is no address of a proxy, as in"),
-        ("https_proxy", "socks4://proxy:1080", "https_proxy is ...: it is no address of a proxy"),
-        ("HTTP_PROXY", "http://proxy:99999", "HTTP_PROXY is ...: it is no address of a proxy"),
-        ("HTTP_PROXY", "http://:3128", "it is no address of a proxy"),
-        ("ALL_PROXY", "http://[::1", "ALL_PROXY is ...: it is no address of a proxy"),
-        ("ALL_PROXY", "http://me:secret@proxy:port", "ALL_PROXY is ...: it is no address of a proxy"),
-        ("SSL_CERT_FILE", "/missing.pem", "SSL_CERT_FILE is /missing.pem: there is no such file"),
-        ("SSL_CERT_FILE", "/", "SSL_CERT_FILE is /: there is no such file"),
-        ("SSL_CERT_FILE", __file__, "it holds no certificates; name a file of certificates"),
-        ("SSL_CERT_DIR", "/missing", "SSL_CERT_DIR is /missing: there is no such folder"),
+        ("HTTPS_PROXY", "ftp://proxy:21"),
+        ("https_proxy", "socks4://proxy:1080"),
+        *(("HTTP_PROXY", address) for address in ("http://proxy:99999", "http://:3128")),
+        *(("ALL_PROXY", address) for address in ("http://[::1", "http://me:secret@proxy:port")),
+        *(("SSL_CERT_FILE", file) for file in ("/missing.pem", "/", __file__)),
+        ("SSL_CERT_DIR", "/missing"),
     ],
 )
-def test_what_no_client_can_use_is_named(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str
-) -> None:
+def test_what_no_client_can_use_is_named(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=f"{variable} is .*unset {variable}") as caught:
         check_connections("https://example.org/v1")
-    message = str(caught.value)
-    assert words in message
-    assert f"unset {variable}" in message
-    assert "secret" not in message
-    assert "\n" not in message
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    if variable == "SSL_CERT_DIR":
+        check_connections("http://localhost:8000/v1")
 
 
 @pytest.mark.skipif(find_spec("socksio") is not None, reason="socksio is installed")
@@ -82,11 +75,6 @@ def test_no_proxy_exempts_a_server(monkeypatch: pytest.MonkeyPatch, exempt: str)
             check_connections("https://example.org/v1")
 
 
-def test_plain_connections_need_no_folder_of_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_DIR", "/missing")
-    check_connections("http://localhost:8000/v1")
-
-
 def test_good_certificates_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     here = ssl.get_default_verify_paths().openssl_cafile
     if not Path(here).is_file():
@@ -95,28 +83,25 @@ def test_good_certificates_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     check_connections("https://example.org/v1")
 
 
-_UNSENDABLE = "it has a space, a line break or another character that no header can carry"
-
-
 @pytest.mark.parametrize(
-    ("key", "problem"),
+    ("keys", "problem"),
     [
-        *((key, "") for key in ("sk-abc\n", "  sk-abc ", "", "Basic dXNlcjpwdw==")),
-        *((key, _UNSENDABLE) for key in ("sk-ab\nc", "sk-ab\r\nX-Other: c", "sk-ab c", "sk-ab\tc")),
-        *((key, _UNSENDABLE) for key in ("schlüssel", "sk-ab\u200b", "sk-ab\x00c", "sk-ab\x1bc")),
-        ('"sk-abc"', "it is in quotation marks"),
+        (("sk-abc\n", "  sk-abc ", "", "Basic dXNlcjpwdw=="), ""),
+        (("sk-ab\nc", "sk-ab\r\nX-Other: c", "sk-ab c", "sk-ab\tc"), "no header can carry"),
+        (("schlüssel", "sk-ab\u200b", "sk-ab\x00c", "sk-ab\x1bc"), "no header can carry"),
+        (('"sk-abc"',), "quotation marks"),
     ],
-    ids=repr,
 )
-def test_keys_that_no_header_can_carry(key: str, problem: str) -> None:
-    assert key_problem(key) == problem
+def test_keys_that_no_header_can_carry(keys: tuple[str, ...], problem: str) -> None:
+    for key in keys:
+        assert problem in key_problem(key)
+        assert bool(key_problem(key)) == bool(problem)
 
 
 def test_the_message_about_a_key_has_its_name_and_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "sk-geheim ü")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match="MY_KEY") as caught:
         check_key("MY_KEY")
-    assert "MY_KEY" in str(caught.value)
     assert "geheim" not in str(caught.value)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub.constants
 import pytest
 
+from tests.support.adapting import adapted
+from videopro.backbones import model_needs, read_spec
 from videopro.cli import Need, check_needs, folder_problem, is_hub_name, needs, wandb_problem
 from videopro.commands.ask.command import main as ask
 from videopro.commands.compare import main as compare
@@ -17,6 +20,7 @@ from videopro.commands.index import main as index
 from videopro.commands.infer import main as infer
 from videopro.data_synthesis.run import main as synthesize
 from videopro.errors import ConfigError
+from videopro.methods import METHODS
 from videopro.pocket import model_dir
 from videopro.train.grpo import main as grpo
 from videopro.train.rejection import main as rejection
@@ -41,107 +45,101 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return loaded
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
-    text = capsys.readouterr().err
-    start = text.index("error: these are missing, and nothing was loaded:\n")
-    return text[start:]
+DOWNLOADS = "hf download " + " && hf download ".join((MODEL, *PARTS))
+TRAINING = (
+    "--train_data rows.jsonl --use_cpu true --bf16 false --output_dir run --adapter someone/adapter "
+    f"--report_to wandb --model_name_or_path {MODEL}"
+)
 
 
-def rows(path: Path) -> Path:
-    """A row to train on without a video."""
-    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
-    path.write_text(json.dumps({"messages": turns, "id": "1", "kind": "text"}) + "\n")
-    return path
-
-
-def test_infer_names_all_that_is_missing(
-    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("command", "words", "lines"),
+    [
+        (
+            infer,
+            f"--benchmark pocket --method videopro --model {MODEL} --report-to wandb --output run",
+            [
+                "  report_to wandb: needs the package wandb; no key",
+                f"  model {MODEL}: not on this machine",
+                f"  clip encoder languagebind: {PARTS[0]} is not on this machine (from a",
+                "  text encoder BAAI/bge-m3: not on this machine; needs the package sentence_transformers (",
+                "the models: the hub cannot be reached (no network)",
+                "to install: pip install 'videopro[tracking,encoders]'",
+                DOWNLOADS,
+            ],
+        ),
+        (
+            compare,
+            f"--benchmark pocket --methods native videopro videoagent --model {MODEL} --output run",
+            [DOWNLOADS],
+        ),
+        # No video is made or opened before.
+        (
+            ask,
+            f"pocket:test/long_021 What? --choices a b --model {MODEL} --method videopro",
+            [f"hf download {MODEL} && hf download {PARTS[0]}"],
+        ),
+        (
+            index,
+            "film.mp4 --encoder pe_video",
+            ["pe_video: facebook/pe-av-large is not on this machine", "needs the package timm"],
+        ),
+        (
+            synthesize,
+            f"--source pocket --teacher api:t@http://localhost:9/v1 --model {MODEL} --output run",
+            [DOWNLOADS, "without it: --text-encoder none"],
+        ),
+        (
+            sft,
+            TRAINING,
+            [
+                f"hf download {MODEL} && hf download someone/adapter",
+                "report_to wandb: needs the package wandb; no key",
+            ],
+        ),
+        (
+            grpo,
+            f"{TRAINING} --per_device_train_batch_size 8",
+            [
+                DOWNLOADS.replace(MODEL, f"{MODEL} && hf download someone/adapter"),
+                'without it: --modules \'{"text_encoder": "none"}\'',
+            ],
+        ),
+        # What answers inside the programs.
+        (
+            rejection,
+            f"--model pocket --adapter pocket-sft --answerer {MODEL} --data grpo.jsonl --output own.jsonl",
+            [DOWNLOADS],
+        ),
+    ],
+)
+def test_a_command_names_all_that_is_missing_and_loads_nothing(
+    nothing_here: list[str],
+    command: Callable[[list[str]], int],
+    words: str,
+    lines: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["--benchmark", "pocket", "--method", "videopro", "--model", MODEL, "--report-to", "wandb"]
-    assert infer([*words, "--output", str(tmp_path / "run")]) == 2
-    text = said(capsys)
-    for line in (
-        "  report_to wandb: needs the package wandb; no key",
-        f"  model {MODEL}: not on this machine",
-        "  clip encoder languagebind: LanguageBind/LanguageBind_Video_FT is not on this machine (from a",
-        "  text encoder BAAI/bge-m3: not on this machine; needs the package sentence_transformers (from a",
-        "the models: the hub cannot be reached (no network)",
-        "to install: pip install 'videopro[tracking,encoders]'",
-        "hf download " + " && hf download ".join((MODEL, *PARTS)),
-    ):
-        assert line in text
-    assert text.count("\nto ") == 2
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "film.mp4").write_bytes(b"")
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": turns, "id": "1", "kind": "text"}) + "\n")
+    prompt = {"prompt": "Q", "video": "v.mp4", "id": "1", "kind": "plan"}
+    question = {"question": "Q", "choices": ["a", "b"], "answer": "A"}
+    (tmp_path / "grpo.jsonl").write_text(json.dumps({**prompt, **question}) + "\n")
+    assert command(words.split()) == 2
+    text = capsys.readouterr().err
+    assert [line for line in lines if line not in text] == []
+    assert text.count(f"model {MODEL}:") <= 1
+    assert text.count("hf download") <= 5, "each once"
     assert nothing_here == []
     assert not (tmp_path / "run").exists()
 
 
-def test_compare_names_what_all_its_methods_lack(
-    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--benchmark", "pocket", "--methods", "native", "videopro", "videoagent", "--model", MODEL]
-    assert compare([*words, "--output", str(tmp_path)]) == 2
-    text = said(capsys)
-    assert "hf download " + " && hf download ".join((MODEL, *PARTS)) in text
-    assert text.count(f"model {MODEL}:") == 1
-    assert nothing_here == []
-
-
-def test_ask_index_and_synthesize(
-    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # No video is made or opened before.
-    question = ["pocket:test/long_021", "What?", "--choices", "a", "b"]
-    assert ask([*question, "--model", MODEL, "--method", "videopro"]) == 2
-    assert f"hf download {MODEL} && hf download {PARTS[0]}" in said(capsys)
-    (tmp_path / "film.mp4").write_bytes(b"")
-    assert index([str(tmp_path / "film.mp4"), "--encoder", "pe_video"]) == 2
-    text = capsys.readouterr().err
-    assert "clip encoder pe_video: facebook/pe-av-large is not on this machine, and the hub cannot" in text
-    assert "needs the package timm" in text
-    given = ["--source", "pocket", "--teacher", "api:t@http://localhost:9/v1", "--model", MODEL]
-    assert synthesize([*given, "--output", str(tmp_path / "synth")]) == 2
-    text = said(capsys)
-    assert "hf download " + " && hf download ".join((MODEL, *PARTS)) in text
-    assert "without it: --text-encoder none" in text
-    assert nothing_here == []
-
-
-def test_training(nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cpu = ["--use_cpu", "true", "--bf16", "false", "--output_dir", str(tmp_path / "run")]
-    common = ["--train_data", str(rows(tmp_path / "rows.jsonl")), *cpu]
-    named = ["--model_name_or_path", MODEL, "--adapter", "someone/adapter", "--report_to", "wandb"]
-    assert sft([*common, *named]) == 2
-    text = said(capsys)
-    assert f"hf download {MODEL} && hf download someone/adapter" in text
-    assert "report_to wandb: needs the package wandb; no key" in text
-    assert grpo([*common, *named, "--per_device_train_batch_size", "8"]) == 2
-    text = said(capsys)
-    assert "hf download " + " && hf download ".join((MODEL, "someone/adapter", *PARTS)) in text
-    assert 'without it: --modules \'{"text_encoder": "none"}\'' in text
-    assert nothing_here == []
-
-
-def test_rejection_asks_for_what_answers_inside_the_programs(
-    nothing_here: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prompt = {"prompt": "Q", "video": str(tmp_path / "v.mp4"), "id": "1", "kind": "plan"}
-    question = {"question": "Q", "choices": ["a", "b"], "answer": "A"}
-    (tmp_path / "grpo.jsonl").write_text(json.dumps({**prompt, **question}) + "\n")
-    words = ["--model", "pocket", "--adapter", "pocket-sft", "--answerer", MODEL]
-    status = rejection(
-        [*words, "--data", str(tmp_path / "grpo.jsonl"), "--output", str(tmp_path / "own.jsonl")]
-    )
-    assert status == 2
-    assert "hf download " + " && hf download ".join((MODEL, *PARTS)) in said(capsys)
-    assert nothing_here == []
-
-
 def test_pocket_needs_nothing(nothing_here: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs on a plain install, whatever the environment says about connections."""
-    from tests.support.adapting import adapted
-    from videopro.backbones import model_needs, read_spec
-    from videopro.methods import METHODS
-
     monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
     model = read_spec("pocket", adapter="pocket-sft")
     options: dict[str, Any] = {"lvagent": {"agents": ("self", "pocket+pocket-lv-looks")}}
@@ -150,15 +148,10 @@ def test_pocket_needs_nothing(nothing_here: list[str], monkeypatch: pytest.Monke
 
 
 def test_a_merged_planner_answers_with_what_its_base_has(nothing_here: list[str], tmp_path: Path) -> None:
-    from tests.support.adapting import adapted
-    from videopro.backbones import read_spec
-
-    (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": "pocket"}}))
-    required = adapted("videopro").needs(read_spec(str(tmp_path)))
-    assert [need for need in required if need.hub] == []
-    (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": MODEL}}))
-    required = adapted("videopro").needs(read_spec(str(tmp_path)))
-    assert [need.hub for need in required if need.hub] == list(PARTS)
+    for base, wanted in (("pocket", []), (MODEL, list(PARTS))):
+        (tmp_path / "videopro.json").write_text(json.dumps({"planner": {"base": base}}))
+        required = adapted("videopro").needs(read_spec(str(tmp_path)))
+        assert [need.hub for need in required if need.hub] == wanted
 
 
 def test_servers_are_checked_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +160,7 @@ def test_servers_are_checked_without_being_asked(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError) as raised:
         check_needs([Need("model server:m", url="https://localhost:9/v1", key="MY_KEY")])
     assert "SSL_CERT_FILE is /missing.pem" in str(raised.value)
-    assert "MY_KEY cannot be sent: it has a space, a line break" in str(raised.value)
+    assert "MY_KEY cannot be sent" in str(raised.value)
 
 
 def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -188,29 +181,17 @@ def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert list(told) == ["a/gated", "a/none"]
     assert "licence" in told["a/gated"]
     monkeypatch.setenv("HF_TOKEN", "schl\u00fcssel")
-    assert (
-        "HF_TOKEN cannot be sent: it has a space, a line break or another"
-        in needs.refusals(["a/here"])["a/here"]
-    )
+    assert "HF_TOKEN cannot be sent" in needs.refusals(["a/here"])["a/here"]
     monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "https://hub.invalid")
     assert "SSL_CERT_FILE is /missing.pem" in needs.refusals(["a/here"])["a/here"]
     assert needs.refusals([str(model_dir())]) == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("Qwen/Qwen3-VL-8B-Instruct", True),
-        ("./runs/sft", False),
-        ("/runs/sft", False),
-        ("~/sft", False),
-        ("pocket", False),
-        ("a/b/c", False),
-    ],
-)
-def test_names_of_the_hub(name: str, expected: bool) -> None:
-    assert is_hub_name(name) is expected
+def test_names_of_the_hub() -> None:
+    assert is_hub_name(MODEL)
+    others = ("./runs/sft", "/runs/sft", "~/sft", "pocket", "a/b/c")
+    assert [name for name in others if is_hub_name(name)] == []
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -222,52 +203,40 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 # ---- wandb -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({}, "no key"),
+        ({"API_KEY": "0123456789"}, ""),
+        *(({"MODE": mode}, "") for mode in ("offline", "disabled")),
+        ({"DISABLED": "true"}, ""),
+        ({"IDENTITY_TOKEN_FILE": "/token"}, ""),
+        ({"MODE": "online", "API_KEY": "01234\n56789"}, "WANDB_API_KEY cannot be sent"),
+    ],
+)
+def test_wandb_needs_a_key_unless_it_is_told_to_send_nothing(
+    variables: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("API_KEY", "MODE", "DISABLED", "BASE_URL", "CONFIG_DIR", "IDENTITY_TOKEN_FILE"):
         monkeypatch.delenv(f"WANDB_{name}", raising=False)
     monkeypatch.delenv("NETRC", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_wandb_without_an_account(no_account: Path) -> None:
-    assert wandb_problem().startswith("no key; set WANDB_API_KEY, or run wandb login")
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("WANDB_API_KEY", "0123456789"),
-        ("WANDB_MODE", "offline"),
-        ("WANDB_MODE", "disabled"),
-        ("WANDB_DISABLED", "true"),
-        ("WANDB_IDENTITY_TOKEN_FILE", "/token"),
-    ],
-)
-def test_wandb_with_a_key_or_told_to_send_nothing(
-    no_account: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
-) -> None:
-    monkeypatch.setenv(variable, value)
-    assert wandb_problem() == ""
-
-
-def test_wandb_after_a_login(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (no_account / ".netrc").write_text("machine api.wandb.ai\n  login user\n  password 0123456789\n")
-    (no_account / ".netrc").chmod(0o600)
+    for name, value in variables.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    assert problem in wandb_problem()
+    assert bool(wandb_problem()) == bool(problem)
+    if variables:
+        return
+    # After a login, to that server alone; or by its own settings.
+    (tmp_path / ".netrc").write_text("machine api.wandb.ai\n  login user\n  password 0123456789\n")
+    (tmp_path / ".netrc").chmod(0o600)
     assert wandb_problem() == ""
     monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org")
     assert wandb_problem().startswith("no key")
-
-
-def test_wandbs_own_settings(no_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (no_account / "wandb").mkdir()
-    (no_account / "wandb" / "settings").write_text("[default]\nmode = offline\n")
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "settings").write_text("[default]\nmode = offline\n")
     assert wandb_problem() == ""
-    monkeypatch.setenv("WANDB_MODE", "online")
-    monkeypatch.setenv("WANDB_API_KEY", "01234\n56789")
-    assert "WANDB_API_KEY cannot be sent: it has a space, a line break" in wandb_problem()
 
 
 def test_models_of_the_cache_are_used_where_the_hub_cannot_be_reached(

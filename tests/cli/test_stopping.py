@@ -1,4 +1,4 @@
-"""How a command line ends when it is stopped from outside, or when the disk is full."""
+"""How a command line ends when it is stopped from outside or the disk is full; freed memory goes back."""
 
 from __future__ import annotations
 
@@ -191,3 +191,27 @@ sys.exit(status.code)
 def test_another_broken_pipe_is_an_internal_error() -> None:
     with pytest.raises(BrokenPipeError), exit_status():
         raise BrokenPipeError(errno.EPIPE, "a socket of ours")
+
+
+# 200 MiB of pieces too small for mappings of their own; every hundredth is kept.
+_PIECES = """
+import re
+from pathlib import Path
+from videopro.cli.process import trim_heap
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+pieces = [bytearray(b"x") * 100_000 for _ in range(2000)]
+kept = pieces[::100]
+del pieces
+before = resident()
+trim_heap()
+print(before, resident(), sum(map(len, kept)))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_freed_gaps_are_returned_to_the_system() -> None:
+    run = subprocess.run([sys.executable, "-c", _PIECES], capture_output=True, text=True, check=True)
+    before, after, kept = map(int, run.stdout.split())
+    assert kept == 20 * 100_000
+    assert before - after > 150, (before, after)

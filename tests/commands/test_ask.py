@@ -1,46 +1,81 @@
-"""One question about the user's own file: what is printed, and the errors for missing input."""
+"""`videopro ask`: what it prints of one question, for programs (--json) too, and what it keeps (--output)."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.adapting import adapted
 from tests.support.fakes import COLOURS, ColourBackbone, load_fake, make_video
 from tests.support.infer_world import SRT
 from tests.support.making_videos import damage, make
+from tests.support.method_world import NO_MODELS
 from videopro import methods
 from videopro.backbones import GenerateRequest
-from videopro.benchmarks import Item
-from videopro.commands import infer
+from videopro.commands import infer, view
 from videopro.commands.ask.command import AskConfig, _options, main
-from videopro.commands.ask.console import ConsoleObserver, show_answer
+from videopro.commands.ask.console import ConsoleObserver, print_code, show_answer
 from videopro.commands.infer_settings import InferConfig
-from videopro.errors import ConfigError
+from videopro.errors import BackboneError, ConfigError
+from videopro.methods.planners import PlannerReply, PlanRequest
+from videopro.methods.program import round_from_reply
 from videopro.pocket import world
 from videopro.question import Answer, Question
+from videopro.runs import AskedRun
 from videopro.traces import AnswerRule, Cost, Execution, Preparation, Result, Round, Segment, Step
 from videopro.video import Frame
 
+PROGRAM = """
+def execute_command(video, question):
+    frames = extract_frames(video, num_frames=2)
+    return query_mc(frames, question, choices)
+"""
+QUESTION = ["Which colour?", "--choices", "red", "blue", "green", "--model", "m"]
+
+Capture = pytest.CaptureFixture[str]
+
 
 @pytest.fixture(scope="module")
-def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("own") / "my film.mp4"
-    make_video(path, "blue")
-    return path
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a blue film of two seconds, and one of 14: seven parts of two."""
+    folder = tmp_path_factory.mktemp("own")
+    make_video(folder / "my film.mp4", "blue")
+    make_video(folder / "long.mp4", "blue", 14.0)
+    return folder
 
 
-def test_choices(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = [str(video), "Which colour?", "--choices", "red", "blue", "green", "--model", "m"]
-    assert main(argv, load=load_fake) == 0
-    shown = capsys.readouterr().out.splitlines()
+@pytest.fixture
+def video(films: Path) -> Path:
+    return films / "my film.mp4"
+
+
+@pytest.fixture
+def ask(capsys: Capture) -> Callable[..., str]:
+    """Run the command with these words; what it prints."""
+
+    def printed(*words: object, status: int = 0, load: Any = load_fake) -> str:
+        capsys.readouterr()
+        assert main([str(word) for word in words], load=load) == status
+        return capsys.readouterr().out
+
+    return printed
+
+
+Ask = Callable[..., str]
+
+
+def test_choices(video: Path, ask: Ask) -> None:
+    shown = ask(video, *QUESTION).splitlines()
     assert shown[0] == "B. blue"
     assert "0.900" in shown[1]
     rows = [line.split() for line in shown[2:]]
@@ -49,76 +84,57 @@ def test_choices(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("B", "blue", "0.900"),
         ("C", "green", "0.020"),
     ]
+    mumbled = ask(video, "Which colour? (mumble)", *QUESTION[1:])
+    assert "no option: the model says 'Hmm'" in mumbled
+    assert "confidence 0.000" in mumbled
 
 
-def test_a_frame_that_stands_in_for_a_damaged_one_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_frame_that_stands_in_for_a_damaged_one_is_told(tmp_path: Path, ask: Ask) -> None:
     """20 pictures, 10 a second, of which the key frame at 1 s is damaged, and so all after it; the two frames
     of the question are those at 0.5 s and 1.5 s, and the last intact one is at 0.9 s."""
     make(tmp_path / "a.mp4", 20, rate=10, options={"g": "10", "bf": "0"})
     damage(tmp_path / "a.mp4", [10])
-    argv = [str(tmp_path / "a.mp4"), "Which?", "--choices", *COLOURS, "--model", "m", "--options", "frames=2"]
+    asked = [tmp_path / "a.mp4", "Which?", "--choices", *COLOURS, "--model", "m", "--options", "frames=2"]
+    asked += ["--nearest-intact", "1"]
     said = "round 1, call 1 answer: the frame at 0.90 s stood in for the damaged one at 1.50 s"
-    assert main([*argv, "--nearest-intact", "1"], load=load_fake) == 0
-    assert said in " ".join(capsys.readouterr().out.split())
-    assert main([*argv, "--nearest-intact", "1", "--json"], load=load_fake) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["notes"] == [said]
+    assert said in " ".join(ask(*asked).split())
+    assert json.loads(ask(*asked, "--json").splitlines()[-1])["notes"] == [said]
 
 
-def test_an_unparsed_reply_is_reported_as_such(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = [str(video), "Which colour? (mumble)", "--choices", "red", "blue", "--model", "m"]
-    assert main(argv, load=load_fake) == 0
-    shown = capsys.readouterr().out
-    assert "no option: the model says 'Hmm'" in shown
-    assert "confidence 0.000" in shown
-
-
-def test_a_written_answer(video: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_subtitles_are_shown_to_the_model_with_and_without_choices(
+    video: Path, tmp_path: Path, ask: Ask
+) -> None:
     (tmp_path / "a.srt").write_text(SRT)
-    argv = [str(video), "What is [red] here?", "--model", "m", "--subtitles", str(tmp_path / "a.srt")]
-    assert main(argv, load=load_fake) == 0
-    shown = capsys.readouterr().out
+    subtitles = ["--subtitles", tmp_path / "a.srt"]
     # The fake repeats its prompt; exp of the mean of -0.5 and -0.7 is 0.549.
+    shown = ask(video, "What is [red] here?", "--model", "m", *subtitles)
     assert shown.startswith("I read: said early\nsaid in the middle\nWhat is [red] here?")
     assert "confidence 0.549" in shown
-
-
-def test_subtitles_go_with_choices(video: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.srt").write_text(SRT)
-    argv = [str(video), "Which?", "--choices", "red", "blue", "--model", "m"]
-    argv += ["--subtitles", str(tmp_path / "a.srt"), "--backbone", f"log={tmp_path / 'prompt.txt'}"]
-    assert main(argv, load=load_fake) == 0
+    ask(video, *QUESTION, *subtitles, "--backbone", f"log={tmp_path / 'prompt.txt'}")
     prompt = ast.literal_eval((tmp_path / "prompt.txt").read_text())
-    assert prompt.startswith("said early\nsaid in the middle\nWhich?\nA. red\nB. blue\n")
+    assert prompt.startswith("said early\nsaid in the middle\nWhich colour?\nA. red\nB. blue\n")
 
 
-PARTS = ("encoder", "text_encoder", "ocr", "detector", "tracker")
-
-
-def test_ask_falls_back_to_a_direct_answer(
-    video: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ask_falls_back_to_a_direct_answer(video: Path, ask: Ask) -> None:
     """The fake writes no programs, so the model answers directly, unless that is turned off."""
-    argv = [str(video), "Which colour?", "--choices", "red", "blue", "green", "--model", "m"]
-    argv += ["--method", "videopro", "--options", *(f"{part}=none" for part in PARTS)]
-    assert main(argv, load=load_fake) == 0
-    shown = capsys.readouterr().out
-    assert "the method gave no answer: this is the model's direct one\nB. blue" in shown
-    assert main([*argv, "--fallback", "none"], load=load_fake) == 0
-    assert "no answer" in capsys.readouterr().out
+    asked = [video, *QUESTION, "--method", "videopro", "--options", *NO_MODELS]
+    assert "the method gave no answer: this is the model's direct one\nB. blue" in ask(*asked)
+    assert "no answer" in ask(*asked, "--fallback", "none")
 
 
 def test_an_answer_that_a_refinement_lost_is_kept() -> None:
-    made = methods.create(
-        "videopro", _options(AskConfig(video=Path("v"), question="Q?", model="m", method="videopro"))
-    )
-    assert made.settings.reasoning().rule == AnswerRule("last-answered", "native")
-    options = {"final": "last", "fallback": "none"}
-    config = AskConfig(video=Path("v"), question="Q?", model="m", method="videopro", options=options)
-    assert methods.create("videopro", _options(config)).settings.reasoning().rule == AnswerRule()
+    def rule(**options: str) -> AnswerRule:
+        config = AskConfig(video=Path("v"), question="Q?", model="m", method="videopro", options=options)
+        rule: AnswerRule = methods.create("videopro", _options(config)).settings.reasoning().rule
+        return rule
+
+    assert rule() == AnswerRule("last-answered", "native")
+    assert rule(final="last", fallback="none") == AnswerRule()
     default = methods.create("videopro", {}).settings.reasoning().rule
     assert default == AnswerRule(), "the paper's is a run's default"
+
+
+# ---- agents ------------------------------------------------------------------------------------------------
 
 
 class ExploringBackbone(ColourBackbone):
@@ -138,29 +154,18 @@ class ExploringBackbone(ColourBackbone):
         return json.dumps({number: {"why": f"wall {number}", "score": 40} for number in numbers})
 
 
-VCA = ["--model", "m", "--method", "vca"]
-
-
-@pytest.fixture(scope="module")
-def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """14 s: seven parts of two seconds."""
-    path = tmp_path_factory.mktemp("own") / "long.mp4"
-    make_video(path, "blue", 14.0)
-    return path
-
-
 def load_exploring(model: str, **settings: Any) -> ExploringBackbone:
     backbone = ExploringBackbone(model, **settings)
     backbone.frames = 16
     return backbone
 
 
-def test_an_agents_steps_are_shown_as_they_happen(
-    long_video: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = [str(long_video), "Which colour?", "--choices", "red", "blue", "green", *VCA]
-    assert main(argv, load=load_exploring) == 0
-    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+VCA: dict[str, Any] = {"load": load_exploring}
+
+
+def test_an_agents_steps_are_shown_as_they_happen(films: Path, ask: Ask) -> None:
+    asked = ask(films / "long.mp4", *QUESTION, "--method", "vca", **VCA)
+    shown = [line.strip() for line in asked.splitlines()]
     heads = [line for line in shown if re.match(r"\d+ (reward|evict|explore)", line)]
     assert [re.findall(r"\w+", line)[:2] for line in heads] == [
         ["1", "reward"], ["2", "explore"], ["3", "reward"], ["4", "evict"], ["5", "explore"],
@@ -175,69 +180,51 @@ def test_an_agents_steps_are_shown_as_they_happen(
     assert table["reward"][0] == table["explore"][0] == "2"
     assert table["in"][:2] == ["all", "5"]
     assert shown[-1] == "12 frames of the video were looked at"
+    in_words = ask(films / "long.mp4", "What is it?", "--model", "m", "--method", "vca", **VCA)
+    assert "\na [blue] wall\n" in in_words
 
 
-def test_an_agents_unparsed_replies_are_cropped_and_its_fallback_is_named(
-    long_video: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = [str(long_video), "Which colour? (mumble) blue", "--choices", "red", "blue", *VCA]
-    assert main(argv, load=load_exploring) == 0
-    shown = capsys.readouterr().out
+def test_an_agents_unparsed_replies_are_cropped_and_its_fallback_is_named(films: Path, ask: Ask) -> None:
+    asked = [films / "long.mp4", "Which colour? (mumble) blue", *QUESTION[1:], "--method", "vca"]
+    shown = ask(*asked, **VCA)
     assert "asked again, as the reply could not be parsed: there is no JSON object in the reply" in shown
     assert "   the reply could not be parsed: there is no JSON object in the reply" in shown
     assert "I am [red]not[/red] sure." in shown, "brackets are not markup"
     assert "more characters)" in shown
     assert max(map(len, shown.splitlines())) < 800
     assert "the method gave no answer: this is the model's direct one" in shown
-    assert main([*argv, "--fallback", "none"], load=load_exploring) == 0
-    last = capsys.readouterr().out
+    last = ask(*asked, "--fallback", "none", **VCA)
     assert "no option: the model says 'I am [red]not[/red] sure." in last
 
 
-def test_an_agent_answers_in_words_if_it_can(long_video: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(long_video), "What is it?", *VCA], load=load_exploring) == 0
-    assert "\na [blue] wall\n" in capsys.readouterr().out
-    argv = [str(long_video), "What is it?", "--model", "m", "--method", "lvagent", "--options"]
-    argv.append("agents=[a, b]")
-    assert main(argv, load=load_exploring) == 2
-    error = "method 'lvagent' answers multiple-choice questions only; give --choices"
-    assert error in capsys.readouterr().err
+def test_a_tools_call_is_shown_with_its_arguments(capsys: Capture) -> None:
+    def shown(step: Step) -> str:
+        ConsoleObserver().on_step(step)
+        return capsys.readouterr().out
 
-
-def steps_shown(step: Step, capsys: pytest.CaptureFixture[str]) -> str:
-    ConsoleObserver().on_step(step)
-    return capsys.readouterr().out
-
-
-def test_a_tools_call_is_shown_with_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     found = tuple(Segment(3600.0 + n, 3601.0 + n, score=0.5, text="a\nb") for n in range(20))
-    shown = steps_shown(
-        Step("search", args={"query": "a [kite]", "top": 3}, segments=found, result="20 clips"), capsys
-    )
-    assert "1 search(query=a [kite], top=3)" in shown
-    assert "1:00:00.0 – 1:00:01.0  0.5  a b" in shown
-    assert "and 8 more" in shown
-    assert "20 clips" in shown
-    shown = steps_shown(Step("mistake", args={"tool": "look"}, result="9 s is outside"), capsys)
-    assert "1 mistake(tool=look)" in shown
-    assert "9 s is outside" in shown
-    reply = Step(
-        "think", "llm", raw='Look. {"name"', parsed={"calls": [{"name": "look", "arguments": "[9]"}]}
-    )
-    assert steps_shown(reply, capsys).splitlines()[1:3] == ["   Look.", "   → look([9])"]
-    again = Step("browse", "vlm", raw="A wall.", is_reused=True, cost=Cost(2.0, calls=1, tokens_in=7))
-    assert "reused, it cost 2.00 s, 7 → 0 tokens" in steps_shown(again, capsys)
+    search = shown(Step("search", args={"query": "a [kite]", "top": 3}, segments=found, result="20 clips"))
+    for text in ("1 search(query=a [kite], top=3)", "1:00:00.0 – 1:00:01.0  0.5  a b", "and 8 more"):
+        assert text in search
+    assert "20 clips" in search
+    mistake = shown(Step("mistake", args={"tool": "look"}, result="9 s is outside"))
+    assert "1 mistake(tool=look)" in mistake
+    assert "9 s is outside" in mistake
+    called = {"calls": [{"name": "look", "arguments": "[9]"}]}
+    reply = shown(Step("think", "llm", raw='Look. {"name"', parsed=called))
+    assert reply.splitlines()[1:3] == ["   Look.", "   → look([9])"]
+    again = shown(Step("browse", "vlm", raw="A wall.", is_reused=True, cost=Cost(2.0, calls=1, tokens_in=7)))
+    assert "reused, it cost 2.00 s, 7 → 0 tokens" in again
 
 
-def test_claims_and_what_was_prepared_are_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_and_what_was_prepared_are_in_the_end(capsys: Capture) -> None:
     agent = Execution("ok", Answer("A", raw="A"), claim=1.0, steps=(Step("think", "llm", cost=Cost(1.0)),))
     prepared = (
         Preparation("database", "d", Cost(60.0, frames=500)),
         Preparation("selection", "s", is_known=False),
     )
-    result = Result(
-        (Round("agent", "A", execution=agent),), final=agent.answer, selected=0, prepared=prepared
-    )
+    rounds = (Round("agent", "A", execution=agent),)
+    result = Result(rounds, final=agent.answer, selected=0, prepared=prepared)
     show_answer(result, Question("Which?", ("one", "two")))
     shown = capsys.readouterr().out
     assert "the agent claims a confidence of 1.00" in shown
@@ -246,107 +233,32 @@ def test_claims_and_what_was_prepared_are_in_the_end(capsys: pytest.CaptureFixtu
     assert ["prepared:", "selection", "unknown"] in rows
 
 
-BAD = [
-    (["none.mp4", "Q?", "--model", "m"], "none.mp4"),
-    (["VIDEO"], "'question' is missing"),
-    (["VIDEO", "Q?"], "'model' is missing"),
-    (["VIDEO", "Q?", "--choices", "one", "--model", "m"], "2 to 26 options"),
-    (["VIDEO", "Q?", "--choices", "a", "b", "--model", "missing"], "model 'missing' does not exist"),
-    (["VIDEO", "Q?", "--choices", "a", "b", "--model", "m", "--method", "magic"], "unknown method 'magic'"),
-    (["VIDEO", "Q?", "--model", "m", "--subtitles", "none.srt"], "none.srt"),
-    (["VIDEO", "Q?", "--model", "m", "--choises", "a"], "did you mean '--choices'?"),
-    (["https://youtu.be/x?v=1", "Q?", "--model", "m"], "yt-dlp -f mp4 -o film.mp4 'https://youtu.be/x?v=1'"),
-    (["s3://films/a.mp4", "Q?", "--model", "m"], "s3://films/a.mp4: videos are read from files only"),
-    (["pocket:long_004", "Q?", "--model", "m"], "write pocket:SPLIT/NAME"),
-    (["pocket:tst/long_004", "Q?", "--model", "m"], "no split 'tst'; did you mean 'test'?"),
-    (["pocket:test/long_099", "Q?", "--model", "m"], "has no video 'long_099'; it has short_000 to long_021"),
-    (
-        [
-            "VIDEO",
-            "Q?",
-            "--choices",
-            "a",
-            "b",
-            "--model",
-            "m",
-            "--method",
-            "program",
-            "--planner",
-            "pocket-techer",
-        ],
-        "did you mean 'pocket-teacher'?",
-    ),
-    (["VIDEO", "Which? (refuse)", "--choices", "a", "b", "--model", "m"], "cannot serve this request"),
-]
-
-
-@pytest.mark.parametrize(("argv", "expected"), BAD, ids=[expected for _, expected in BAD])
-def test_bad_requests(
-    video: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    argv: list[str],
-    expected: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main([str(video) if word == "VIDEO" else word for word in argv], load=load_fake) == 2
-    waits = ("loading the model ...", "answering ...")
-    errors = [line for line in capsys.readouterr().err.splitlines() if line not in waits]
-    assert len(errors) == 1
-    assert errors[0].startswith("error: ")
-    assert expected in errors[0]
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["VIDEO", "--model", "poket"], "model 'poket': there is no such folder; did you mean 'pocket'?"),
-        (
-            ["pocket:test/short_001", "--model", "pocket", "--backbone", "adapter=pocket-stf"],
-            "did you mean 'pocket-sft'?",
-        ),
-        (["VIDEO", "--model", "m", "--max-new-tokens", "0"], "max_new_tokens is 0; it must be at least 1"),
-    ],
-)
-def test_a_mistake_is_told_before_anything_is_loaded(
-    video: Path, capsys: pytest.CaptureFixture[str], argv: list[str], expected: str
-) -> None:
-    film, *flags = (str(video) if word == "VIDEO" else word for word in argv)
-    assert main([film, "Q?", *flags]) == 2
-    said = capsys.readouterr().err
-    assert expected in said
-    assert "loading" not in said
+# ---- the pocket world --------------------------------------------------------------------------------------
 
 
 def test_a_pocket_video_is_made_when_it_is_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     """Its narration is beside it, and goes to the modules as an embedded track would."""
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
-    asked: list[Item] = []
-
     native = methods.METHODS["native"]
+    asked: list[Any] = []
     answer = native.run_video
 
-    def recorded(
-        self: methods.Method, items: Sequence[Item], context: methods.MethodContext
-    ) -> Iterator[tuple[Item, Result]]:
+    def recorded(self: methods.Method, items: Any, context: methods.MethodContext) -> Any:
         asked.extend(items)
         return answer(self, items, context)
 
     monkeypatch.setattr(native, "run_video", recorded)
-    argv = ["pocket:test/short_001", "What colour?", "--choices", *COLOURS, "--model", "m"]
-    assert main(argv, load=load_fake) == 0
+    ask("pocket:test/short_001", *QUESTION[:2], *COLOURS, "--model", "m")
     (item,) = asked
     assert item.video == world.ensure("test", videos=()) / "videos" / "short_001.mp4"
     assert item.video.stat().st_size > 0
-    assert item.subtitles is not None
     assert "-->" in item.subtitles.read_text()
 
 
 def test_the_pocket_model_gets_a_planner_that_can_write_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """In ask and infer alike, and so that a run's record and key name it."""
     loaded: list[dict[str, Any]] = []
@@ -357,15 +269,11 @@ def test_the_pocket_model_gets_a_planner_that_can_write_programs(
 
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
     argv = ["pocket:test/short_001", "Q?", "--choices", "a", "b", "--model", "pocket", "--method", "videopro"]
-    assert main(argv, load=load) == 2
-    assert "planner: the shipped adapter pocket-sft" in capsys.readouterr().err
-    for own in (
-        ["--planner", "pocket-teacher"],
-        ["--backbone", "adapter=pocket-grpo"],
-        ["--backbone", "adapter=null"],
-    ):
-        assert main([*argv, *own], load=load) == 2
-        assert "shipped adapter" not in capsys.readouterr().err
+    own = (["--planner", "pocket-teacher"], ["--backbone", "adapter=pocket-grpo"])
+    for more in ([], *own, ["--backbone", "adapter=null"]):
+        assert main([*argv, *more], load=load) == 2
+        is_told = "planner: the shipped adapter pocket-sft" in capsys.readouterr().err
+        assert is_told == (more == [])
     assert loaded == [{"adapter": "pocket-sft"}, {}, {"adapter": "pocket-grpo"}, {"adapter": None}]
 
     config = InferConfig(benchmark="pocket", model="pocket", output=tmp_path / "run", method="adaptive")
@@ -374,3 +282,164 @@ def test_the_pocket_model_gets_a_planner_that_can_write_programs(
     assert "pocket-sft" in "\n".join(start.prepared.notes)
     assert infer.check(replace(config, method="native")).config.backbone == {}
     assert adapted("videopro", model="Qwen/Q", backbone={"frames": 8}).backbone == {"frames": 8}
+
+
+# ---- for programs, and kept --------------------------------------------------------------------------------
+
+
+def events(printed: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+def test_a_program_is_told_step_by_step_with_its_evidence_and_its_answer(
+    video: Path, tmp_path: Path, ask: Ask
+) -> None:
+    (tmp_path / "plan.py").write_text(PROGRAM)
+    planned = ["--method", "videopro", "--planner", f"file:{tmp_path / 'plan.py'}", "--options", *NO_MODELS]
+    told = events(ask(video, *QUESTION, "--json", *planned))
+    assert [event["type"] for event in told] == [
+        *["wait"] * 3,
+        *["reply", "call", "call", "execution", "evidence", "answer"],
+    ]
+    reply, extracted, asked, execution, piece, answer = told[3:]
+    assert (reply["program"].strip(), reply["round"]) == (PROGRAM.strip(), 0)
+    calls = [(call["number"], call["name"]) for call in (extracted, asked)]
+    assert calls == [(1, "extract_frames"), (2, "query_mc")]
+    assert (execution["status"], execution["letter"], execution["confidence"]) == ("ok", "B", 0.9)
+    times = [frame["time"] for frame in asked["frames"]]
+    assert len(times) == 2
+    assert (piece["kind"], piece["source"], piece["times"]) == ("frames", "call 2 query_mc", times)
+    assert (piece["start"], piece["end"]) == (times[0], times[1])
+    assert (answer["letter"], answer["choice"], answer["confidence"]) == ("B", "blue", 0.9)
+    assert answer["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "message"),
+    [
+        (["nowhere.mp4", "Q?", "--model", "m"], "VideoError", "nowhere.mp4"),
+        (["VIDEO", "Q?", "--model"], "ConfigError", "--model"),
+        (["VIDEO", "Q?", "--model", "m", "--output", "VIDEO"], "RunError", "is not a directory"),
+    ],
+    ids=["the film", "the command line", "the folder"],
+)
+def test_an_error_is_one_object(video: Path, ask: Ask, argv: list[str], kind: str, message: str) -> None:
+    (told,) = events(ask("--json", *(video if word == "VIDEO" else word for word in argv), status=2))
+    assert (told["type"], told["error"]["type"], told["cost"]["calls"]) == ("error", kind, 0)
+    assert message in told["error"]["message"]
+
+
+def test_a_question_that_fails_is_told_by_the_name_of_its_failure_and_kept(
+    video: Path, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(self: ColourBackbone, requests: object) -> list[Answer]:
+        raise BackboneError("out of order")
+
+    monkeypatch.setattr(ColourBackbone, "answer_batch", refuses)
+    told = events(ask(video, *QUESTION, "--json", "--output", tmp_path / "run", status=2))[-1]
+    assert (told["type"], told["error"]) == ("error", {"type": "BackboneError", "message": "out of order"})
+    # It looked at the frames before it failed.
+    assert told["cost"]["frames"] == 4
+    (trace,) = AskedRun(tmp_path / "run").read()
+    assert trace.error is not None
+    assert (trace.error.type, trace.error.message) == ("BackboneError", "out of order")
+
+
+def test_what_a_library_prints_is_not_among_the_objects(video: Path) -> None:
+    # In a process of its own, as the terminal has it.
+    script = (
+        "import sys\nfrom tests.support.fakes import load_fake\n"
+        "from videopro.commands.ask.command import main\n"
+        "def load(model, **settings):\n    print('loading shards: 100 %')\n    return load_fake(model)\n"
+        "sys.exit(main(load=load))\n"
+    )
+    argv = [sys.executable, "-c", script, str(video), *QUESTION, "--json"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    assert events(done.stdout)[-1]["type"] == "answer"
+    assert "loading shards" in done.stderr
+
+
+def test_a_folder_collects_questions_of_one_method_and_model(
+    video: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(video.parent)
+    run = tmp_path / "run"
+    argv = [video.name, *QUESTION, "--output", str(run)]
+    assert main(argv, load=load_fake) == 0
+    assert f"kept as question 1 of {run}: videopro view {run} --open" in capsys.readouterr().err
+    assert main([*argv, "--json"], load=load_fake) == 0
+    stored = {"type": "stored", "folder": str(run), "question_id": "2"}
+    assert stored in events(capsys.readouterr().out)
+    assert main([video.name, "What is it?", "--model", "m", "--output", str(run)], load=load_fake) == 0
+    traces = AskedRun(run).read()
+    assert [trace.question_id for trace in traces] == ["1", "2", "3"]
+    assert [trace.question for trace in traces] == ["Which colour?", "Which colour?", "What is it?"]
+    assert traces[0].final is not None
+    assert (traces[0].final.letter, traces[0].video.path) == ("B", str(video))
+    capsys.readouterr()
+    # Another method, and another model.
+    assert main([*argv, "--method", "videopro", "--options", *NO_MODELS], load=load_fake) == 2
+    assert "method 'native' answered, not 'videopro'" in capsys.readouterr().err
+    argv[argv.index("m")] = "n"
+    assert main(argv, load=load_fake) == 2
+    assert "model.model: the run has 'm', this command 'n'" in capsys.readouterr().err
+    assert len(AskedRun(run).read()) == 3
+    assert view.main([str(run), "--no-pictures"]) == 0
+    assert "3 questions" in capsys.readouterr().out
+
+
+# ---- on the terminal ---------------------------------------------------------------------------------------
+
+CODE = """def execute_command(video, question):
+    intervals, clips = get_informative_clips(video, "the school", top_k=1)
+    for clip in clips:
+        if clip:
+            text = "Lines of the narration: " + " ".join(line.text for line in lines if line.start < 30)
+    return query_mc(clips, question, choices)"""
+
+
+def test_a_program_has_numbered_lines_and_loses_nothing(capsys: Capture) -> None:
+    print_code(CODE)
+    shown = capsys.readouterr().out.splitlines()
+    numbered = [line for line in shown if re.match(r" +\d+ ", line)]
+    assert [int(line.split()[0]) for line in numbered] == [1, 2, 3, 4, 5, 6], "a continuation has no number"
+    assert "".join("".join(re.sub(r"^ +\d+ ", "", line) for line in shown).split()) == "".join(CODE.split())
+
+
+def replied(text: str) -> Round:
+    return round_from_reply(PlanRequest("plan", "Which?", Question.open("Which?")), PlannerReply(text))[0]
+
+
+def test_replies_that_are_no_program_are_cropped(capsys: Capture) -> None:
+    def shown(text: str) -> str:
+        ConsoleObserver().on_reply(replied(text))
+        return capsys.readouterr().out
+
+    words = shown("word " * 1000)
+    assert "more characters)" in words
+    assert len(words) < 1000
+    look = "look " + "and look " * 500
+    garbled = shown(f"<planning>{look}</planning><code>def execute_command(:\n" + "x = 1\n" * 500)
+    # 24 lines of its 501 are shown: 477 of "x = 1" are left out, with their line ends (but the last).
+    assert f"({477 * 6:,} more characters)" in garbled
+    assert garbled.count("x = 1") == 23
+    assert "and look" in garbled
+    assert len(garbled) < 2000
+    assert "more characters" not in shown(f"<planning>Look.</planning>\n<code>\n{CODE}\n</code>")
+
+
+def test_a_wait_is_a_line_on_stderr_and_on_a_terminal_cleared_before_anything_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    with ConsoleObserver() as observer:
+        observer.on_wait("planning")
+    assert tuple(capsys.readouterr()) == ("", "planning ...\n")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with ConsoleObserver() as observer:
+        observer.on_wait("planning")
+        observer.on_reply(replied("no program"))
+        err = capsys.readouterr().err
+        assert "planning ..." in err
+        assert err.rindex("\x1b[2K") > err.rindex("planning ..."), "the line is erased"
+        assert "\x1b[?25h" in err, "the cursor is back"

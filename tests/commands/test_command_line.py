@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +23,8 @@ from videopro.cli import (
     OptionFlags,
     config_file,
     is_setting,
+    parse_yaml,
+    read_yaml,
     setting,
 )
 from videopro.commands.completion import command_lines, script
@@ -92,18 +93,6 @@ def test_help_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str
         assert all(f"{example} ".startswith(f"videopro {name} ") for example in command.examples)
 
 
-def test_help_imports_no_model_library() -> None:
-    code = (
-        "import sys\nfrom videopro.__main__ import main\nmain(['--help'])\nsys.exit('torch' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.strip() == __version__
-
-
 def status_of(argv: list[str]) -> object:
     """The status that a command ends with, whether it returns it or exits."""
     try:
@@ -117,8 +106,9 @@ def test_help_and_version_wherever_they_stand(capsys: pytest.CaptureFixture[str]
     assert "Usage: videopro merge" in capsys.readouterr().out
     assert status_of(["compare", "runs/a", "--help"]) == 0
     assert "Usage: videopro compare" in capsys.readouterr().out
-    assert main(["--version", "merge"]) == 0
-    assert capsys.readouterr().out.strip() == __version__
+    for words in (["--version"], ["--version", "merge"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out.strip() == __version__
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -133,54 +123,9 @@ def test_every_command_but_the_trainers_has_settings() -> None:
     assert {name for name, line in command_lines().items() if line is None} == TRAINERS
 
 
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["infr"], "videopro: unknown command 'infr'; did you mean 'infer'?"),
-        (["benchmarks", "chek"], "videopro benchmarks: unknown command 'chek'; did you mean 'check'?"),
-        (["infer", "--modle", "m"], "videopro infer: unknown argument '--modle'; did you mean '--model'?"),
-        (["infer", "stray"], "videopro infer: unexpected argument 'stray' (see --help)"),
-        (
-            ["sft", "--lerning_rate", "1"],
-            "argument '--lerning_rate'; did you mean '--learning_rate'?",
-        ),
-        (["sft", "--config", "poket"], "--config poket: is neither a file nor the name of a shipped config"),
-        (["infer", "--config", "foldr"], "did you mean 'folder'?"),
-        (["--vers"], "videopro: unknown argument '--vers'; did you mean '--version'?"),
-        (["benchmarks", "--lits"], "videopro benchmarks: unknown argument '--lits'; known: --help"),
-        (["sft", "--config"], "videopro sft: --config needs a file"),
-        (["infer", "--benchmark", "pocket", "--ids"], "--ids has no value; give at least one"),
-        (["compare", "runs/a", "--output", "x"], "compared without settings; leave out --output"),
-    ],
-)
-def test_what_cannot_be_read_is_one_line(
-    argv: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(argv) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
-    assert expected in said
-
-
 def test_every_kind_of_flag() -> None:
-    words = ["film.mp4", "one", "two", "--count", "2", "--share", "0.5", "--kind", "b", "--loud"]
-    words += [
-        "--ids",
-        "x",
-        "y",
-        "--ids",
-        "z",
-        "--names",
-        "m",
-        "n",
-        "--names=o",
-        "--options",
-        "a=1",
-        "b=[2, c]",
-    ]
-    found = TOY.parse(words)
-    assert found == Toy(
+    words = "film.mp4 one two --count 2 --share 0.5 --kind b --loud --ids x y --ids z --names m n --names=o"
+    assert TOY.parse([*words.split(), "--options", "a=1", "b=[2, c]"]) == Toy(
         video=Path("film.mp4"),
         words=("one", "two"),
         count=2,
@@ -199,34 +144,44 @@ def test_every_kind_of_flag() -> None:
 def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
     file = tmp_path / "toy.yaml"
     file.write_text("video: v.mp4\ncount: 5\nids: only\noptions: {a: 1, b: 2}\n")
-    read = TOY.parse(["--config", str(file)])
-    assert (read.count, read.ids) == (5, ("only",))
-    changed = TOY.parse(["--config", str(file), "--count", "6", "--options", "b=3"])
-    assert (changed.count, changed.options) == (6, {"a": 1, "b": 3})
+    read = TOY.parse(["--config", str(file), "--count", "6", "--options", "b=3"])
+    assert (read.count, read.ids, read.options) == (6, ("only",), {"a": 1, "b": 3})
+    assert TOY.parse(["--config", str(file)]).count == 5
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "named"),
     [
-        ("video: v\ncuont: 1\n", "unknown setting 'cuont'; did you mean 'count'?"),
-        ("video: v\ncount: many\n", "count is 'many'; it must be a whole number"),
-        ("video: v\ncount: true\n", "count is True; it must be a whole number"),
-        ("video: v\nshare: much\n", "share is 'much'; it must be a number"),
-        ("video: v\nshare: true\n", "share is True; it must be a number"),
+        ("video: v\ncuont: 1\n", "'cuont'; did you mean 'count'"),
+        ("video: v\ncount: many\n", "count is 'many'"),
+        ("video: v\ncount: true\n", "count is True"),
+        ("video: v\nshare: much\n", "share is 'much'"),
+        ("video: v\nshare: true\n", "share is True"),
         ("video: v\nkind: c\n", "kind is 'c'; it must be one of a, b"),
-        ("video: v\noptions: [1]\n", "options is [1]; it must be a mapping"),
-        ("video: v\nids: {a: 1}\n", "ids is {'a': 1}; it must be a list"),
-        ("count: 1\n", "'video' is missing; the video"),
+        ("video: v\noptions: [1]\n", "options is [1]"),
+        ("video: v\nids: {a: 1}\n", "ids is {'a': 1}"),
+        (f"video: v\nids: {{a: {'x' * 10_000}}}\n", "ids is {'a': 'xxx"),
+        ("count: 1\n", "'video' is missing"),
     ],
 )
-def test_a_file_with_a_mistake_names_it(text: str, expected: str, tmp_path: Path) -> None:
+def test_a_file_with_a_mistake_names_it_in_one_short_line(text: str, named: str, tmp_path: Path) -> None:
     file = tmp_path / "toy.yaml"
     file.write_text(text)
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=re.escape(f"{file}: ")) as error:
         TOY.parse(["--config", str(file)])
-    assert str(error.value).startswith(f"{file}: ")
-    assert expected in str(error.value)
+    assert named in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+def test_aliases_that_save_words_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("base: &base {a: 1, b: [x, y]}\nother: {<<: *base, a: 2}\nlist: [*base, *base]\n")
+    base = {"a": 1, "b": ["x", "y"]}
+    assert read_yaml(path) == {"base": base, "other": {**base, "a": 2}, "list": [base, base]}
+    # What is written out is read, however long.
+    assert parse_yaml("[" + "x" * 100_000 + "]") == ["x" * 100_000]
+    assert parse_yaml("") is None
 
 
 def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
@@ -252,11 +207,7 @@ def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text", "expected"),
     [
-        (
-            ["--share", "0.5"],
-            "",
-            "--share: way 'quick' has no such setting; methods that have it: deep",
-        ),
+        (["--share", "0.5"], "", "--share: way 'quick' has no such setting; methods that have it: deep"),
         (["--size", "few", "--options", "size=many"], "", "--size is 'few', and --options says size='many'"),
         (["--depht", "1"], "", "videopro.chooser: unknown argument '--depht'; did you mean '--depth'?"),
         (["--way", "deep", "--tools"], "", "--tools has no value; give at least one, or leave it out"),
@@ -287,16 +238,13 @@ def test_help_shows_the_options_of_what_is_chosen(capsys: pytest.CaptureFixture[
         return " ".join(capsys.readouterr().out.replace("\u2502", " ").split())
 
     default = shown()
-    assert "Options of way quick" in default
-    assert default.count("how deep a quick one goes (default: 2)") == 1
-    assert "how deep a deep one" not in default
-    assert default.count("--count") == 1
-    assert "hidden by" not in default
+    assert (default.count("how deep a quick one goes (default: 2)"), default.count("--count")) == (1, 1)
+    assert not [text for text in ("how deep a deep one", "hidden by") if text in default]
     for words in (("--way", "deep"), ("--way=deep",)):
         named = shown(*words)
-        assert "how deep a deep one goes" in named
-        assert "which tools" in named
-        assert "how many" not in named
+        assert [text in named for text in ("how deep a deep one", "which tools", "how many")] == [
+            *(True, True, False)
+        ]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -338,21 +286,19 @@ def test_shipped_configs_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         config_file("pocket2", "")
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        (["inf"], {"infer"}),
-        (["benchmarks", "ch"], {"check"}),
-        (["infer", "--red"], {"--redo-errors", "--redo-changed"}),
-        (["report", "--expo"], {"--export"}),
-    ],
-)
-def test_bash_completes_commands_and_settings(typed: list[str], expected: set[str], tmp_path: Path) -> None:
+def test_bash_completes_commands_and_settings(tmp_path: Path) -> None:
     (tmp_path / "completion").write_text(script("bash"))
-    words = " ".join(["videopro", *typed])
-    program = f"""source {tmp_path}/completion
-COMP_WORDS=({words}); COMP_CWORD={len(typed)}; COMP_LINE="{words}"; COMP_POINT={len(words)}
-_videopro; printf '%s\\n' "${{COMPREPLY[@]}}"
+    expected = {
+        "inf": {"infer"},
+        "benchmarks ch": {"check"},
+        "infer --red": {"--redo-errors", "--redo-changed"},
+        "report --expo": {"--export"},
+    }
+    program = f"source {tmp_path}/completion\n"
+    for typed in expected:
+        words = f"videopro {typed}"
+        program += f"""COMP_WORDS=({words}); COMP_CWORD={len(typed.split())}; COMP_LINE="{words}"
+COMP_POINT={len(words)}; _videopro; echo "${{COMPREPLY[@]}}"
 """
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == expected
+    assert [set(line.split()) for line in done.stdout.splitlines()] == list(expected.values())

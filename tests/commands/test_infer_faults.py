@@ -56,39 +56,32 @@ def test_what_is_left_out_stands_beside_every_accuracy(
     assert "Left out of the accuracy: Native VideoLLM 3 VideoError." in page
 
 
-def check_subtitle_error(folder: Path, name: str) -> None:
-    """The first of two questions lists this file of subtitles; its error names the file, and the second
-    question has none."""
-    questions = folder / "b" / "questions.jsonl"
-    records = [json.loads(line) for line in questions.read_text().splitlines()]
-    records[0]["subtitles"] = name
-    questions.write_text("\n".join(map(json.dumps, records)))
-    assert main(flags(folder / "b", folder / "run", "--options", "subtitles=all"), load=load_fake) == 0
-    errors = {t.question_id: t.error for t in check_complete(folder / "run", 2)}
-    assert errors["v0q1"] is None
-    assert errors["v0q0"] is not None
-    assert errors["v0q0"].type == "SubtitleError"
-    assert name in errors["v0q0"].message
-
-
-def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_path: Path) -> None:
-    make_benchmark(tmp_path / "b", videos=1, questions=2)
-    check_subtitle_error(tmp_path, "gone.srt")
-
-
 @pytest.mark.parametrize(
     "content",
     [
+        None,
         "[" * 5000,
         f'[{{"start": "0:0:1", "end": "{"9" * 400}:0:2", "line": "x"}}]',
         '[{"start": 1, "end": 1e999, "line": "x"}]',
         f"1\n00:00:01,000 --> {'9' * 400}:00:02,000\nx\n",
     ],
 )
-def test_an_invalid_subtitle_file_is_an_error_of_that_question(content: str, tmp_path: Path) -> None:
+def test_a_missing_or_invalid_subtitle_file_is_an_error_of_that_question(
+    content: str | None, tmp_path: Path
+) -> None:
+    """The first of two questions lists it; its error names the file, and the second question has none."""
     make_benchmark(tmp_path / "b", videos=1, questions=2)
-    (tmp_path / "b" / "bad.srt").write_text(content)
-    check_subtitle_error(tmp_path, "bad.srt")
+    if content is not None:
+        (tmp_path / "b" / "bad.srt").write_text(content)
+    questions = tmp_path / "b" / "questions.jsonl"
+    records = [json.loads(line) for line in questions.read_text().splitlines()]
+    records[0]["subtitles"] = "bad.srt"
+    questions.write_text("\n".join(map(json.dumps, records)))
+    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
+    first, second = (trace.error for trace in check_complete(tmp_path / "run", 2))
+    assert second is None
+    assert first is not None
+    assert (first.type, "bad.srt" in first.message) == ("SubtitleError", True)
 
 
 def test_odd_timestamps_of_a_video_are_in_its_traces(tmp_path: Path) -> None:
@@ -118,11 +111,20 @@ def test_a_refused_request_is_one_questions_error(tmp_path: Path) -> None:
     assert summary["unparsed"] == pytest.approx(1 / 6)
 
 
-def test_an_unreachable_backbone_stops_the_run(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--backbone", "gone=true"], "serves no other request either"),
+        (["--model", "missing"], "error: model 'missing' does not exist"),
+        (["--output", "/proc/run"], "error: /proc/run: cannot be written"),
+    ],
+)
+def test_what_only_a_loaded_model_tells_stops_the_run(
+    root: Path, tmp_path: Path, more: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(flags(root, tmp_path / "run", "--backbone", "gone=true"), load=load_fake) == 2
-    assert "serves no other request either" in capsys.readouterr().err
+    assert main(flags(root, tmp_path / "run", *more), load=load_fake) == 2
+    error = capsys.readouterr().err
+    assert (says in error, "Traceback" in error) == (True, False)
     assert lines(tmp_path / "run") == 0
 
 
@@ -134,8 +136,7 @@ def test_an_exception_that_nobody_foresaw_costs_its_question_and_is_counted_by_c
     output = tmp_path / "run"
     assert main(flags(tmp_path / "b", output, "--workers", "2"), load=load_fake) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    traces = {trace.question_id: trace for trace in check_complete(output, 6)}
-    assert [name for name, trace in traces.items() if trace.error] == ["v0q1"]
+    assert [trace.question_id for trace in check_complete(output, 6) if trace.error] == ["v0q1"]
     summary = json.loads((output / "summary.json").read_text())
     # The other questions of its video are answered. No program asked, so it is left out, which is said.
     assert (summary["n"], summary["left_out"]) == (5, {"NativeError": 1})

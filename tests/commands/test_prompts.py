@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.fakes import make_video
+from tests.support.method_world import NO_MODELS
 from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
 from tests.support.synthesis_runs import rows
@@ -26,8 +28,6 @@ from videopro.traces import Execution, read_heads, read_traces
 from videopro.train.rewards import score
 from videopro.train.rl import read_grpo_rows
 from videopro.video.decoding import content_id
-
-NONE = [f"{part}=none" for part in ("encoder", "text_encoder", "ocr", "detector", "tracker", "speech")]
 
 
 class PlanningBackbone(MoodyBackbone):
@@ -65,7 +65,7 @@ def record(folder: Path, videos: list[Path]) -> Path:
 
 def flags(root: Path, output: Path, *more: str) -> list[str]:
     source = ["--source", "jsonl", "--root", str(root), "--model", "m", "--output", str(output)]
-    return [*source, "--modules", *NONE, *more]
+    return [*source, "--modules", *NO_MODELS, "speech=none", *more]
 
 
 def test_rows_follow_from_what_the_model_and_the_planner_did(
@@ -86,25 +86,15 @@ def test_rows_follow_from_what_the_model_and_the_planner_did(
             *[(1, "program_refinement"), (2, "bug_fix")],
         ]
     )
-    assert {row["question_id"][-1]: row["oracle_mode"] for row in made} == {
-        "0": "native",
-        "1": "program",
-        "2": "program",
-    }
+    modes = {row["question_id"][-1]: row["oracle_mode"] for row in made}
+    assert modes == {"0": "native", "1": "program", "2": "program"}
     assert all("NameError" in row["log"] for row in made if row["kind"] == "bug_fix")
     assert {row["native_confidence"] for row in made if row["question_id"] == "v0q1"} == {0.4}
     card = json.loads((out / "card.json").read_text())
-    assert card["grpo"]["by kind"] == {
-        "bug_fix": 2,
-        "native_refinement": 4,
-        "plan": 6,
-        "program_refinement": 2,
-    }
-    assert card["questions"] == {
-        "answered": 6,
-        "videos": 2,
-        "not asked": {"video that the planner was fine-tuned on": 3},
-    }
+    kinds = {"bug_fix": 2, "native_refinement": 4, "plan": 6, "program_refinement": 2}
+    assert card["grpo"]["by kind"] == kinds
+    not_asked = {"video that the planner was fine-tuned on": 3}
+    assert card["questions"] == {"answered": 6, "videos": 2, "not asked": not_asked}
     assert card["native"]["right and confident"] == 2
     assert len(read_grpo_rows(out / "grpo.jsonl").rows) == 14
 
@@ -164,14 +154,12 @@ def test_the_base_of_a_merged_planner_answers_directly(root: Path, tmp_path: Pat
 def test_unknown_and_spent_videos_of_sft(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old = record(tmp_path / "old", [])
-    assert main(flags(root, tmp_path / "a", "--adapter", str(old)), load=load_planning) == 2
-    assert "does not name the videos that it was fine-tuned on; give --sft-data" in capsys.readouterr().err
     data = tmp_path / "sft.jsonl"
     data.write_text(json.dumps({"videos": [str(root / f"videos/v{n}.mp4") for n in range(3)]}) + "\n")
-    argv = flags(root, tmp_path / "b", "--adapter", str(old), "--sft-data", str(data))
-    assert main(argv, load=load_planning) == 2
-    assert "--sft-videos keep" in capsys.readouterr().err
+    argv = flags(root, tmp_path / "a", "--adapter", str(record(tmp_path / "old", [])))
+    for more, named in (([], "give --sft-data"), (["--sft-data", str(data)], "--sft-videos keep")):
+        assert main([*argv, *more], load=load_planning) == 2
+        assert named in capsys.readouterr().err
 
 
 QUESTION = "Question: Which colour is shown ({})?\nChoices:\nA. red\nB. green\nC. blue\nD. grey\n"
@@ -213,19 +201,15 @@ def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     # GRPO gives the mode reward now: a native program for (0) earns it, one of several steps does not.
     modes = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}
     right = Execution("ok", Answer("A", 0.9, raw="A"))
+    native = parse_program(
+        "<code>\ndef execute_command(video, question):\n"
+        "    return query_native(video, question, choices)\n</code>"
+    )
     for name, mode in (("line 1", "native"), ("line 2", "program")):
         row = modes[name]
-        native = parse_program(
-            "<code>\ndef execute_command(video, question):\n"
-            "    return query_native(video, question, choices)\n</code>"
-        )
-        assert score(row.kind, row.right, row.oracle_mode, (native, right)).mode_consistency == (
-            mode == "native"
-        )
-        steps = parse_program(RIGHT)
-        assert score(row.kind, row.right, row.oracle_mode, (steps, right)).mode_consistency == (
-            mode == "program"
-        )
+        for written, earns in ((native, "native"), (parse_program(RIGHT), "program")):
+            scored = score(row.kind, row.right, row.oracle_mode, (written, right))
+            assert scored.mode_consistency == (mode == earns)
 
 
 def test_relative_paths_hold_in_the_new_folder(tmp_path: Path) -> None:
@@ -239,15 +223,3 @@ def test_relative_paths_hold_in_the_new_folder(tmp_path: Path) -> None:
     assert main(["--rows", str(source), "--model", "m", "--output", str(out)], load=load_planning) == 0
     (row,) = read_grpo_rows(out / "grpo.jsonl").rows
     assert (row.video, row.oracle_mode) == (tmp_path / "data/v.mp4", "native")
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ([], "give --source, for prompts from questions, or --rows"),
-        (["--rows", "r.jsonl", "--adapter", "sft"], "--adapter: does not apply to --rows"),
-    ],
-)
-def test_settings_that_contradict(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*argv, "--model", "m", "--output", "out"], load=load_planning) == 2
-    assert message in capsys.readouterr().err

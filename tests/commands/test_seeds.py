@@ -32,23 +32,14 @@ def reply(letter: str | None, confidence: float = 0.9) -> Answer:
     return Answer(letter, confidence if letter else 0.0, {}, letter or "")
 
 
-def execution(answer: str | None, confidence: float = 0.9, calls: float = 2.0) -> Execution:
-    status: Literal["ok", "empty"] = "ok" if answer else "empty"
-    return Execution(
-        status, Answer(answer, confidence if answer else 0.0), cost=Cost(seconds=1.0, calls=calls)
-    )
+def execution(answer: str | None, confidence: float = 0.9) -> Execution:
+    cost = Cost(seconds=1.0, calls=2.0)
+    return Execution("ok" if answer else "empty", reply(answer, confidence), cost=cost)
 
 
 def program(mode: Literal["native", "program"], answer: str | None, *, faults: tuple[str, ...] = ()) -> Round:
-    return Round(
-        "plan",
-        "...",
-        "...",
-        execution(answer),
-        mode,
-        faults,
-        planning=Cost(seconds=0.5, calls=1.0, tokens_out=100.0),
-    )
+    planning = Cost(seconds=0.5, calls=1.0, tokens_out=100.0)
+    return Round("plan", "...", "...", execution(answer), mode, faults, planning=planning)
 
 
 def trace(number: int, *rounds: Round, answer: str | None = "A", first: str | None = "A") -> Trace:
@@ -75,9 +66,8 @@ def trace(number: int, *rounds: Round, answer: str | None = "A", first: str | No
 
 
 def run(folder: Path, *traces: Trace) -> Path:
-    where = RunFolder(folder)
     folder.mkdir(parents=True)
-    log = TraceLog(where.traces)
+    log = TraceLog(RunFolder(folder).traces)
     log.refresh()
     for trace in traces:
         log.append(trace)
@@ -147,14 +137,12 @@ def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path
     assert row["accuracy"] == 0.5
     assert row["native_share"] == 0.0
     assert row["runs"] == [str(adaptive), str(always)]
-    with pytest.raises(ConfigError, match=r"steps:ADAPTIVE\+PROGRAM"):
-        seeds.read_seed_row(f"steps=steps:{adaptive}")
     shorter = run(tmp_path / "shorter", trace(0, program("program", "A")))
     with pytest.raises(RunError, match=r"lacks 3 of the questions .* such as q1"):
         seeds.read_seed_row(f"steps=steps:{adaptive}+{shorter}")
 
 
-def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_family_alone(tmp_path: Path) -> None:
     asked = [
         replace(
             trace(number, program("program", answer), answer=answer, first=answer), groups={"family": family}
@@ -165,8 +153,6 @@ def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert seeds.main([f"it={folder}", "--family", "order", "--output", str(out)]) == 0
     (row,) = json.loads(out.read_text())
     assert (row["questions"], row["accuracy"]) == (2, 0.5)
-    assert seeds.main([f"it={folder}", "--family", "story"]) == 2
-    assert "has no such questions" in capsys.readouterr().err
 
 
 def test_an_error_stays_an_error_before_refinement() -> None:
@@ -197,11 +183,7 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
         trace(2, program("program", "A")),
         trace(3, program("program", None), answer=None, first=None),
     )
-    rows = [
-        f"native={base}",
-        f"first=first:{seed_0},first:{seed_1}",
-        f"refined={seed_0},{seed_1}",
-    ]
+    rows = [f"native={base}", f"first=first:{seed_0},first:{seed_1}", f"refined={seed_0},{seed_1}"]
     out = tmp_path / "table.json"
     assert seeds.main([*rows, "--oracle", str(base), "--output", str(out)]) == 0
     reference, first, refined = json.loads(out.read_text())
@@ -235,25 +217,8 @@ def test_the_same_run_twice_does_not_narrow_the_interval() -> None:
     assert scoring.accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)
 
 
-def test_invalid_rows_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert seeds.main(["native"]) == 2
-    assert "NAME=RUN,RUN" in capsys.readouterr().err
-    assert seeds.main([f"native={tmp_path / 'nothing'}"]) == 2
-    assert "contains no run" in capsys.readouterr().err
-
-
-def test_a_file_that_is_neither_tables_nor_numbers_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert seeds.main([f"a={tmp_path}", "--output", "table.md", "table.txt"]) == 2
-    assert "--output table.txt: must end with .md (tables) or .json" in capsys.readouterr().err
-
-
 def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), native(0, "A"), native(1, "B")) for i in range(3)]
-    rows = [
-        seeds.read_seed_row(f"a={runs[0]},{runs[1]}"),
-        seeds.read_seed_row(f"b={runs[0]},{runs[1]},{runs[2]}"),
-    ]
+    rows = [seeds.read_seed_row(f"{len(some)}={','.join(map(str, some))}") for some in (runs[:2], runs)]
     with pytest.raises(ConfigError, match="3 seeds and the first row 2"):
         seeds.seed_table(rows, {}, {})

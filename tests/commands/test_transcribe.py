@@ -13,7 +13,7 @@ from tests.support.loudness import Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.commands.transcribe import main
-from videopro.modules.models import Heard, SpeechSpec, transcription
+from videopro.modules.models import Heard, SpeechSpec
 from videopro.video import load_subtitles
 
 SPEECH = ["--speech", "whisper:loudness"]
@@ -89,18 +89,9 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
     with_tone(tmp_path / "a.mkv", starts=(1.0,), seconds=1.0)
     with_tone(tmp_path / "b.mkv", starts=(2.0,), seconds=1.0)
     (tmp_path / "b.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nhello\n")
-    questions = [
-        {"id": "1", "video": "a.mkv", "question": "Who?", "choices": ["x", "y"], "answer": "A"},
-        {"id": "2", "video": "a.mkv", "question": "Where?", "choices": ["x", "y"], "answer": "A"},
-        {
-            "id": "3",
-            "video": "b.mkv",
-            "question": "Who?",
-            "choices": ["x", "y"],
-            "answer": "A",
-            "subtitles": "b.srt",
-        },
-    ]
+    asked: dict[str, object] = {"question": "Who?", "choices": ["x", "y"], "answer": "A"}
+    questions = [{**asked, "id": name, "video": "a.mkv"} for name in "12"]
+    questions.append({**asked, "id": "3", "video": "b.mkv", "subtitles": "b.srt"})
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
     flags = ["--benchmark", "jsonl", "--root", str(tmp_path), *SPEECH, "--language", "de"]
     assert main(flags) == 0
@@ -112,27 +103,6 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
     assert main([*flags, "--subtitles", "none"]) == 0
     assert "2 videos" in capsys.readouterr().out
     assert len(speech.heard) == 2
-
-
-def test_what_contradicts_itself_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
-    film = str(tmp_path / "a.mp4")
-    for words, expected in (
-        ([], "give a video file, a folder of videos, or --benchmark"),
-        ([film, "--benchmark", "lvbench"], "brings its own videos; leave out"),
-        ([film, "--split", "val"], "--split: is of a benchmark"),
-        ([film, "--output", "x"], "add --write srt or --write vtt"),
-        ([film, "--speech", "ears:x"], "write whisper:NAME"),
-        ([film, "--speech", "none"], "nothing is transcribed"),
-        ([film, "--speech", "whisper:x@en", "--language", "de"], "names another; leave one out"),
-    ):
-        given = words if "--speech" in words else [*words, *SPEECH]
-        assert main(given) == 2
-        assert expected in capsys.readouterr().err
-    assert main([film]) == 2
-    assert "Whisper is not on this machine; name one to download" in capsys.readouterr().err
 
 
 def test_an_exception_that_nobody_foresaw_is_told_once_and_the_rest_goes_on(

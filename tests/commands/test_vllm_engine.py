@@ -13,6 +13,8 @@ import yaml
 from tests.support import engine_folder, stub_engine
 from tests.support.benchmark_runs import in_this_process  # noqa: F401
 from tests.support.engine_folder import is_alive, processes
+from videopro.backbones.qwen import find_checkpoint
+from videopro.backbones.server import ServerBackbone
 from videopro.commands.infer import main
 from videopro.data_synthesis.run import main as synthesize
 from videopro.errors import ConfigError
@@ -26,18 +28,13 @@ PICTURES = ("--backbone", "video=frames", "frames=4", "pixels=1024")
 
 
 def infer(folder: Path, output: Path, *more: str, limit: int = 1) -> int:
-    return main(
-        [
-            *("--benchmark", "pocket", "--split", "test", "--limit", str(limit), "--model", "pocket"),
-            *("--engine", "vllm", "--vllm", f"program={folder / 'vllm'}", "--output", str(output), *more),
-        ]
-    )
+    asked = ["--benchmark", "pocket", "--split", "test", "--limit", str(limit), "--model", "pocket"]
+    engine = ["--engine", "vllm", "--vllm", f"program={folder / 'vllm'}"]
+    return main([*asked, *engine, "--output", str(output), *more])
 
 
 def test_a_run_starts_its_engine_ends_it_and_is_resumed(
-    folder: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
     assert infer(folder, output, *PICTURES) == 0
@@ -47,11 +44,8 @@ def test_a_run_starts_its_engine_ends_it_and_is_resumed(
     settings = yaml.safe_load((output / "config.yaml").read_text())
     assert (settings["model"], settings["engine"]) == ("pocket", "vllm")
     identity = settings["identity"]["model"]
-    assert (identity["kind"], identity["model"], identity["weights"]) == (
-        "server",
-        "pocket",
-        str(model_dir()),
-    )
+    named = {"kind": "server", "model": "pocket", "weights": str(model_dir())}
+    assert identity.items() >= named.items()
     assert (output / "work" / "logs" / "rank0-engine.log").read_text().startswith("INFO the stub starts")
     # All is answered: nothing has to be started, and the model is compared by name.
     assert infer(folder, output, *PICTURES) == 0
@@ -76,12 +70,8 @@ def test_a_planner_is_served_beside_its_base_from_the_start(tmp_path: Path) -> N
 
 
 def test_a_dead_engine_is_replaced_in_the_middle_of_a_run(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from videopro.backbones.server import ServerBackbone
-
     asked: list[int] = []
     before = ServerBackbone.answer_batch
 
@@ -98,33 +88,8 @@ def test_a_dead_engine_is_replaced_in_the_middle_of_a_run(
     assert (summary["questions"], summary["errors"]) == (2, {})
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["--engine", "local", "--vllm", "memory=0.5"], "--vllm: has no effect without --engine vllm"),
-        (["--model", "server:m@http://127.0.0.1:9/v1"], "starts a server of its own, and --model server:m"),
-        (["--backbone", "attention=eager"], "--backbone attention: has no effect with --engine vllm"),
-        (["--vllm", "memmory=0.5"], "memmory"),
-        (["--vllm", "program=/no/such"], "there is no program at /no/such"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused_before_anything_starts(
-    folder: Path,
-    tmp_path: Path,
-    changes: list[str],
-    message: str,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert infer(folder, tmp_path / "out", *changes) == 2
-    assert message in capfd.readouterr().err
-    assert not (tmp_path / "out").exists()
-    assert stub_engine.starts(folder) == []
-
-
 def test_an_adapter_of_another_model_is_refused_before_anything_starts(
-    folder: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """An engine would load it as nothing."""
     from safetensors.torch import load_file, save_file
@@ -147,8 +112,6 @@ def test_an_adapter_of_the_vision_tower_is_refused_unless_the_engine_takes_it(tm
     """vLLM would serve it without that part."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForImageTextToText
-
-    from videopro.backbones.qwen import find_checkpoint
 
     model = AutoModelForImageTextToText.from_config(find_checkpoint(str(model_dir())).settings)
     adapted = get_peft_model(model, LoraConfig(r=2, target_modules=r".*visual\.blocks\.0\.attn\.qkv"))

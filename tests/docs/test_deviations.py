@@ -117,19 +117,8 @@ def test_what_restores_something_can_be_given(span: str) -> None:
 @pytest.mark.parametrize(
     "span",
     [
-        "temprature=0",
-        "planner_prompt=release",
-        "clip_times=later",
-        "--restore",
-        "--final last --fallback never",
-        "--backbone frame=64",
-        "--preset release",
-        "videopro grpo --loss GRPO",
-        "videopro grpo --config qwen3vl_8b_relase",
-        "videopro synthesize --cg-bench-mini mine",
-        "videopro synthesise",
-        "configs/stf",
-        "oracle",
+        *("temprature=0", "planner_prompt=release", "--restore", "--final last --fallback never"),
+        *("--backbone frame=64", "videopro grpo --loss GRPO", "videopro synthesise", "configs/stf", "oracle"),
     ],
 )
 def test_what_does_not_exist_is_found(span: str) -> None:

@@ -51,28 +51,13 @@ _FIGURE = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\w)")
 _MARK = re.compile(r"^<!-- figures of (?P<files>[^>]+) -->\n")
 
 
-# Durations that stand in sentences, and where each is from.
-_DURATIONS = {
-    "docs/own-videos.md": "takes minutes",  # of a user's work
-    "docs/serving.md": "took 7 min",  # with its date and machine
-}
-_DURATION = re.compile(
-    r"\b(?:takes?|took)(?: \w+){0,4} (?:minutes?|hours?|min)\b|# .*\b(?:minutes?|hours?)\b"
-)
-
-
 def paragraphs(page: Path) -> Iterator[str]:
     """The text of a page in paragraphs, without what is made of records, code and the targets of links."""
     text = STATEMENT.sub("", page.read_text(encoding="utf-8"))
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     for paragraph in text.split("\n\n"):
-        lines = [
-            line
-            for line in paragraph.strip("\n").splitlines()
-            if not line.startswith(("|", "    ", "<!-- from "))
-        ]
-        if lines:
-            yield "\n".join(lines)
+        lines = paragraph.strip("\n").splitlines()
+        yield "\n".join(line for line in lines if not line.startswith(("|", "    ", "<!-- from ")))
 
 
 def figures(paragraph: str) -> list[str]:
@@ -135,14 +120,3 @@ def test_a_figure_that_is_not_recorded_is_found(tmp_path: Path) -> None:
     assert not is_recorded("1.26", [])
     text = "On vLLM 0.32 and Python 3.11 to 3.13 it has 1.27 rows, `1.5` and [4.5](a_2.3.md), 48.6 % (-0.1)."
     assert figures(text) == ["1.27", "4.5", "48.6", "0.1"]
-
-
-def test_how_long_something_takes_is_made_of_a_record() -> None:
-    """In sentences and in comments of commands."""
-    found = {}
-    for page in WRITTEN:
-        text = " ".join(STATEMENT.sub("", page.read_text(encoding="utf-8")).split(" "))
-        stated = [" ".join(each.split()) for each in _DURATION.findall(text)]
-        if stated:
-            found[str(page.relative_to(ROOT))] = ", ".join(stated)
-    assert found == _DURATIONS

@@ -1,17 +1,19 @@
-"""README and docs: lengths, links and anchors, and that the commands and configs they name exist."""
+"""README and docs: lengths, links, anchors; what they, scripts and configs name of the code exists."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
-from tests.support.config_folders import CONFIGS
 from videopro.cli import COMMANDS
 
 DOCS = ROOT / "docs"
@@ -87,18 +89,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
-def test_the_names_of_commands_are_found_in_text() -> None:
-    """What the check below sees, on a page whose commands are known."""
-    assert {"ask", "compare", "view"} <= named_commands(DOCS / "quickstart.md") | named_commands(README)
-    assert "on" not in named_commands(DOCS / "view.md")
-
-
 def test_commands_exist_and_all_are_listed() -> None:
     known = {name.split()[0] for name in COMMANDS}
     known_typos = {"aks"}  # What docs/results/first-use.md shows the error of.
     unknown = {str(page.relative_to(ROOT)): named_commands(page) - known - known_typos for page in WRITTEN}
     assert {page: names for page, names in unknown.items() if names} == {}
     assert known - named_commands(DOCS / "commands.md") == set()
+    # What is seen, on pages whose commands are known.
+    assert {"ask", "compare", "view"} <= named_commands(DOCS / "quickstart.md") | named_commands(README)
+    assert "on" not in named_commands(DOCS / "view.md")
 
 
 def test_configs_exist() -> None:
@@ -110,7 +109,8 @@ def test_configs_exist() -> None:
             if name is None or name[1].isupper() or which is None:
                 continue
             found += 1
-            if not (ROOT / "configs" / CONFIGS[which[1]] / f"{name[1]}.yaml").exists():
+            folder = {"synthesize": "synthesis", "asp-clip": "retrieval"}.get(which[1], which[1])
+            if not (ROOT / "configs" / folder / f"{name[1]}.yaml").exists():
                 missing.append(f"{page.name}: {line}")
     assert missing == []
     assert found >= 10
@@ -125,3 +125,107 @@ def test_building_the_site_deletes_no_other_files(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert f"{tmp_path} holds other files" in done.stderr
     assert kept.read_text() == "Chapter 1"
+
+
+# ---- names of the code -------------------------------------------------------------------------------------
+
+FOLDERS = ("videopro", "modules", "train", "data_synthesis", "launch", "perf", "tests", "docs", "configs")
+# The changelog also names what went.
+PAGES = [
+    *sorted(set(ROOT.glob("*.md")) - {ROOT / "CHANGELOG.md"}),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "videopro").rglob("*.md")),
+]
+SCRIPTS = [
+    *sorted(path for end in ("py", "sh", "yaml") for path in (ROOT / "launch").rglob(f"*.{end}")),
+    *sorted((ROOT / "configs").rglob("*.yaml")),
+    *(ROOT / name for name in ("pyproject.toml", "mkdocs.yml", ".github/workflows/test.yml", ".ci/run")),
+]
+# Files of the examples in CONTRIBUTING.md, and names that stand for any.
+EXAMPLES = {"modules/brightness.py", "videopro/methods/middle.py", "videopro.methods.middle", "videopro.NAME"}
+_DOTTED = re.compile(r"(?<![\w./-])videopro(?:\.[A-Za-z_]\w*)+")
+_FILE_ENDS = {"md", "json", "jsonl", "py", "git", "toml", "db"}
+_PATH = re.compile(rf"(?<![\w.~/<{{*-])(?:{'|'.join(FOLDERS)})/[\w./*-]*\w")
+
+
+@cache
+def bound_names(file: Path) -> frozenset[str]:
+    """What a file binds at its top level, also where it imports for types only."""
+    bound: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+    return frozenset(bound | {"__file__"})
+
+
+def exists(dotted: str) -> bool:
+    """Whether `videopro.a.b` is a package, a module, or a name in one."""
+    _, *parts = dotted.split(".")
+    here = ROOT / "videopro"
+    for number, part in enumerate(parts):
+        if (here / part).is_dir():
+            here /= part
+            continue
+        module = here / f"{part}.py"
+        left = parts[number + 1 :] if module.exists() else parts[number:]
+        file = module if module.exists() else here / "__init__.py"
+        return not left or (file.exists() and left[0] in bound_names(file))
+    return True
+
+
+def missing_names(text: str) -> Iterator[str]:
+    """Dotted names and paths of a text that do not exist."""
+    for dotted in _DOTTED.findall(text):
+        if dotted.rpartition(".")[2] not in _FILE_ENDS and dotted not in EXAMPLES and not exists(dotted):
+            yield dotted
+    for path in _PATH.findall(text):
+        # docs/hardening.md names tests relative to tests/, some of them in tests/docs or tests/train.
+        if path not in EXAMPLES and not any(ROOT.glob(path)) and not (ROOT / "tests" / path).exists():
+            yield path
+
+
+def paragraphs_of_today(page: Path) -> str:
+    """A page without the paragraphs that say where something stood until it went."""
+    paragraphs = page.read_text(encoding="utf-8").split("\n\n")
+    return "\n\n".join(each for each in paragraphs if not re.search(r"last stood\s+at commit", each))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_names_exists(page: Path) -> None:
+    """In code spans and fences; tests that docs/hardening.md names stand relative to tests/."""
+    fence = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    text = paragraphs_of_today(page)
+    spans = re.findall(r"`([^`]+)`", fence.sub("", text))
+    tests = {span.removeprefix("tests/") for span in spans if re.fullmatch(r"(\w+/)*test_\w+\.py", span)}
+    missing = {*missing_names("\n".join([*spans, *fence.findall(text)]))}
+    assert missing | {test for test in tests if not any((ROOT / "tests").rglob(test))} == set()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: str(script.relative_to(ROOT)))
+def test_what_a_script_or_config_names_exists(script: Path) -> None:
+    # Groups of entry points are no modules.
+    text = re.sub(r"entry-points\.\"[\w.]+\"", "", script.read_text(encoding="utf-8"))
+    assert sorted(set(missing_names(text))) == []
+
+
+def test_a_name_that_is_gone_is_seen() -> None:
+    text = "`videopro.runner`, videopro.methods.no_method, `videopro/planners/base.py`, videopro.traces.Trace"
+    assert list(missing_names(text)) == [
+        "videopro.runner", "videopro.methods.no_method", "videopro/planners/base.py",
+    ]  # fmt: skip
+
+
+def test_the_floors_of_the_architecture_are_those_of_the_contract() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = [line.split() for line in text.split("```")[1].strip().splitlines()]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
+    # Above them are the doors.
+    floors = [[name.removeprefix("videopro.") for name in re.split(r" [|:] ", layer)] for layer in layers[1:]]
+    assert [sorted(floor) for floor in picture] == [sorted(floor) for floor in floors]
+    table = re.findall(r"^\| `(\w+)` \| ", text, re.MULTILINE)
+    assert table == [name for floor in picture for name in floor]

@@ -74,18 +74,6 @@ def test_the_live_engine_is_the_one_that_was_measured() -> None:
     assert all(re.findall(r"vLLM [\d.]+", here) == [named] for here in rows)
 
 
-def test_no_page_denies_what_ran() -> None:
-    """Claims of absence stand in the record alone."""
-    denied = re.compile(r"GPU: (?:nothing|none)|(?:has|have) (?:never )?run on (?:a|any) GPU", re.IGNORECASE)
-    found = [
-        f"{page.name}: {line}"
-        for page in pages()
-        for line in STATEMENT.sub("", page.read_text(encoding="utf-8")).splitlines()
-        if denied.search(line)
-    ]
-    assert found == []
-
-
 # ---- how good ----------------------------------------------------------------------------------------------
 
 

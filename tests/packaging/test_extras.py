@@ -1,21 +1,22 @@
-"""A missing extra is one line that says what to install."""
+"""A missing extra is one line that says what to install; help needs neither an extra nor a model library."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trl import ModelConfig
+from transformers import TrainingArguments
+from trl import GRPOConfig, ModelConfig, SFTConfig
 
 from tests.support import ROOT
-from tests.support.hidden_packages import run_without
 from videopro.backbones.qwen import find_checkpoint
 from videopro.benchmarks import load
 from videopro.cli import COMMANDS, MissingExtra, check_extra, check_needs, needs_extra, tracker_needs
@@ -26,6 +27,7 @@ from videopro.pocket import model_dir
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import load_trainable, read_settings
 from videopro.train.runtime.setup import TrainingSetup
+from videopro.train.settings.help import MODEL, OF_STAGE, TRAINING
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What only an extra brings, by the names that are imported.
@@ -34,63 +36,71 @@ OPTIONAL = [
     *("tensorboard", "wandb", "trackio", "sentence_transformers", "timm", "easyocr"),
     *("fastapi", "uvicorn", "starlette", "python_multipart", "prometheus_client", "mcp"),
 ]
-# What each command that cannot be imported without an extra says.
-TRAIN = "pip install 'videopro[train]'"
-REFUSED = {
-    "sft": f"videopro sft needs trl: {TRAIN}",
-    "grpo": f"videopro grpo needs trl: {TRAIN}",
-    "rejection": f"videopro rejection needs trl: {TRAIN}",
-    "merge": f"videopro merge needs trl: {TRAIN}",
-}
+# The commands that need trl.
+TRAINERS = ("sft", "grpo", "rejection", "merge")
 
+# In a process in which some installed packages cannot be found, as if they were not installed.
 ALL_COMMANDS = """
-import contextlib, io, runpy
+import contextlib, io, json, runpy, sys
+from importlib.machinery import PathFinder
 
+hidden = set(json.loads(sys.argv[1]))
+
+class Hiding(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in hidden else super().find_spec(name, path, target)
+
+sys.meta_path[:] = [Hiding if finder is PathFinder else finder for finder in sys.meta_path]
 results = []
-for words in json.loads(sys.argv[1]):
+for words in json.loads(sys.argv[2]):
     out, err = io.StringIO(), io.StringIO()
     sys.argv = list(words)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             runpy.run_module(words[0], run_name="__main__", alter_sys=True)
         except SystemExit as stopped:
-            results.append([stopped.code, out.getvalue(), err.getvalue()])
+            heavy = [name for name in ("torch", "transformers", "openai", "peft") if name in sys.modules]
+            results.append([stopped.code, out.getvalue(), err.getvalue(), heavy])
 print(json.dumps(results))
 """
 
 
 def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
-    asked = [["videopro", *name.split(), "--help"] for name in COMMANDS]
-    asked += [["videopro", name] for name in REFUSED]
-    asked += [["videopro", "completion", "bash"], ["videopro", "serve", "--model", "pocket"]]
-    done = run_without(OPTIONAL, ALL_COMMANDS, json.dumps(asked))
+    asked = ["--help", *(f"{name} --help" for name in COMMANDS)]
+    asked += [*TRAINERS, "completion bash", "serve --model pocket"]
+    words = json.dumps([["videopro", *line.split()] for line in asked])
+    command = [sys.executable, "-c", ALL_COMMANDS, json.dumps(OPTIONAL), words]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    results = json.loads(done.stdout.splitlines()[-1])
-    said = {" ".join(words): result for words, result in zip(asked, results, strict=True)}
+    said = dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True))
     for name in COMMANDS:
-        code, out, err = said[f"videopro {name} --help"]
-        assert (code, len(out) > 100, err) == (0, True, ""), name
-        if name in REFUSED:
-            assert said[f"videopro {name}"] == [2, "", f"error: {REFUSED[name]}\n"]
-    # What only we have, and where the rest is.
-    for name, own in (("sft", "--projector_lr"), ("grpo", "--reward_workers"), ("rejection", "--samples")):
-        out = said[f"videopro {name} --help"][1]
-        assert own in out, name
-        assert f"videopro {name} --" in out, "an example"
-    for name in ("sft", "grpo"):
-        out = said[f"videopro {name} --help"][1]
-        assert "--train_data" in out
-        assert f"{name.upper()}Config" in out
+        code, out, err, heavy = said[f"{name} --help"]
+        assert (code, err, heavy) == (0, "", []), name
+        assert f"sage: videopro {name}" in out, "a help of its own"
+    for name in TRAINERS:
+        assert said[name][:3] == [2, "", f"error: videopro {name} needs trl: pip install 'videopro[train]'\n"]
+    # What only we have, and what TRL's and transformers' settings have.
+    for name, flags in (
+        ("sft", ("--projector_lr", "--train_data", "--lora_r", "SFTConfig")),
+        ("grpo", ("--reward_workers", "--num_generations", "--per_device_train_batch_size", "GRPOConfig")),
+        ("rejection", ("--samples", "videopro rejection --")),
+    ):
+        assert [flag for flag in flags if flag not in said[f"{name} --help"][1]] == []
     missing = "error: videopro serve needs starlette: pip install 'videopro[serve]'\n"
-    assert said["videopro serve --model pocket"] == [2, "", missing]
-    code, out, _ = said["videopro completion bash"]
+    assert said["serve --model pocket"][:3] == [2, "", missing]
+    code, out, *_ = said["completion bash"]
     assert (code, "rejection" in out, "--redo-errors" in out) == (0, True, True)
 
 
-def annotations(folder: Path, name: str) -> Path:
-    path = folder / name
-    path.write_bytes(b"PAR1")
-    return path
+def test_the_libraries_have_the_settings_that_help_shows() -> None:
+    for kind, shown in (
+        (ModelConfig, MODEL),
+        (TrainingArguments, TRAINING),
+        (SFTConfig, OF_STAGE["sft"]),
+        (GRPOConfig, OF_STAGE["grpo"]),
+    ):
+        assert shown.keys() <= {option.name for option in fields(kind)}
 
 
 @pytest.mark.parametrize(
@@ -109,9 +119,7 @@ def annotations(folder: Path, name: str) -> Path:
         ),
         (
             "pyarrow",
-            lambda folder: load(
-                "lvbench", root=folder, annotations=str(annotations(folder, "questions.parquet"))
-            ),
+            lambda folder: load("lvbench", root=folder, annotations=str(folder / "questions.parquet")),
             "questions.parquet needs pyarrow: EXTRA[benchmarks]",
         ),
         (
@@ -156,6 +164,7 @@ def test_what_needs_an_extra_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
+    (tmp_path / "questions.parquet").write_bytes(b"PAR1")
     with pytest.raises(ConfigError) as error:
         asked(tmp_path)
     assert str(error.value).endswith(expected.replace("EXTRA[", "pip install 'videopro[").replace("]", "]'"))
@@ -187,13 +196,6 @@ def test_a_broken_package_and_a_mistake_of_our_own_are_told_apart(
     assert not isinstance(error.value, MissingExtra)
 
 
-def sources() -> dict[Path, str]:
-    folders = ("videopro", "modules", "train", "data_synthesis")
-    return {
-        path: path.read_text(encoding="utf-8") for name in folders for path in (ROOT / name).rglob("*.py")
-    }
-
-
 def test_all_holds_every_extra_but_those_for_work_on_the_project() -> None:
     extras = PROJECT["optional-dependencies"]
     (requirement,) = extras["all"]
@@ -203,33 +205,15 @@ def test_all_holds_every_extra_but_those_for_work_on_the_project() -> None:
 
 
 def test_the_extras_that_are_named_exist() -> None:
-    named = set()
-    for text in sources().values():
-        for node in ast.walk(ast.parse(text)):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in ("needs_extra", "check_extra", "install")
-                and isinstance(node.args[0], ast.Constant)
-            ):
-                named.add(node.args[0].value)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Need":
-                given = {word.arg: word.value for word in node.keywords}
-                named |= {extra.value for extra in [given.get("extra")] if isinstance(extra, ast.Constant)}
+    folders = ("videopro", "modules", "train", "data_synthesis")
+    texts = [path.read_text(encoding="utf-8") for name in folders for path in (ROOT / name).rglob("*.py")]
+    call = re.compile(r"\b(?:(?:needs_extra|check_extra|install)\(\s*|Need\([^()]*extra=)\"(\w+)\"")
+    named = {name for text in texts for name in call.findall(text)}
     assert named == {
         *("report", "benchmarks", "easyocr", "encoders", "tracking"),
         *("train", "qlora", "deepspeed", "ray", "serve"),
     }
     assert named <= set(PROJECT["optional-dependencies"])
-
-
-def test_the_sentence_is_written_once() -> None:
-    told = [
-        path.name
-        for path, text in sources().items()
-        if re.search(r"pip install[^\n]*(?:videopro\[|-e )|install videopro\[", text)
-    ]
-    assert told == ["needs.py"]
 
 
 def test_an_installed_package_is_enough() -> None:

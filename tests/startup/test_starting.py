@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import ROOT
 from videopro.cli import exit_status
+from videopro.commands.reproduce.stages import Command
 
 _INTERRUPTED = """
 import os, signal, time
@@ -30,33 +31,35 @@ def _run(words: list[str], stub: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
 
 
+def test_what_accelerate_launches_does_its_work(tmp_path: Path) -> None:
+    """A module without a door of its own would end at once, with status 0."""
+    for name in ("infer", "sft", "grpo"):
+        launched = Command(name, ("--help",), launch=("--num_processes", "2")).argv
+        words = [sys.executable, *launched[launched.index("-m", 2) :]]
+        assert f"videopro {name}" in _run(words, tmp_path).stdout
+
+
 @pytest.mark.parametrize(
     ("door", "library"),
     [
-        (["-m", "videopro", "infer"], "cyclopts"),
         (["-m", "videopro", "infer"], "av"),
         (["-m", "videopro.infer"], "cyclopts"),
         (["-m", "videopro.report.pages"], "av"),
         (["-u", "-m", "videopro.train.sft"], "accelerate"),
         (["train/sft.py"], "accelerate"),
         (["data_synthesis/run.py"], "cyclopts"),
+        (["HERE/bin/videopro", "infer"], "cyclopts"),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
 def test_ctrl_c_during_an_import_is_one_line(door: list[str], library: str, tmp_path: Path) -> None:
+    """The last is the script that pip writes for an entry point."""
     (tmp_path / f"{library}.py").write_text(_INTERRUPTED)
-    done = _run([sys.executable, *door], tmp_path)
+    (tmp_path / "bin").mkdir()
+    script = "import sys\nfrom videopro.__main__ import main\nsys.exit(main())\n"
+    (tmp_path / "bin" / "videopro").write_text(script)
+    done = _run([sys.executable, *(word.replace("HERE", str(tmp_path)) for word in door)], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nstopped\n")
-
-
-def test_the_installed_script_is_a_door(tmp_path: Path) -> None:
-    (tmp_path / "cyclopts.py").write_text(_INTERRUPTED)
-    script = tmp_path / "bin" / "videopro"
-    script.parent.mkdir()
-    # As pip writes it for an entry point.
-    script.write_text("import sys\nfrom videopro.__main__ import main\nsys.exit(main())\n")
-    done = _run([sys.executable, str(script), "infer"], tmp_path)
-    assert (done.returncode, done.stderr) == (130, "\nstopped\n")
 
 
 def test_a_program_that_uses_the_package_keeps_its_own_handling(tmp_path: Path) -> None:

@@ -51,25 +51,19 @@ def planner(folder: Path) -> Path:
 def dataset(folder: Path, videos: Path) -> Path:
     """A dataset about a film in `videos` and one in a folder below it."""
     folder.mkdir(parents=True)
-    grpo = [grpo_row(1, videos / "a.mp4", videos / "a.srt"), grpo_row(2, videos / "long" / "b.mp4", None)]
-    sft = [
-        {
-            "messages": [{"role": "user", "content": "<video>Q"}, {"role": "assistant", "content": "A"}],
-            "videos": [str(videos / "a.mp4")],
-            "id": "1/native",
-        }
-    ]
-    texts = {"sft.jsonl": _lines(sft), "grpo.jsonl": _lines(grpo)}
+    grpo = [_prompt(1, videos / "a.mp4", str(videos / "a.srt")), _prompt(2, videos / "long" / "b.mp4")]
+    turns = [{"role": "user", "content": "<video>Q"}, {"role": "assistant", "content": "A"}]
+    sft = [{"messages": turns, "videos": [str(videos / "a.mp4")], "id": "1/native"}]
+    texts = {
+        f"{name}.jsonl": "".join(json.dumps(row) + "\n" for row in rows)
+        for name, rows in (("sft", sft), ("grpo", grpo))
+    }
     (folder / "held_out.jsonl").write_text("{}\n")
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    card = {
-        "about": {"source": "jsonl"},
-        "questions": {"not asked": {"no known answer": 3}},
-        "sha256": digests,
-    }
-    _json(folder / "card.json", card)
+    asked = {"not asked": {"no known answer": 3}}
+    _json(folder / "card.json", {"about": {"source": "jsonl"}, "questions": asked, "sha256": digests})
     listed = "; ".join(f"{name} `{digest}`" for name, digest in digests.items())
     (folder / "CARD.md").write_text(f"# Data card: jsonl\n\nSHA-256: {listed}.\n")
     config = {"source": "jsonl", "root": str(videos.parent), "output": str(folder), "run_key": "abc"}
@@ -78,25 +72,11 @@ def dataset(folder: Path, videos: Path) -> Path:
     return folder
 
 
-def grpo_row(number: int, video: Path, subtitles: Path | None) -> dict[str, Any]:
-    """A row of grpo.jsonl."""
-    return {
-        "id": f"{number}/plan",
-        "question_id": str(number),
-        "video": str(video),
-        "subtitles": None if subtitles is None else str(subtitles),
-        "question": "Which?",
-        "choices": ["red", "blue"],
-        "answer": "A",
-        "kind": "plan",
-        "prompt": "Write a program.",
-        "oracle_mode": "program",
-        "videos": [str(video)],
-    }
-
-
-def _lines(rows: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
+def _prompt(number: int, video: Path, subtitles: str | None = None) -> dict[str, Any]:
+    asked = {"question": "Which?", "choices": ["red", "blue"], "answer": "A", "subtitles": subtitles}
+    prompt = {"kind": "plan", "prompt": "Write a program.", "oracle_mode": "program"}
+    about = {"id": f"{number}/plan", "question_id": str(number), "video": str(video), "videos": [str(video)]}
+    return {**about, **asked, **prompt}
 
 
 def _json(path: Path, content: Any) -> None:

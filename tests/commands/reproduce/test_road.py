@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -12,17 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import ROOT
 from tests.support.roads import by_name, names, road
 from videopro.cli import COMMANDS, CONFIGS
 from videopro.commands.reproduce.command import COMMAND, selected
 from videopro.commands.reproduce.estimates import PUBLISHED, estimates
 from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
-from videopro.commands.reproduce.parts import parts_of
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.settings import ReproduceConfig
-from videopro.commands.reproduce.stages import Command, Stage
+from videopro.commands.reproduce.stages import Stage
 from videopro.errors import ConfigError
 
 TRAINED = ["sft", "grpo"]
@@ -88,9 +83,8 @@ def test_training_reads_what_the_stages_before_it_wrote(tmp_path: Path) -> None:
 def test_it_starts_from_what_others_made(tmp_path: Path, changes: dict[str, Any], trained: list[str]) -> None:
     files = ["download", "check", "transcribe", "index"]
     found = names(stages_of(road(tmp_path, **changes)))
-    assert [
-        name for name in found if name not in files and not name.startswith(("infer", "report"))
-    ] == trained
+    made = [name for name in found if not name.startswith(("infer", "report", *files))]
+    assert made == trained
 
 
 def test_an_adapter_from_elsewhere_answers_and_needs_no_run_of_sft(tmp_path: Path) -> None:
@@ -118,18 +112,9 @@ def test_each_gpu_has_its_share(tmp_path: Path) -> None:
             f"accelerate launch --config_file {CONFIGS / 'accelerate' / 'multi_gpu.yaml'} --num_processes 2 "
             f"--main_process_port 0 -m videopro {program}"
         )
-
-
-def test_one_process_that_answers_needs_no_launcher(tmp_path: Path) -> None:
-    stage = by_name(road(tmp_path, gpus=1))["infer-native"]
-    assert str(stage.commands[0]).startswith("videopro infer --config ")
-
-
-def test_ablations_are_of_benchmarks_that_are_tested(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="mlvu is not one of the benchmarks"):
-        road(tmp_path, benchmarks=("lvbench",), ablation_benchmarks=("mlvu",))
-    with pytest.raises(ConfigError, match="'lvbench' is given twice"):
-        parts_of(("videopro", "lvbench"))
+    # One process that answers needs no launcher.
+    (command, *_) = by_name(road(tmp_path, gpus=1))["infer-native"].commands
+    assert str(command).startswith("videopro infer --config ")
 
 
 def test_stages_can_be_chosen(tmp_path: Path) -> None:
@@ -138,10 +123,6 @@ def test_stages_can_be_chosen(tmp_path: Path) -> None:
     assert names(selected(stages, replace(walked.config, only=("sft",)))) == ["sft"]
     some = selected(stages, replace(walked.config, start="sft", until="grpo"))
     assert names(some) == ["sft", "grpo"]
-    with pytest.raises(ConfigError, match="none of those stages"):
-        selected(stages, replace(walked.config, only=("merge",)))
-    with pytest.raises(ConfigError, match="no stage 'train'"):
-        ReproduceConfig(model="pocket", output=tmp_path, only=("train",))
 
 
 def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> None:
@@ -184,21 +165,13 @@ def test_every_shipped_config_is_a_road(path: Path, tmp_path: Path) -> None:
 
 
 def test_prompts_of_a_planner_ask_what_a_synthesis_may_ask(tmp_path: Path) -> None:
-    given = {
-        "grpo_prompts": "planner",
-        "sft_data": "sft.jsonl",
-        "synthesize": {"limit": 40, "exclude": ["x"]},
-    }
-    (command,) = by_name(road(tmp_path, gpus=1, **given))["prompts"].commands
+    given = {"grpo_prompts": "planner", "sft_data": "sft.jsonl"}
+    asked = road(tmp_path, gpus=1, synthesize={"limit": 40, "exclude": ["x"]}, **given)
+    (command,) = by_name(asked)["prompts"].commands
     settings = dict(command.settings or {})
-    assert {name: settings[name] for name in ("source", "evaluation", "limit", "exclude", "sft_data")} == {
-        "source": "cg_bench",
-        "evaluation": "skip",
-        "limit": 40,
-        "exclude": ["x"],
-        "sft_data": "sft.jsonl",
-    }
-    assert settings["adapter"] == str(tmp_path / "out/sft")
+    expected = {"source": "cg_bench", "evaluation": "skip", "limit": 40, "exclude": ["x"]}
+    expected |= {"sft_data": "sft.jsonl", "adapter": str(tmp_path / "out/sft")}
+    assert settings.items() >= expected.items()
     assert "teacher" not in settings
 
 
@@ -270,14 +243,12 @@ def test_a_teacher_is_paid_for_rows_that_are_read(
 
 
 def test_a_backbone_that_writes_its_own_rows_is_told_of_the_modules(tmp_path: Path) -> None:
-    stages = by_name(road(tmp_path, "no-teacher"))
+    walked = road(tmp_path, "no-teacher")
+    stages = by_name(walked)
     assert (stages["synthesize"].commands[0].settings or {})["reference"] == "full"
     (rejection,) = stages["rejection"].commands
     assert (rejection.settings or {})["data"] == str(tmp_path / "out/synthesis/grpo.jsonl")
-
-
-def test_how_much_a_planner_gets_right_is_not_known_before_it_is_asked(tmp_path: Path) -> None:
-    walked = road(tmp_path, "no-teacher")
+    # How much it gets right is not known before it is asked.
     takes = estimates(walked, stages_of(walked), {}, {"sft": 0, "grpo": 7_000})
     assert (takes["sft"].works_on, takes["sft"].gpu_hours) == ("what rejection leaves", None)
     assert (takes["grpo"].works_on, takes["grpo"].gpu_hours) == ("what prompts leaves", None)
@@ -300,12 +271,3 @@ def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path:
             for part in walked.benchmarks()
         }
         assert expected_of_synthesis(walked, stages_of(walked), sizes) is None
-
-
-@pytest.mark.parametrize("name", ["infer", "sft", "grpo"])
-def test_what_accelerate_launches_does_its_work(name: str) -> None:
-    """A module without a door of its own would end at once, with status 0."""
-    launched = Command(name, ("--help",), launch=("--num_processes", "2")).argv
-    words = [sys.executable, *launched[launched.index("-m", 2) :]]
-    shown = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert f"videopro {name}" in shown

@@ -67,13 +67,14 @@ def test_what_a_stage_says_it_writes_must_be_there(tmp_path: Path) -> None:
 def test_other_settings_are_refused_until_the_output_is_gone(tmp_path: Path) -> None:
     run_stages([touches("sft", tmp_path)], tmp_path)
     other = touches("sft", tmp_path, more="; print('more')")
-    with pytest.raises(
-        RunError, match="'sft' was done with other settings; give another --output, or delete"
-    ):
+    with pytest.raises(RunError, match="'sft' was done with other settings"):
         run_stages([other], tmp_path)
     (tmp_path / "sft").unlink()
     run_stages([other], tmp_path)
     check_same([other], Record(tmp_path))
+    (tmp_path / "stages.json").write_text('[{"name": "sft"')
+    with pytest.raises(RunError, match=r"stages\.json: cannot be read .*; delete it"):
+        Record(tmp_path)
 
 
 def test_what_was_made_from_an_older_stage_is_made_again(tmp_path: Path) -> None:
@@ -147,12 +148,6 @@ def test_a_full_disk_is_named_and_holds_no_command_up(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"sft\.log: cannot be written \(No space left on device\)"):
         run_stages([says_much], tmp_path)
     assert times(tmp_path, "sft") == 1
-
-
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
-    (tmp_path / "stages.json").write_text('[{"name": "sft"')
-    with pytest.raises(RunError, match=r"stages\.json: cannot be read .*; delete it"):
-        Record(tmp_path)
 
 
 def test_a_signal_ends_the_stage_too(tmp_path: Path) -> None:

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import av
 import yaml
 from safetensors.torch import load_file
 
 from perf.transcripts import word_errors
 from tests.support.miniature.__main__ import BENCHMARKS
-from tests.support.miniature.engine_checks import engine_checks
-from tests.support.miniature.planner_checks import json_lines, planner_checks
+from tests.support.miniature.films import SEED
 from videopro.benchmarks import load
 from videopro.cli import CONFIGS, cache_root
-from videopro.modules.models import Transcript, read_speech, transcribe_video
+from videopro.modules.models import Transcript, load_ocr, read_speech, transcribe_video
 from videopro.question import LETTERS
 from videopro.video import Video, load_subtitles
 
@@ -48,9 +49,9 @@ def checks(folder: Path) -> Iterator[tuple[str, bool]]:
     yield from _rows(folder, output)
     yield from _training(output)
     yield from _runs(output)
-    yield from planner_checks(folder)
+    yield from _planner_walk(folder)
     if (folder / "engine").exists():
-        yield from engine_checks(folder)
+        yield from _engine_walk(folder)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bool]]:
@@ -135,6 +136,155 @@ def _runs(output: Path) -> Iterator[tuple[str, bool]]:
     report = (output / "report" / "report.md").read_text()
     for name in (*(f"Table {n}" for n in range(1, 6)), *(f"Figure {n}" for n in (2, 4, 5))):
         yield f"the report has the paper's {name}", name in report
+
+
+QUESTIONS = 8
+"""Those that launch/miniature.sh has the planner asked."""
+
+
+def _planner_walk(folder: Path) -> Iterator[tuple[str, bool]]:
+    """The second walk: GRPO on the planner's own failures under DeepSpeed, and its merged planner."""
+    before, walked = folder / "output", folder / "planner"
+    yield from _prompts(before, walked / "prompts")
+    yield from _deepspeed(walked / "grpo")
+    yield from _merged(folder, walked)
+    yield from _signs(folder)
+
+
+def _prompts(before: Path, made: Path) -> Iterator[tuple[str, bool]]:
+    rows = json_lines(made / "grpo.jsonl")
+    native, planned = (
+        {trace["question_id"]: trace for trace in json_lines(made / name / "traces.jsonl")}
+        for name in ("native", "planner")
+    )
+    kinds = {kind: Counter(row["question_id"] for row in rows if row["kind"] == kind) for kind in _KINDS}
+    yield f"{QUESTIONS} questions were asked", len(native) == len(planned) == QUESTIONS
+    yield "each has a plan", kinds["plan"] == Counter(dict.fromkeys(planned, 1))
+    taught = {Path(row["videos"][0]).name for row in json_lines(before / "synthesis" / "sft.jsonl")}
+    asked = {Path(row["videos"][0]).name for row in rows}
+    yield "no prompt is about a film that the planner was fine-tuned on", not taught & asked
+    failed = {name for name, trace in planned.items() if _execution(trace)["status"] == "failed"}
+    yield f"each of {len(failed)} failed programs gives a bug fix", set(kinds["bug_fix"]) == failed
+    sure = {name for name, trace in native.items() if _is_right_and_sure(trace)}
+    modes = {row["question_id"]: row["oracle_mode"] for row in rows if row["kind"] == "plan"}
+    yield (
+        f"the oracle mode is native for the {len(sure)} that are natively right and sure",
+        {name for name, mode in modes.items() if mode == "native"} == sure,
+    )
+    identity = yaml.safe_load((made / "planner" / "config.yaml").read_text())["identity"]
+    yield "the planner's modules had EasyOCR", identity["method"]["ocr"] == "easyocr:en"
+
+
+_KINDS = ("plan", "bug_fix", "native_refinement", "program_refinement")
+
+
+def _execution(trace: Any) -> Any:
+    return trace["rounds"][0]["execution"] or {"status": "failed"}
+
+
+def _is_right_and_sure(trace: Any) -> bool:
+    answer = _execution(trace)["answer"]
+    return answer["letter"] == trace["gold"] and answer["confidence"] >= 0.75
+
+
+def _deepspeed(grpo: Path) -> Iterator[tuple[str, bool]]:
+    (state,) = grpo.glob("checkpoint-*/global_step*")
+    shards = sorted(path.name for path in state.glob("zero_pp_rank_*_optim_states.pt"))
+    yield (
+        "GRPO's optimizer was spread over two ranks under DeepSpeed",
+        shards == [f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for rank in (0, 1)],
+    )
+
+
+def _merged(folder: Path, walked: Path) -> Iterator[tuple[str, bool]]:
+    sft, grpo = (
+        load_file(where / "adapter_model.safetensors")
+        for where in (folder / "output" / "sft", walked / "grpo")
+    )
+    yield "it moved the adapter", any(not tensor.equal(sft[name]) for name, tensor in grpo.items())
+    (base,) = (folder / "hub" / "hub" / "models--Qwen--Qwen3-VL-8B-Instruct").glob("snapshots/*")
+    plain, merged = (load_file(where / "model.safetensors") for where in (base, walked / "merged"))
+    config = json.loads((walked / "grpo" / "adapter_config.json").read_text())
+    name = next(name for name in sorted(grpo) if name.endswith("lora_A.weight"))
+    place = name.removeprefix("base_model.model.").removesuffix(".lora_A.weight") + ".weight"
+    product = grpo[name.replace("lora_A", "lora_B")].float() @ grpo[name].float()
+    expected = plain[place].float() + product * config["lora_alpha"] / config["r"]
+    # The checkpoint is stored in bf16: eight bits of fraction.
+    close = (merged[place].float() - expected).abs().max() <= expected.abs().max() / 2**8
+    yield "the merged planner is base and adapter", bool(close)
+
+
+def _signs(folder: Path) -> Iterator[tuple[str, bool]]:
+    """EasyOCR's published weights read the films' signs, whose words the questions name."""
+    ocr = load_ocr("easyocr:en")
+    read, asked = 0, 0
+    for item in load("pocket", split="fresh", world_seed=SEED).items:
+        film = folder / "films" / f"{item.video.stem}.mp4"
+        if "sign" not in item.question.text or not film.exists() or item.answer is None:
+            continue
+        middle = sum(item.evidence[0]) / 2
+        with av.open(str(film)) as container:
+            pictures = container.decode(video=0)
+            picture = next(each for each in pictures if each.time is not None and each.time >= middle)
+        texts = [region.text for region in ocr.read(picture.to_ndarray(format="rgb24"))]
+        asked += 1
+        read += item.question.choices[LETTERS.index(item.answer)] in texts
+    # When this was written: 9 of 9.
+    yield f"EasyOCR reads {read} of {asked} signs", asked > 0 and read >= asked * 2 / 3
+
+
+RATIO_WITHIN = 0.02
+"""How far the mean importance ratio of a step may be from 1: the engine and the trainer score the same reply
+with the same weights, and differ by rounding."""
+
+
+def _engine_walk(folder: Path) -> Iterator[tuple[str, bool]]:
+    """The walk by a real engine: replies of each version of the policy, and answers."""
+    walked = folder / "engine"
+    yield from _rollouts(walked)
+    yield from _answers(walked / "runs")
+    sft, grpo = (
+        load_file(where / "adapter_model.safetensors")
+        for where in (folder / "output" / "sft", walked / "grpo")
+    )
+    yield (
+        "GRPO with an engine moved the adapter",
+        any(not tensor.equal(sft[name]) for name, tensor in grpo.items()),
+    )
+
+
+def _rollouts(walked: Path) -> Iterator[tuple[str, bool]]:
+    settings = yaml.safe_load((walked / "configs" / "grpo.yaml").read_text())
+    versions = Counter(row["policy_version"] for row in json_lines(walked / "grpo" / "programs.jsonl"))
+    # A group of four in each of two processes, by a policy that has had no update, then one, and so on.
+    each = settings["per_device_train_batch_size"] * 2
+    expected = dict.fromkeys(range(settings["max_steps"]), each)
+    yield f"the engines wrote {each} replies with each version of the policy", versions == expected
+    state = json.loads((walked / "grpo" / "trainer_state.json").read_text())
+    ratios = [line[_RATIO] for line in state["log_history"] if _RATIO in line]
+    yield (
+        f"the importance ratio of {len(ratios)} steps is near 1: {ratios}",
+        len(ratios) == settings["max_steps"] and all(abs(ratio - 1) <= RATIO_WITHIN for ratio in ratios),
+    )
+
+
+_RATIO = "sampling/importance_sampling_ratio/mean"
+
+
+def _answers(runs: Path) -> Iterator[tuple[str, bool]]:
+    for name in ("native", "videopro"):
+        folder = runs / name / "lvbench"
+        summary = json.loads((folder / "summary.json").read_text())
+        answered = summary["n"] == 4 and summary["coverage"] == 1
+        yield f"{name} with an engine answered 4 questions", answered
+        yield f"{name} with an engine has no errors", not summary["errors"] and not summary["exceptions"]
+        logs = [path.read_text() for path in folder.glob("work/logs/rank*-engine.log")]
+        yield f"{name} had an engine for each process", len(logs) == 2 and all("vllm" in log for log in logs)
+
+
+def json_lines(path: Path) -> list[Any]:
+    """The objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def main(folder: Path) -> int:

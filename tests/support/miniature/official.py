@@ -27,21 +27,14 @@ def write_cg_bench(root: Path, films: Sequence[Film]) -> None:
     records, mini = [], []
     for number, film in enumerate(films):
         for place, item in enumerate(film.items):
-            record = {
-                "qid": 100 * number + place,
-                "video_uid": f"cg{number}",
-                "question": item.question.text,
-                "choices": list(item.question.choices),
-                "answer": _right(item),
-                "right_answer": item.answer,
-                "clue_intervals": [list(pair) for pair in item.evidence],
-                "domain": "Life Record",
-                "sub_category": item.groups["kind"],
-                "duration": film.seconds,
-            }
-            records.append(record)
+            about = {"qid": 100 * number + place, "video_uid": f"cg{number}", "duration": film.seconds}
+            asked = {"question": item.question.text, "choices": list(item.question.choices)}
+            right = {"answer": _right(item), "right_answer": item.answer}
+            clues = {"clue_intervals": [list(pair) for pair in item.evidence]}
+            kinds = {"domain": "Life Record", "sub_category": item.groups["kind"]}
+            records.append({**about, **asked, **right, **clues, **kinds})
             if place in (4, 7):
-                mini.append(record)
+                mini.append(records[-1])
     _write(root / "cgbench.json", json.dumps(records))
     _write(root / "cgbench_mini.json", json.dumps(mini))
     videos = {f"cg_videos_720p/cg{number}.mp4": film.file for number, film in enumerate(films)}
@@ -105,24 +98,14 @@ def write_longvideobench(root: Path, films: Sequence[Film]) -> None:
             for line in load_subtitles(film.subtitles).lines
         ]
         subtitles[f"subtitles/{name}_en.json"] = json.dumps(lines)
+        about = {"video_id": name, "video_path": f"{name}.mp4", "subtitle_path": f"{name}_en.json"}
+        about |= {"question_category": "S2E", "topic_category": "NP-News-Programs", "level": "L1-Perception"}
+        length = {"duration_group": 600 if film.seconds > 60 else 60, "duration": film.seconds}
+        length["starting_timestamp_for_subtitles"] = 0
         for place, item in enumerate(film.items):
-            records.append(
-                {
-                    "id": f"{name}_{place}",
-                    "video_id": name,
-                    "video_path": f"{name}.mp4",
-                    "subtitle_path": f"{name}_en.json",
-                    "question": item.question.text,
-                    "candidates": list(item.question.choices),
-                    "correct_choice": LETTERS.index(str(item.answer)),
-                    "question_category": "S2E",
-                    "topic_category": "NP-News-Programs",
-                    "level": "L1-Perception",
-                    "duration_group": 600 if film.seconds > 60 else 60,
-                    "duration": film.seconds,
-                    "starting_timestamp_for_subtitles": 0,
-                }
-            )
+            asked = {"question": item.question.text, "candidates": list(item.question.choices)}
+            right = {"correct_choice": LETTERS.index(str(item.answer))}
+            records.append({"id": f"{name}_{place}", **about, **length, **asked, **right})
     _write(root / "lvb_val.json", json.dumps(records))
     archive = root / "videos.tar"
     with tarfile.open(archive, "w") as tar:
@@ -144,16 +127,10 @@ def write_mlvu(root: Path, films: Sequence[Film]) -> None:
         for place, item in enumerate(film.items):
             identifier = f"TM_{number}{place:02}"
             options = [*item.question.choices, "none of these", "all of these"]
-            questions.append(
-                {
-                    "question_id": identifier,
-                    "video": f"mlvu{number}.mp4",
-                    "duration": film.seconds,
-                    "question": item.question.text,
-                    "candidates": options,
-                    "question_type": ("plotQA", "needleQA", "count")[place % 3],
-                }
-            )
+            kind = ("plotQA", "needleQA", "count")[place % 3]
+            about = {"question_id": identifier, "video": f"mlvu{number}.mp4", "duration": film.seconds}
+            asked = {"question": item.question.text, "candidates": options, "question_type": kind}
+            questions.append({**about, **asked})
             answers.append({"question_id": identifier, "answer": _right(item)})
     _write(root / "MLVU_Test" / "test_multi_choice_tasks.json", json.dumps(questions))
     _write(root / "test-ground-truth" / "test_mcq_gt.json", json.dumps(answers))

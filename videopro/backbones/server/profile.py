@@ -302,10 +302,8 @@ class ServerProfile:
         fields = {"max_tokens": 1, "temperature": 0.0}
         try:
             # One after the other: a server that refuses the first one is not sent the second.
-            (near,), (far,) = (
-                self._probe([(functools.partial(user_message, video, "Reply with A.", True), fields)])
-                for video in videos
-            )
+            asked = (functools.partial(user_message, video, "Reply with A.", True) for video in videos)
+            (near,), (far,) = (self._probe([(message, fields)]) for message in asked)
         except RequestRefused as refused:
             if refused.status in _UNKNOWN_VIDEO:
                 return "frames", str(refused)
