@@ -12,25 +12,21 @@ import pytest
 
 from tests.support import ROOT
 from tests.support import reason_world as world
-from tests.support.fakes import load_fake, make_benchmark, make_video
+from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import SRT
 from tests.support.making_videos import as_pocket
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
-from tests.support.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
+from tests.support.reason_world import NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.commands import compare, infer
-from videopro.commands.ask import command as ask
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
-from videopro.modules.calls import MODULES, CallCache
-from videopro.modules.library import available_modules
+from videopro.modules.calls import CallCache
 from videopro.modules.loading import ModuleModels
-from videopro.modules.reference import api_reference
 from videopro.pocket.teacher.faults import SHARES
-from videopro.question import prompts
 from videopro.traces import SCHEMA, Cost, read_traces
 
 CONFIGS = ROOT / "configs" / "compare"
@@ -211,35 +207,6 @@ def test_shipped_comparisons(path: Path) -> None:
     assert {settings.limit for settings in each.values()} == {config.limit}
 
 
-# ---- the user's own video --------------------------------------------------------------------------------
-
-
-def test_ask_shows_the_program_and_each_call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    planning(monkeypatch, BROKEN, NATIVE)
-    make_video(tmp_path / "film.mp4", "blue")
-    argv = [str(tmp_path / "film.mp4"), "Which [colour]?", "--choices", "red", "blue", "--model", "m"]
-    assert ask.main([*argv, "--method", "videopro", "--options", *NO_MODELS], load=load_fake) == 0
-    shown = capsys.readouterr().out
-    order = [
-        "program (",
-        "A plan.",
-        "return query_mc(clips, question, choices)",
-        "failed: NameError, line 2: name 'clips' is not defined",
-        "refined because the first failed",
-        "return query_native(video, question, choices)",
-        "query_native(video=Video(2.0 s), question=Which [colour]?, choices=['red', 'blue'])",
-        "Answer('B', confidence 0.900)",
-        "it answered B, confidence 0.900",
-        "B. blue",
-    ]
-    places = [shown.find(text) for text in order]
-    assert -1 not in places, [text for text, place in zip(order, places, strict=True) if place < 0]
-    assert places == sorted(places)
-
-
 # ---- without a group of modules (Table 3) ----------------------------------------------------------------
 
 
@@ -264,16 +231,6 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
         assert "## Multimodal retrieval" not in request.api_reference
         assert "`get_informative" not in request.api_reference + request.prompt
     assert "this run is without multimodal retrieval" in refinement.prompt
-
-
-@pytest.mark.parametrize("group", ["retrieval", "localization", "extraction", "context"])
-def test_no_example_shows_what_was_left_out(group: str) -> None:
-    """Every module call in a prompt, worked examples included, is one that its reference lists."""
-    reference = api_reference(available_modules(world.context(without=(group,))))
-    prompt = prompts.plan(QUESTION, reference=reference, examples=True)
-    names = {name for name, module in MODULES.items() if module.family == group}
-    assert names
-    assert not [name for name in names if f"{name}(" in prompt]
 
 
 def test_without_is_a_part_of_the_run() -> None:

@@ -21,7 +21,7 @@ from videopro.errors import BackboneError
 from videopro.methods import METHODS, create, make_trace, video_ref
 from videopro.methods.agents import ModelReply, ToolCall
 from videopro.question import Question
-from videopro.traces import FALLBACK, FORCED, Cost, Trace
+from videopro.traces import FORCED, Cost, Trace
 
 AGENTS = ("videoagent", "dvd", "vca", "lvagent")
 GONE = BackboneError("gone")
@@ -118,26 +118,6 @@ def test_no_agent_sees_the_ground_truth_and_its_trace_survives_the_log(name: str
 def test_a_failed_request_keeps_the_steps_before_it(name: str, lines: list[Any], before: str) -> None:
     result, _ = answered(name, lines)
     assert (result.error.type, result.final, kinds(result)) == ("BackboneError", None, before)
-
-
-@pytest.mark.parametrize(
-    ("name", "lines", "settings", "raw"),
-    [
-        ("videoagent", ["red", "red!"], {"captions": "none", "max_rounds": 1}, "red!"),
-        ("dvd", dvd.as_text(dvd.call("answer", text="Who knows.")), {}, "Who knows."),
-        ("vca", [flat(20), "I would look at 3.", "Segment 3!"], {}, "Segment 3!"),
-    ],
-)
-def test_where_nothing_can_be_read_the_seeing_model_is_asked_directly_if_the_settings_say_so(
-    name: str, lines: list[Any], settings: dict[str, Any], raw: str
-) -> None:
-    result, _ = answered(name, lines, **settings)
-    assert (result.final.letter, result.final.raw) == (None, raw)
-    assert result.rounds[-1].execution.status == "empty"
-    result, (seeing, *_) = answered(name, [*lines, "C"], fallback="native", **settings)
-    letters = {turn.prompt_kind: turn.execution.answer.letter for turn in result.rounds}
-    assert letters == {"agent": None, FALLBACK: "C"}
-    assert (result.final.letter, len(seeing.requests[-1].frames)) == ("C", 16)
 
 
 @pytest.mark.parametrize(
