@@ -77,7 +77,6 @@ def test_one_token_answers_are_a_setting(count: int) -> None:
 @pytest.mark.parametrize(
     ("metric", "reply", "expected"),
     [
-        ("grounding", "From 0:02 to 0:09.", ((2.0, 9.0),)),
         ("iou", "0:02 to 0:09, 11 to 9", ((2.0, 9.0), (9.0, 11.0))),
         ("grounding", "I cannot tell.", ()),
     ],

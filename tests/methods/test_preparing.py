@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from tests.support.stub_server import StubServer
-from videopro.backbones import load_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.cli import is_setting
 from videopro.errors import BackboneError, ConfigError
 from videopro.methods import METHODS, PreparedRun, Questions, RunRequest, answer_each, create, prepare
-from videopro.pocket import adapter_dir
 from videopro.question import Answer, Question
 from videopro.traces import Result
 
@@ -80,17 +78,6 @@ def test_nothing_is_loaded_and_of_a_callers_own_model_nothing_is_needed() -> Non
     assert run.needs() == []
     with pytest.raises(AssertionError, match="the model was loaded"):
         run.load()
-
-
-def test_the_shipped_planner_is_loaded_and_needed() -> None:
-    run = prepared("adaptive", {})
-    assert run.load.func is load_backbone  # type: ignore[attr-defined]
-    assert run.backbone == {"adapter": "pocket-sft"}
-    model, adapter, *parts = run.needs()
-    assert model.subject.startswith("model ")
-    assert adapter.subject == f"adapter {adapter_dir('pocket-sft')}"
-    assert parts[-1].subject == "sandbox"
-    assert [note.split(":")[0] for note in run.notes] == ["planner"]
 
 
 # ---- what of its settings is in a run's key ---------------------------------------------------------------

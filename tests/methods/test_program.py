@@ -99,9 +99,7 @@ def test_the_backbone_plans_from_the_video_and_answers_without_its_adapter() -> 
     ("options", "frames", "reference"),
     [
         ({"planner_frames": 0}, 0, False),
-        ({"planner_frames": 5}, 5, False),
         ({"planner_prompt": "full"}, 12, True),
-        ({"planner_prompt": "short"}, 12, False),
     ],
 )
 def test_what_the_planner_gets_is_a_setting(options: dict[str, Any], frames: int, reference: bool) -> None:
@@ -176,23 +174,12 @@ def test_several_methods_in_one_table_from_one_command_and_again_from_their_fold
         assert trace.rounds[0].prompt_kind == "plan"
         assert trace.rounds[trace.selected].execution.answer == trace.final
         assert trace.rounds[0].notes["fault"] in ("none", *SHARES)
-    written = sum(len(turn.raw) for trace in traces for turn in trace.rounds[:2])
-    assert summaries["videopro"]["output"]["characters"] == pytest.approx(written / 6)
-    # The same from the folders of the runs.
-    assert compare.main([str(output / "native"), str(output / "program")]) == 0
-    assert "points more than the first row" in " ".join(capsys.readouterr().out.split())
-    # Or from the folder with all of them, direct answers first.
+    # The same from the folder with all of them, direct answers first.
     assert compare.main([str(output)]) == 0
     lines = capsys.readouterr().out.partition("─\n")[2].splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["native", "program", "videopro"]
-    # The config that a run wrote makes the same run; the same command resumes, and finds everything done; and
-    # with another tau it is another run.
+    # The same command resumes, and finds everything done; and with another tau it is another run.
     config = ["--config", str(output / "videopro" / "config.yaml")]
-    again = [*config, "--limit", "1", "--output", str(tmp_path / "two")]
-    assert infer.main(again, load=load_fake) == 0
-    (same,) = read_traces(tmp_path / "two" / "traces.jsonl")
-    (first,) = (trace for trace in traces if trace.question_id == same.question_id)
-    assert (same.run_key, same.rounds[0].raw) == (first.run_key, first.rounds[0].raw)
     assert infer.main(config, load=load_fake) == 0
     assert infer.main([*config, "--tau", "0.5"], load=load_fake) == 2
     assert "method.tau: the run has 0.95, this command 0.5" in capsys.readouterr().err

@@ -152,20 +152,3 @@ def test_a_spent_budget_ends_in_a_forced_answer(
     result, _ = answered(name, lines, max_steps=most)
     assert (kinds(result), result.final.letter) == (expected, "B")
     assert f"the budget of {most} steps is spent: {FORCED}" in result.notes
-
-
-@pytest.mark.parametrize(
-    ("name", "lines", "settings", "shown"),
-    [
-        ("videoagent", [predict("B"), reflect(3)], {"captions": "none"}, [4, 4]),
-        ("dvd", [CALLS[1], CALLS[2]], {}, [4]),
-        ("vca", [flat(1, parts=5), {"answer": "B"}], {}, [4, 4]),
-        ("lvagent", ["Yes", "D"], {}, [4, 4]),
-    ],
-)
-def test_a_model_of_few_frames_is_shown_those(
-    name: str, lines: list[Any], settings: dict[str, Any], shown: list[int]
-) -> None:
-    result, (seeing, *_) = answered(name, lines, frames=4, **settings)
-    assert [len(request.frames) for request in seeing.requests] == shown
-    assert any(note.startswith("at most 4 frames a call: the maximum of ") for note in result.notes)

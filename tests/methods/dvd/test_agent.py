@@ -118,7 +118,6 @@ def test_the_last_step_forces_an_answer_from_the_history(speak: Speak) -> None:
 @pytest.mark.parametrize(
     ("limits", "note"),
     [
-        ({"max_steps": 3}, "the budget of 3 steps is spent"),
         ({"max_tokens": 150}, "the budget of 150 tokens is spent"),
         ({"max_frames": 4}, "the budget of 4 frames is spent"),
     ],

@@ -242,16 +242,6 @@ def merging(reply: Any) -> Any:
     return line
 
 
-def test_a_clip_that_is_captioned_again_is_merged_again(tmp_path: Path) -> None:
-    first = builder(tmp_path, ScriptedModel([described_apart], forever=True), registry="parallel")
-    first.build()
-    lines = [line for line in first.path().read_bytes().splitlines() if b'"clip": 3,' not in line]
-    first.path().write_bytes(b"\n".join(lines) + b"\n")
-    model = ScriptedModel([described_apart], forever=True)
-    assert captions(builder(tmp_path, model, registry="parallel").build()) == EXPECTED
-    assert [bool(request.frames) for request in model.requests] == [True, False]
-
-
 # ---- transcripts -----------------------------------------------------------------------------------------
 
 
@@ -339,7 +329,6 @@ def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: P
     moved = Subtitles((SubtitleLine(13.0, 15.0, "The old king laughs."), *LINES.lines[1:]), "test")
     builders = [
         builder(tmp_path, captioner()),
-        builder(tmp_path, captioner(), registry="parallel"),
         builder(tmp_path, captioner(), clip_seconds=5.0),
         builder(tmp_path, Other([])),
         builder(tmp_path, captioner(frames=8)),
@@ -348,11 +337,10 @@ def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: P
     ]
     assert len({each.path() for each in builders}) == len(builders)
     # These change no caption.
-    same = [
-        builder(tmp_path, captioner(), max_tool_steps=2, tools=("clip_search",)),
-        builder(tmp_path, captioner(), text_encoder=ColourWords()),
-    ]
-    assert {each.path() for each in same} == {builders[0].path()}
+    assert (
+        builder(tmp_path, captioner(), max_tool_steps=2, text_encoder=ColourWords()).path()
+        == builders[0].path()
+    )
 
 
 def test_a_seed_is_part_of_the_key_only_where_captions_are_sampled(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support import reason_world as world
-from tests.support.lvagent_world import BUDGET, agents, discuss, team_of
+from tests.support.lvagent_world import agents, discuss, team_of
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone, colour_of
 from tests.support.scripted_model import ScriptedModel, steps
@@ -88,14 +88,6 @@ def test_neither_yes_nor_no_is_the_whole_video() -> None:
     assert len(models["one"].requests[1].frames) == 16
 
 
-def test_the_equal_preset_shows_as_many_frames_as_the_backbone() -> None:
-    models = agents(["Yes", "B"], ["No", "red", "B"])
-    discuss(models, preset="equal")
-    assert len(models["one"].requests[1].frames) == BUDGET
-    assert len(models["two"].requests[2].frames) == BUDGET
-    assert len(models["one"].requests[0].frames) == 4
-
-
 # ---- times -------------------------------------------------------------------------------------------------
 
 
@@ -121,12 +113,6 @@ def turn(letter: str) -> list[str]:
 def said(steps: Sequence[Step]) -> str:
     """What was done by whom."""
     return ", ".join(f"{step.kind} {step.model}" for step in steps)
-
-
-def test_agents_that_agree_end_the_discussion_at_once() -> None:
-    result = discuss(agents(turn("B"), turn("B")))
-    assert said(result.steps) == "whole one, answer one, whole two, answer two"
-    assert (result.final.letter, result.final.confidence) == ("B", 0.9)
 
 
 def test_the_agent_of_the_lowest_sum_leaves_and_the_others_see_the_history() -> None:

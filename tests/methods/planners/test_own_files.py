@@ -175,7 +175,6 @@ def test_a_setting_counts() -> None:
     [
         # Nor what has no model or no subtitles here: the clip index, OCR, hints.
         ([], {"trim_frames", "crop_left"}),
-        (["localization"], {"crop_left"}),
         (["extraction", "localization"], set()),
     ],
 )

@@ -102,20 +102,6 @@ def test_the_teacher_sees_question_choices_and_reference_only() -> None:
             assert [full] == PocketTeacher().write([request(text, seed=seed, prompt="", visual=None)])
 
 
-def test_a_refinement_is_written_from_the_prompt_alone_in_a_fresh_state() -> None:
-    prompt = prompts.bug_fix(
-        Question(QUESTIONS["sign"], CHOICES), "def f(:", "SyntaxError: invalid syntax", reference=REFERENCE
-    )
-    other = Question("Something else?", ("no", "yes"))
-    used, fresh = PocketTeacher(), PocketTeacher()
-    used.write([request(text, seed=seed) for text in QUESTIONS.values() for seed in range(3)])
-    for seed in range(20):
-        asked = PlanRequest("bug_fix", prompt, Question(QUESTIONS["sign"], CHOICES), REFERENCE, seed=seed)
-        (first,) = used.write([asked])
-        (second,) = fresh.write([PlanRequest("program_refinement", prompt, other, "", seed=seed)])
-        assert first == second
-
-
 def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
     teacher = PocketTeacher(faults=0)
     modes = {
@@ -259,26 +245,8 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-REFUSED = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
 
 
-def test_fields_that_a_reasoning_model_refuses_are_left_out_and_noted() -> None:
-    def picky(body: dict[str, object]) -> object:
-        if "max_tokens" in body:
-            return StubFault(400, {"error": {"message": REFUSED}})
-        if "temperature" in body:
-            return StubFault(400, {"error": {"message": "Unsupported value: 'temperature'."}})
-        return completion("<code>x</code>", None, finish="length")
-
-    with StubServer(picky) as stub:
-        planner = planner_at(stub, sampling=Sampling(50, 0.7))
-        (written,) = planner.write([request()])
-        planner.write([request()])
-        planner.close()
-        assert written.notes == {"left out": "max_tokens, temperature", "cut off": "after 50 tokens"}
-        assert "temperature" not in stub.chats[-1]
-        assert stub.chats[-1]["max_completion_tokens"] == 50
-        assert len(stub.chats) == 4, "what was refused once is not sent again"
 
 
 @pytest.mark.parametrize(

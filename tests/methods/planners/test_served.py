@@ -14,7 +14,7 @@ import pytest
 from tests.support import reason_world as world
 from tests.support import server_cases
 from tests.support.method_world import OPTIONS, context, item
-from tests.support.reason_world import LOCAL, NATIVE, SceneBackbone
+from tests.support.reason_world import NATIVE, SceneBackbone
 from tests.support.stub_server import (
     StubFault,
     StubServer,
@@ -88,18 +88,6 @@ def test_it_sees_the_video_with_its_times_and_the_backbone_answers() -> None:
         planning = result.rounds[0].planning
         assert (planning.calls, planning.tokens_out) == (1, 4)
         assert {"encode", "decode", "plan"} <= set(result.cost.stages)
-
-
-def test_frames_go_as_pictures_where_a_server_takes_no_video() -> None:
-    with StubServer(writes(LOCAL), takes_video="refused") as stub:
-        more: dict[str, Any] = {"planner_frames": 4, "planner_pixels": 1024, "planner_prompt": "full"}
-        create("program", options(stub, **more)).run(item(), context(SceneBackbone()))
-        (body,) = asked(stub)
-        pictures = pictures_of(body)
-        assert len(pictures) == 4
-        assert all(picture.width * picture.height <= 1024 for picture in pictures)
-        assert "<7.5 seconds>" in text_of(body)
-        assert "Available functions" in text_of(body)
 
 
 def test_questions_about_a_video_share_its_pictures_and_each_has_its_seed() -> None:

@@ -65,21 +65,6 @@ def test_every_module_takes_any_value_in_every_place_and_any_keyword(name: str) 
     assert errors <= {"ArgumentError", "NotFoundError", "UnavailableError"}
 
 
-@pytest.mark.parametrize("name", ["make_result", "finalize_result"])
-@pytest.mark.parametrize("question", [QUESTION, Question.open("What is shown?")], ids=["options", "open"])
-def test_a_result_takes_any_keyword(name: str, question: Question) -> None:
-    execution = run(
-        f"""letter, sure = query_native(video, question, choices)
-made = {name}(letter, 2**1023, call="query_native", self=1, metadata={{}})
-assert made.metadata["call"] == "query_native" and made.metadata["self"] == 1
-assert made.confidence == 1.0
-return made""",
-        question,
-    )
-    assert (execution.answer.letter or execution.answer.raw, execution.claim) in (("D", 1.0), ("grey", 1.0))
-    assert execution.calls[-1].args["call"] == "query_native"
-
-
 @pytest.mark.parametrize(
     "returned",
     ["('A', 10**308)", "{'answer': 'A', 'confidence': 2**1024 - 1}", "make_result('A', -10**400)"],

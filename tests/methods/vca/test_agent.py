@@ -51,14 +51,6 @@ def test_an_early_answer_takes_one_round_whose_segments_have_scores_and_texts() 
     assert all(0 <= border - frame[0] <= 0.5 for border, frame in zip(BORDERS, step.frames, strict=True))
 
 
-def test_both_calls_see_the_frames_at_the_borders() -> None:
-    """And the reward model only the new ones."""
-    ended = explore([flat(0), {"segment": 2}, flat(50, first=7), {"answer": "B"}])
-    seen = [[colour_of(frame) for frame in request.frames] for request in ended.model.requests[:2]]
-    assert seen == [["grey", "red", "grey", "blue", "grey", "green"]] * 2
-    assert [len(request.frames) for request in ended.asked_for_scores] == [6, 6]
-
-
 # ---- the tree --------------------------------------------------------------------------------------------
 
 
@@ -119,7 +111,7 @@ def test_short_segments_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(
     ("settings", "frames", "kept"),
-    [({}, 16, 8), ({"buffer": 5}, 16, 5), ({"buffer": 16}, 12, 12), ({"preset": "equal"}, 10, 10)],
+    [({}, 16, 8), ({"buffer": 16}, 12, 12), ({"preset": "equal"}, 10, 10)],
 )
 def test_the_size_of_the_memory(settings: dict[str, Any], frames: int, kept: int) -> None:
     ended = explore(
@@ -183,16 +175,11 @@ def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> No
 # ---- rewards ---------------------------------------------------------------------------------------------
 
 
-def test_without_rewards_the_agent_chooses_by_the_frames() -> None:
+def test_without_rewards_the_newest_frames_stay() -> None:
     ended = explore([{"segment": 6}, {"answer": "B"}], reward="none", buffer=6)
     assert ended.kinds == "reward explore reward1 evict1 explore1"
-    first, second = ended.steps("reward")
-    assert (first.model, first.args, first.frames) == ("", {"reward": "none"}, ())
-    assert [segment.score for segment in first.segments] == [None] * 7
-    assert [segment.parent for segment in second.segments] == ["6"] * 7
-    assert "\n0: 0.0-8.6 s\n" in ended.asked_for_action[0].prompt
-    assert listed(ended.asked_for_action[0]) == [0, 1, 2, 3, 4, 5, 6]
-    # Only the newest frames are left.
+    first, _ = ended.steps("reward")
+    assert (first.model, [segment.score for segment in first.segments]) == ("", [None] * 7)
     assert min(frame[0] for frame in ended.steps("explore")[1].frames) >= 51.0
 
 

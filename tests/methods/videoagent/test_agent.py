@@ -80,7 +80,6 @@ def test_without_self_evaluation_all_rounds_are_used() -> None:
 @pytest.mark.parametrize(
     ("settings", "seen"),
     [
-        ({"max_rounds": 1, "encoder": False}, FIRST),
         # Thirds of the minute: 10, 30 and 50 s.
         ({"max_rounds": 1, "first_frames": 3}, [10.5, 30.5, 50.5]),
         # A budget that is smaller.
