@@ -35,22 +35,18 @@ from perf.command import run_command
 from perf.recording import write_record
 from perf.timing import cpu_seconds
 from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.executor import Executor, Limits
 
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """How many programs, and where the figures go."""
+    """Time one generated program in the sandbox and elsewhere."""
 
     programs: int = field(default=300, metadata=setting("programs that each contender runs"))
     output: Path | None = field(default=None, metadata=setting("file for the figures"))
 
-
-COMMAND = CommandLine(
-    "perf.executor", ExecutorSettings, summary="Time one generated program in the sandbox and elsewhere."
-)
 
 PROGRAM = ORDINARY["release signature"]
 CALLS = 2000
@@ -303,4 +299,4 @@ def compare(settings: ExecutorSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(ExecutorSettings, compare)

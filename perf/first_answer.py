@@ -28,7 +28,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
 from videopro.backbones import find_video
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 
 FILM = "long_007"
 QUESTION = "Which color does the triangle at the cave have?"
@@ -39,16 +39,9 @@ _WAIT = 180_000
 
 @dataclass(frozen=True)
 class FirstAnswerSettings:
-    """Where the figures go."""
+    """Measure the way from a film to an answer whose evidence plays."""
 
     output: Path = field(default=ROOT / "perf" / "first_answer.json", metadata=setting("JSON file"))
-
-
-COMMAND = CommandLine(
-    "perf.first_answer",
-    FirstAnswerSettings,
-    summary="Measure the way from a film to an answer whose evidence plays.",
-)
 
 
 class Way:
@@ -206,4 +199,4 @@ def measure(settings: FirstAnswerSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(FirstAnswerSettings, measure)

@@ -39,7 +39,7 @@ from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.engine import units
 from videopro.modules.library import shared_cache
 from videopro.runs import RunFolder
@@ -61,7 +61,7 @@ _FEW_MODELS = {
 
 @dataclass(frozen=True)
 class FlowSettings:
-    """Which legs, against which engine."""
+    """Measure how busy a run keeps an engine."""
 
     server: str = field(metadata=setting("URL of the engine, without /v1", positional=True))
     model: str = field(metadata=setting("the engine's name of its model"))
@@ -77,9 +77,6 @@ class FlowSettings:
     pixels: int = field(default=50_176, metadata=setting("pixels of a frame"))
     store: int = field(default=2048, metadata=setting("MiB of decoded frames that are kept"))
     output: Path = field(default=ROOT / "perf" / "flow_live.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine("perf.flow", FlowSettings, summary="Measure how busy a run keeps an engine.")
 
 
 class _Silent:
@@ -178,4 +175,4 @@ def measure(request: FlowSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure, "stopped; the legs that ended are recorded")
+    run_command(FlowSettings, measure, "stopped; the legs that ended are recorded")

@@ -22,7 +22,7 @@ from PIL import Image, ImageDraw, ImageFont
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.modules.models.ocr import RapidOcr
 
 LINES = (1, 6, 20)
@@ -32,13 +32,10 @@ _SIZE = (640, 360)
 
 @dataclass(frozen=True)
 class OcrSettings:
-    """How many pictures."""
+    """Measure where the time goes that OCR takes."""
 
     pictures: int = field(default=12, metadata=setting("pictures to read"))
     output: Path = field(default=ROOT / "perf" / "ocr.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine("perf.ocr", OcrSettings, summary="Measure where the time goes that OCR takes.")
 
 
 def make_picture(number: int) -> np.ndarray:
@@ -81,4 +78,4 @@ def measure(settings: OcrSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(OcrSettings, measure)

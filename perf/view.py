@@ -31,7 +31,7 @@ from perf.recording import write_record
 from perf.stored import traces as stored
 from perf.timing import timed
 from videopro.benchmarks.base import ROBUST, Protocol
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.report.pages.site import Site, write_pages
 from videopro.runs import RunFolder, RunTail, run_key
 from videopro.traces import Trace
@@ -41,14 +41,12 @@ ROUNDS = 7
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """How many questions, and where the figures go."""
+    """Measure the trace viewer with many questions."""
 
     questions: int = field(default=5000, metadata=setting("questions of the run"))
     work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
     output: Path = field(default=ROOT / "perf" / "view.json", metadata=setting("file for the figures"))
 
-
-COMMAND = CommandLine("perf.view", ViewSettings, summary="Measure the trace viewer with many questions.")
 
 # Actions in the browser, in JavaScript, and the condition that holds when they are done.
 INTERACTIONS = {
@@ -179,4 +177,4 @@ def measure(request: ViewSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(ViewSettings, measure)
