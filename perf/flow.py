@@ -29,11 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from perf import ROOT
+from perf.battery.shapes import VideoShape
+from perf.battery.world import make_video, question, write_lines
 from perf.child import call_in_child
 from perf.command import run_command
 from perf.decoders import versions
 from perf.flow_load import EngineLoad
-from perf.flow_world import make_questions
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
@@ -142,6 +143,18 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, flags: Mapping[s
         "decode_s_a_video": round(sum(decode) / len(decode), 3),
         "wall_s": round(spent.wall_s, 1),
     }
+
+
+def make_questions(folder: Path, videos: int, each: int) -> None:
+    """A folder of videos and `each` questions about each, for `--benchmark jsonl`."""
+    rows = []
+    for number in range(videos):
+        make_video(folder / f"{number}.mp4", VideoShape(40, 4, 240, 320), number)
+        for index in range(each):
+            drawn = question(each * number + index)
+            row = {"id": f"{number}-{index}", "video": f"{number}.mp4", "question": drawn.text, "answer": "A"}
+            rows.append({**row, "choices": list(drawn.choices), "subtitles": None})
+    write_lines(folder / "questions.jsonl", rows)
 
 
 def _decode(path: Path, backbone: Any, frames: int) -> float:

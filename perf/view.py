@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
-from rich.console import Console
-from rich.table import Table
 
 from perf import ROOT
 from perf.command import run_command
@@ -167,13 +165,8 @@ def measure(request: ViewSettings) -> None:
             "browser_ms": {name: round(value) for name, value in browser.items()},
         }
     write_record(request.output, results, indent=2)
-    table = Table(title=f"the viewer at {request.questions:,} questions", show_header=False)
     for name, value in results.items():
-        if name != "browser_ms":
-            table.add_row(name, str(value))
-    for name, milliseconds in results["browser_ms"].items():
-        table.add_row(name, f"{milliseconds} ms")
-    Console().print(table)
+        print(f"{name}: {value}")
 
 
 if __name__ == "__main__":
