@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
-from videopro.backbones import PlannerRecord
+from videopro.backbones import ModelRecord, PlannerRecord
 from videopro.benchmarks import Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.commands import infer
@@ -129,6 +129,21 @@ def test_a_planner_brings_the_prompts_that_it_recorded() -> None:
     assert "Write in a few words" in first_prompt(record, planner_prompt="short")
     with pytest.raises(ConfigError, match="prompts recorded by scenes: has no bug_fix"):
         first_prompt(record, "videopro")
+
+
+def test_another_form_than_that_of_the_training_is_named() -> None:
+    backbone = SceneBackbone(lambda request: NATIVE)
+
+    def notes(record: PlannerRecord, **options: Any) -> str:
+        backbone.planner, backbone.record = record, ModelRecord(frames=6, planner=record)
+        result = create("adaptive", {**OPTIONS, **options}).run(item(), context(backbone))
+        return "".join(note for note in result.notes if "trained" in note)
+
+    plain, compact = PlannerRecord(), PlannerRecord(reference="compact")
+    assert notes(plain) == notes(plain, planner_prompt="short") == notes(compact, reference="compact") == ""
+    assert "our short prompts, and is asked with our full prompts" in notes(plain, planner_prompt="full")
+    assert "with frames=6, and the setting planner_frames=4 counts" in notes(plain, planner_frames=4)
+    assert "reference=none, and is asked with reference=compact" in notes(plain, reference="compact")
 
 
 def test_open_questions_are_refused_with_what_helps() -> None:

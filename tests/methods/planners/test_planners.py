@@ -245,10 +245,6 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-
-
-
-
 @pytest.mark.parametrize(
     ("reply", "kind", "message"),
     [
