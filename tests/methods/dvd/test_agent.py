@@ -134,9 +134,10 @@ def test_a_spent_budget_ends_the_search(limits: dict[str, Any], note: str) -> No
 
 
 def test_a_tool_that_is_left_out_is_not_offered() -> None:
-    llm = by_tools([BROWSE], [SEARCH], [ANSWER])
+    llm = by_tools([BROWSE], [call("clip_search", query="place")], [ANSWER])
     result = ask(llm, tools=("clip_search", "frame_inspect"))
     assert kinds(result) == "act unknown_tool act1 clip_search1 act2 answer2"
+    assert tools_of(result)[1].args["top_k"] == 16
     assert tools_of(result)[0].result == (
         "error: there is no tool 'global_browse'; the tools are clip_search, frame_inspect, answer"
     )

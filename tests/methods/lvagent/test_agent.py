@@ -29,6 +29,7 @@ from videopro.methods.lvagent import (
 )
 from videopro.methods.lvagent.agent import randomly, times_at
 from videopro.traces import Cost, Execution, Preparation, Result, Round, Step
+from videopro.video import uniform_times
 
 
 def colours(model: ScriptedModel, request: int) -> list[str]:
@@ -85,7 +86,9 @@ def test_neither_yes_nor_no_is_the_whole_video() -> None:
     result = discuss(models)
     assert "one said neither Yes nor No: it saw the whole video" in result.notes
     assert steps(result, "whole")[0].parsed == {"letter": None, "confidence": 0.0}
-    assert len(models["one"].requests[1].frames) == 16
+    # Evenly: of two frames a second, the one on display began at most half a second before.
+    shown = [frame.time for frame in models["one"].requests[1].frames]
+    assert shown == [int(2 * time) / 2 for time in uniform_times(0.0, 60.0, 16)]
 
 
 # ---- times -------------------------------------------------------------------------------------------------
