@@ -163,27 +163,6 @@ def test_nothing_is_left_for_later_programs(pool: Executor, untouched: float) ->
         assert run(pool, EVERYTHING + FIND, {"meet": lambda: None}, mark=mark) == ([], untouched)
 
 
-def test_nothing_is_seen_by_a_program_that_runs_concurrently(pool: Executor, untouched: float) -> None:
-    mark = "a mark of two programs"
-    written, read = threading.Event(), threading.Event()
-    values: list[Any] = []
-
-    def leave() -> None:
-        def meet() -> None:
-            written.set()
-            read.wait(30)
-
-        run(pool, EVERYTHING + LEAVE, {"meet": meet}, mark=mark)
-
-    thread = threading.Thread(target=leave)
-    thread.start()
-    written.wait(30)
-    values.append(run(pool, EVERYTHING + FIND, {"meet": lambda: None}, mark=mark))
-    read.set()
-    thread.join(60)
-    assert values == [([], untouched)]
-
-
 # ---- what the system lends --------------------------------------------------------------------------------
 
 SYSCALLS = """
@@ -204,65 +183,6 @@ def test_no_system_call_but_the_allowed_ones_is_answered(pool: Executor) -> None
     # Linux itself ends a process that calls uretprobe or uprobe (335, 336 on x86_64) from its own code.
     numbers = {*range(470)} - {*allowed.values(), 335, 336}
     assert run(pool, SYSCALLS, numbers=[*numbers]) == []
-
-
-def test_no_other_process_can_be_named(pool: Executor) -> None:
-    program = (
-        "def execute_command(others):\n"
-        "    libc = ctypes.CDLL(None, use_errno=True)\n"
-        "    return [n for n in others for s in (0, 18, 23) if libc.syscall(234, n, n, s) != -1]"
-    )
-
-    def look(pids: list[int]) -> Any:
-        others = [zygote_of(pool).pid, os.getpid(), 1, *pids[:2]]
-        return run(pool, program, others=others), run(pool, program, others=[0, -1, -others[0]])
-
-    if os.uname().machine == "x86_64":
-        assert at_once(pool, look) == ([], [])
-
-
-def test_no_clock_of_another_process_can_be_read(pool: Executor) -> None:
-    """The kernel shows everyone the CPU time of every process, by a clock id made of its process id."""
-    program = (
-        "import time\n"
-        "def execute_command(others):\n"
-        "    found = []\n"
-        "    for pid in others:\n"
-        "        for kind in (0, 1, 2, 4, 5, 6):\n"
-        "            for read in (time.clock_gettime, time.clock_getres):\n"
-        "                try: found.append((pid, kind, read((~pid << 3) | kind)))\n"
-        "                except PermissionError: pass\n"
-        "    return found, time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID) > 0, time.thread_time() > 0"
-    )
-    assert run(pool, program, others=[os.getpid(), zygote_of(pool).pid, 1, 0]) == ([], True, True)
-
-
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number is of x86_64")
-def test_no_process_can_be_woken_through_a_librarys_page(pool: Executor) -> None:
-    """All programs map the same libraries, and a wait that is not private is one on the file's page."""
-    asleep = threading.Event()
-    place = (
-        "    libc = ctypes.CDLL(None, use_errno=True)\n"
-        "    place = ctypes.cast(libc.memcpy, ctypes.c_void_p).value & ~3\n"
-        "    value = ctypes.c_uint.from_address(place).value\n"
-    )
-    waits = (
-        f"def execute_command():\n{place}    asleep()\n    until = (ctypes.c_long * 2)(2, 0)\n"
-        "    return libc.syscall(202, ctypes.c_void_p(place), 0, value, until, None, 0)"
-    )
-    wakes = (
-        f"def execute_command():\n{place}"
-        "    return libc.syscall(202, ctypes.c_void_p(place), 1, 9, None, None, 0), ctypes.get_errno()"
-    )
-    slept: list[Any] = []
-    thread = threading.Thread(target=lambda: slept.append(run(pool, waits, {"asleep": asleep.set})))
-    thread.start()
-    assert asleep.wait(30)
-    time.sleep(0.3)
-    woke = run(pool, wakes)
-    thread.join(30)
-    assert woke == (-1, 1)
-    assert slept == [-1]
 
 
 def test_a_random_seed_reveals_nothing(pool: Executor) -> None:

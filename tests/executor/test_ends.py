@@ -18,8 +18,6 @@ from tests.support.sandbox_runs import pool as pool
 from videopro.errors import signal_name
 from videopro.executor import Executor, Limits
 from videopro.executor.conversation import Conversation
-from videopro.runs.making import Supervisor
-from videopro.runs.making.supervisor import Placement
 
 # ---- signals and statuses ---------------------------------------------------------------------------------
 
@@ -96,20 +94,6 @@ def test_an_end_of_its_own_is_reported(pool: Executor, line: str, kind: str, mes
     if kind not in ("Crashed", "ProtocolError", "WallLimit"):
         assert outcome.error.line == RAW.count("\n") + 3
     assert len(outcome.calls) == 1
-
-
-def test_a_worker_that_dies_by_a_real_time_signal_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
-    class Process:
-        exitcode = -40
-
-    class Worker:
-        process, ready, answering, index = Process(), True, (), 3
-
-    make: Any = Supervisor
-    supervisor = make(Placement(1, 1), lambda: None, ("native", {}))
-    supervisor._job = object()
-    supervisor._died(Worker())
-    assert "worker 3 died (killed by signal 40 (SIGRTMIN+6))" in capsys.readouterr().err
 
 
 # ---- a process that does not keep to the protocol ---------------------------------------------------------
@@ -192,12 +176,9 @@ def test_a_last_word_after_the_last_word(pool: Executor) -> None:
 @pytest.mark.parametrize(
     "packed",
     [
-        "{'s': [n * P for n in range(9990)]}",
         "{'z': [n * P for n in range(9990)]}",
         "{'d': [[n * P, 0] for n in range(4990)]}",
-        "{'s': [{'t': [n * P]} for n in range(4990)]}",
         "{'s': [{'z': [n]} for n in range(4990)]}",
-        "{'t': [{'s': [m * 900 + n * P for n in range(900)]} for m in range(9)]}",
     ],
 )
 def test_colliding_keys_cost_nothing(pool: Executor, packed: str) -> None:

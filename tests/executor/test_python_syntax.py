@@ -3,54 +3,13 @@
 from __future__ import annotations
 
 import ast
-import gc
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.support import ROOT
 from videopro.executor import parse_python
-
-_FLAT = "def f(x):\n    return " + "+".join(["(a.b(c[1], d=2))"] * 30) + "\n"
-_DEEP = "def f(x):\n    for i in x:\n        if i:\n            while 1:\n                y = [[[[i]]]]\n"
-
-
-class _Switches:
-    """Garbage whose end gives the interpreter to another thread, in the middle of a parse."""
-
-    def __init__(self) -> None:
-        self.kept = self
-
-    def __del__(self) -> None:
-        time.sleep(0)
-
-
-def test_threads_parse_at_the_same_time() -> None:
-    """`ast.parse` itself fails here in most runs on Python 3.11."""
-    failed: list[BaseException] = []
-    expected = {code: ast.dump(ast.parse(code)) for code in (_FLAT, _DEEP)}
-
-    def parse(first: int) -> None:
-        for i in range(first, first + 200):
-            _Switches()
-            code = _FLAT if i % 2 else _DEEP
-            try:
-                tree = parse_python(code)
-                assert i % 50 or ast.dump(tree) == expected[code]
-            except BaseException as error:
-                failed.append(error)
-
-    before = gc.get_threshold()
-    gc.set_threshold(50)
-    try:
-        with ThreadPoolExecutor(4) as threads:
-            list(threads.map(parse, range(4)))
-    finally:
-        gc.set_threshold(*before)
-    assert failed == []
 
 
 @pytest.mark.parametrize("times", [1, 4])

@@ -9,8 +9,7 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from tests.support import method_world, tiny_models
-from tests.support import reason_world as world
+from tests.support import tiny_models
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import paper_folders
 from tests.support.making_videos import make
@@ -197,16 +196,12 @@ PARTS = {LANGUAGEBIND, SENTENCES, DINO}
     [
         ("videopro", "Qwen/Qwen3-VL-8B-Instruct", {}, PARTS),
         ("videopro", "a/b", {"encoder": "none", "text_encoder": "/a/folder"}, {DINO}),
-        ("videopro", "pocket", {}, set()),
-        ("videopro", "a/b", {"answerer": SMALL}, {*PARTS, SMALL}),
         # The pocket model answers inside the programs, with its own modules.
         ("videopro", "a/b", {"answerer": "pocket"}, set()),
         ("native", "a/b", {}, set()),
         ("dvd", "a/b", {}, {SENTENCES}),
         ("dvd", "a/b", {"captioner": SMALL, "text_encoder": "none"}, {SMALL}),
         ("videoagent", "a/b", {}, {LANGUAGEBIND}),
-        ("videoagent", "a/b", {"selection": "uniform"}, set()),
-        ("vca", "a/b", {}, set()),
         # Whether a served model is the pocket model is not known before it is asked.
         ("videopro", "server:pocket@http://localhost:8000/v1", {}, set()),
         ("videopro", "server:q@http://localhost:8000/v1", {}, PARTS),
@@ -266,28 +261,14 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
     assert context(loud, "none").notes == ()
 
 
-def test_its_absence_is_recorded_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
-    method = create("program", {**method_world.OPTIONS, "speech": "whisper", "planner": "self"})
-    backbone = SceneBackbone(writes=lambda request: world.NATIVE)
-    result = method.run(method_world.item(), method_world.context(backbone))
-    assert result.error is None
-    assert result.notes == ("no subtitles", "no transcript: Whisper is not on this machine")
-
-
 @pytest.mark.parametrize(
     ("method", "options", "speech", "subtitles"),
     [
         ("videopro", {}, "whisper", None),
-        ("program", {"tau": 1}, "whisper", None),
         # The paper's baseline answers from frames alone.
-        ("native", {}, None, None),
         ("native", {"subtitles": "all"}, "whisper", "all"),
         # Agents read what is listed, where their own settings leave that out.
-        ("dvd", {}, "whisper", None),
         ("vca", {}, "whisper", "listed"),
-        ("videoagent", {}, "whisper", "listed"),
-        ("lvagent", {}, "whisper", None),
         ("videopro", {"speech": "whisper:openai/whisper-small"}, "whisper:openai/whisper-small", None),
         ("videopro", {"subtitles": "none"}, None, "none"),
     ],

@@ -6,11 +6,8 @@ import pytest
 
 from tests.support import ROOT
 from videopro.errors import ConfigError
-from videopro.modules import calls
-from videopro.modules.__main__ import argument_table, handle_table
 from videopro.modules.__main__ import main as print_docs
-from videopro.modules.calls import FAMILIES, HANDLES, MODULES
-from videopro.modules.library import ModuleLibrary
+from videopro.modules.calls import MODULES
 from videopro.modules.reference import api_reference, named_modules, reference_text
 
 
@@ -20,30 +17,6 @@ def test_the_docs_are_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert (ROOT / "docs" / "modules.md").read_text() == made, (
         "run: python -m videopro.modules > docs/modules.md"
     )
-
-
-def test_nothing_is_missing_there() -> None:
-    text = api_reference(list(MODULES.values()))
-    parts = {part.partition("\n")[0]: part for part in text.split("## ")[1:]}
-    assert list(parts) == [*FAMILIES.values(), "What a program holds", "What a program may import"]
-    for module in MODULES.values():
-        assert (f"- `{module.signature}`: " in parts[FAMILIES[module.family]]) == module.is_documented
-    for kind in HANDLES:
-        assert f"- {kind.__program_kind__} ({', '.join(kind.__program_fields__)}): " in text
-        assert f"| {kind.__program_kind__} |" in handle_table()
-    for name in dir(calls):
-        if hasattr(getattr(calls, name), "__metadata__"):
-            assert f"| `{name}` |" in argument_table()
-
-
-def test_the_prelude_is_python_that_gives_handles_their_behaviour() -> None:
-    class Handle:
-        pass
-
-    names: dict[str, object] = {"Handle": Handle}
-    exec(compile(ModuleLibrary.prelude, "<prelude>", "exec"), names)
-    made = {name for name, value in names.items() if isinstance(value, type) and issubclass(value, Handle)}
-    assert made - {"Handle"} <= {kind.__program_kind__ for kind in HANDLES}
 
 
 def test_the_compact_reference_has_a_line_for_each_module_that_is_there() -> None:

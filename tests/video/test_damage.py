@@ -246,23 +246,6 @@ def test_a_picture_of_another_shape_is_not_stretched(
             assert abs(columns[0] - (width - filled) // 2) <= 1
 
 
-def test_a_picture_with_pixels_of_another_shape_is_not_stretched(tmp_path: Path) -> None:
-    """As in television: 128 x 64 pixels that are shown as 16:9, then square ones, so 2:1, in one stream.
-    The frame is 114 x 64, and the later pictures fill 57 of its rows."""
-    path, parts = tmp_path / "a.ts", []
-    options = {"g": "10", "bf": "0"}
-    how: dict[str, Any] = {"rate": RATE, "codec": "mpeg2video", "form": "mpegts", "options": options}
-    for first, aspect in ((0, Fraction(8, 9)), (20, Fraction(1))):
-        make(path, range(first, first + 20), aspect=aspect, **how)
-        parts.append(path.read_bytes())
-    path.write_bytes(b"".join(parts))
-    frames = opened(path).frames([0.55, 1.55, 2.55, 3.55])
-    assert [frame.image.shape for frame in frames] == [(64, 114, 3)] * 4
-    shown = [np.where(frame.image.mean(axis=(1, 2)) > 20)[0] for frame in frames]
-    assert [len(rows) for rows in shown] == [64, 64, 57, 57]
-    assert [int(rows[0]) for rows in shown] == [0, 0, 3, 3]
-
-
 # ---- other kinds of files ----------------------------------------------------------------------------------
 
 

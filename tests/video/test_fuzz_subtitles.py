@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 import time
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -79,44 +77,3 @@ def test_a_file_is_subtitles_or_an_error(
 @example(b"[" * 100_000, None, 0.0)
 def test_a_json_file_is_subtitles_or_an_error(content: bytes, duration: float | None, offset: float) -> None:
     read(content, duration, offset)
-
-
-@FUZZ
-@given(
-    st.binary(max_size=200),
-    st.sampled_from((b"", b"\xff\xfe", b"WEBVTT\n\n", b"1\n00:00:01,000 --> 00:00:02,000\n")),
-)
-def test_bytes_are_subtitles_or_an_error(content: bytes, start: bytes) -> None:
-    read(start + content, 10.0, 0.0)
-
-
-@FUZZ
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 3_599_998), st.integers(1, 5000), st.from_regex(r"[a-z]{1,9}", fullmatch=True)
-        )
-    )
-)
-def test_written_subtitles_are_read_back(cues: list[tuple[int, int, str]]) -> None:
-    """The plain case, against times that are made here."""
-
-    def clock(ms: int) -> str:
-        return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02},{ms % 1000:03}"
-
-    cues = sorted({start: (start, length, text) for start, length, text in cues}.values())
-    # Repeats could roll.
-    cues = [(start, length, f"{text} {number}") for number, (start, length, text) in enumerate(cues)]
-    text = "".join(
-        f"{number}\n{clock(start)} --> {clock(start + length)}\n{said}\n\n"
-        for number, (start, length, said) in enumerate(cues, start=1)
-    )
-    if not cues:
-        return
-    found = read(text.encode(), None, 0.0)
-    assert found is not None
-    assert [(line.start, line.end, line.text) for line in found.lines] == [
-        (pytest.approx(start / 1000), pytest.approx((start + length) / 1000), said)
-        for start, length, said in cues
-    ]
-    assert json.dumps(found.text())

@@ -3,15 +3,12 @@
 Expected lines are written by hand beside each input.
 """
 
-import io
 import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-import av
-import numpy as np
 import pytest
 from av.stream import Disposition
 
@@ -474,21 +471,3 @@ def test_videos_without_a_track_of_text(tmp_path: Path) -> None:
         with pytest.raises(VideoError, match=path.name):
             embedded_subtitles(path)
     assert not any(has_embedded_subtitles(path) for path in (plain, pictures, text, none, tmp_path))
-
-
-def test_copied_track_of_a_file(tmp_path: Path) -> None:
-    """A .srt copied into Matroska as FFmpeg's `-c copy` does it gives the same lines as the .srt itself."""
-    path = tmp_path / "copied.mkv"
-    with av.open(io.BytesIO(PLAIN.encode()), format="srt") as source, av.open(str(path), "w") as out:
-        picture = out.add_stream("libx264", rate=10)
-        picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
-        track = out.add_stream_from_template(source.streams.subtitles[0])
-        for i in range(50):
-            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), i, np.uint8), format="rgb24")
-            out.mux(picture.encode(frame))
-        out.mux(picture.encode(None))
-        for packet in source.demux(source.streams.subtitles[0]):
-            if packet.size:
-                packet.stream = track
-                out.mux(packet)
-    assert embedded_subtitles(path).lines == load_subtitles(write(tmp_path, PLAIN)).lines == HELLO

@@ -9,23 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.modules_world import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library
-from videopro.errors import BackboneError
 from videopro.modules.library import CallCache, ModuleLibrary
 from videopro.video import Subtitles
-
-
-def test_calls_are_recorded_with_what_they_looked_at() -> None:
-    lib = library()
-    fns = lib.functions()
-    frames = fns["trim_frames"](lib.video, 8, 12, num_frames=2)
-    fns["query_yn"](frames, "Is 36 there?")
-    first, second = lib.calls
-    assert (first.fn, first.args["start"], first.args["num_frames"]) == ("trim_frames", 8, 2)
-    assert (first.result, first.frames) == ("[Frame(9.00 s), Frame(11.00 s)]", ())
-    assert second.args == {"frames": "[Frame(9.00 s), Frame(11.00 s)]", "question": "Is 36 there?"}
-    assert second.result == "Answer('Yes', confidence 0.700)"
-    assert second.frames == ((9.0, 64.0, 128.0), (11.0, 64.0, 128.0))
-    assert lib.frames == 2
 
 
 def test_equal_calls_of_several_programs_are_made_once() -> None:
@@ -100,35 +85,3 @@ def test_the_cache_drops_the_least_recently_used() -> None:
     for key in ("a", "b", "a", "c"):
         memory.get(key, lambda: "made")
     assert [memory.get(key, lambda: "anew")[0] for key in ("a", "c", "b")] == ["made", "made", "anew"]
-
-
-def test_frames_are_charged_to_the_budget_before_they_are_decoded() -> None:
-    class Breach(BaseException):
-        pass
-
-    counts: list[int] = []
-
-    def use(count: int) -> None:
-        counts.append(count)
-        if sum(counts) > 5:
-            raise Breach
-
-    backbone = ReadingBackbone()
-    memory = CallCache[Any]()
-    lib = ModuleLibrary(context(backbone), cache=memory, use_frames=use)
-    fns = lib.functions()
-    two = fns["trim_frames"](lib.video, 0, 4, num_frames=2)
-    fns["query_yn"](two, "Is it so?")
-    fns["query_yn"](two, "Is it so?")
-    with pytest.raises(Breach):
-        fns["query_yn"](two, "Is it so?")
-    assert (counts, len(backbone.prompts)) == ([2, 2, 2], 1)
-
-
-def test_a_models_exception_keeps_its_type() -> None:
-    lib = library()
-    fns = lib.functions()
-    with pytest.raises(BackboneError):
-        fns["query_native"](lib.video, "(refuse)", list(CHOICES))
-    assert lib.calls[-1].result == "BackboneError: cannot serve this request"
-    assert lib.answers == []

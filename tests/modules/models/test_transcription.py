@@ -8,14 +8,12 @@ import shutil
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.loudness import SPEC, Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.modules.models import BrokenSound, TranscriptBusy, transcript_path, transcription
-from videopro.modules.models.speech import SAMPLE_RATE, SoundTrack
 from videopro.video import Video
 
 TONES = [(0.5, 1.5), (2.5, 3.5), (5.0, 6.0)]
@@ -60,11 +58,6 @@ def test_chunks_that_cannot_be_joined_are_still_in_order(
     assert all(start <= end for start, end in found)
     assert all(before[1] <= after[0] for before, after in pairwise(found))
     assert sum(end - start for start, end in found) == pytest.approx(3.0, abs=0.15)
-    # The sound of a long film is never held as a whole, and is read no further than asked for.
-    blocks = list(SoundTrack(film).blocks())
-    assert max(map(len, blocks)) <= 10 * SAMPLE_RATE
-    assert len(blocks) > 10
-    assert len(np.concatenate(list(SoundTrack(film).blocks(2.0)))) == 2 * SAMPLE_RATE
 
 
 def test_an_interrupted_transcript_goes_on_and_is_made_once_for_a_content(

@@ -4,7 +4,6 @@ encoder works, and never from a file that took the film's place."""
 from __future__ import annotations
 
 import os
-import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -71,33 +70,6 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clip_index, "BATCH_SIZE", 1)
     monkeypatch.setattr(clip_index, "_PART", 2)
     monkeypatch.setattr(stream, "_PICTURES_PER_PART", 4)
-
-
-@pytest.mark.usefixtures("small_batches")
-def test_the_encoder_finds_the_next_batches_ready_whenever_it_takes_longer(tmp_path: Path) -> None:
-    """Decoding hides behind encoding: while a batch is embedded, as many are made as may wait, and one."""
-    gaps = np.random.default_rng(5).integers(1, 60, 40)
-    make(tmp_path / "a.mp4", np.cumsum(gaps).tolist(), rate=10, options={"g": "3"})
-    staged = threading.Condition()
-    made = 0
-
-    class Slow(NumberEncoder):
-        def stage_clips(self, clips: Sequence[Sequence[Frame]]) -> Sequence[Sequence[Frame]]:
-            nonlocal made
-            with staged:
-                made += 1
-                staged.notify_all()
-            return clips
-
-        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-            ready = min(len(self.seen) + 1 + clip_index._READY + 1, count)
-            with staged:
-                assert staged.wait_for(lambda: made >= ready, 60)
-            return super().encode_clips(clips)
-
-    video = Video.open(tmp_path / "a.mp4")
-    count = int(np.ceil(video.duration / 10))
-    assert len(build_index(video, Slow(), root=tmp_path).clips) == count > 8
 
 
 @pytest.mark.usefixtures("small_batches")
