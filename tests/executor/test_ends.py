@@ -109,7 +109,6 @@ BIG = "big = json.dumps(['look', {'t': [{'t': ['x' * 990_000]}, {'d': []}]}, 1])
             for data in (
                 "frame('o', b'\"\"')",
                 "frame('o', b'')",
-                "frame('o', b'\"x\"')",
                 "frame('y', b'null')",
             )
             for many in (1, 1000)
@@ -121,22 +120,9 @@ BIG = "big = json.dumps(['look', {'t': [{'t': ['x' * 990_000]}, {'d': []}]}, 1])
             {"calls": 1, "wall_seconds": 60.0},
             "CallLimit",
         ),
-        (
-            (
-                *["send('o', json.dumps('x' * 70_000).encode())"] * 2,
-                "while True: os.write(3, frame('o', b'\"\"'))",
-            ),
-            {"wall_seconds": 60.0},
-            "OutputLimit",
-        ),
         # Each call brings a megabyte that the host must take apart: waiting is the least of it.
         ((BIG, "while True: send('c', big); got = os.read(3, 1 << 20)"), {"calls": 10**6}, "WallLimit"),
-        # Single bytes of a message, at once or with time between them.
-        (
-            ("os.write(3, b'c' + bytes([0, 9, 0, 0]))", "while True: os.write(3, b'x')"),
-            {},
-            "ProtocolError WallLimit",
-        ),
+        # Single bytes of a message, with time between them.
         (
             (
                 "import time; os.write(3, b'd' + bytes([0, 0, 4, 0]))",

@@ -138,14 +138,6 @@ def test_a_child_that_is_killed_before_it_begins_is_replaced(altered: Any) -> No
         assert killed
 
 
-def test_a_thread_that_started_it_may_end() -> None:
-    made: list[Executor] = []
-    at_once(lambda: made.append(Executor()))
-    with made[0] as executor:
-        time.sleep(0.1)
-        assert executor.run(ONE, {}, {}).value == 1
-
-
 HOST = """
 import os, sys, time
 from videopro.executor import Executor

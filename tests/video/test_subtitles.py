@@ -163,8 +163,6 @@ def test_ass(tmp_path: Path) -> None:
     ("text", "shown"),
     [
         (r"a{\p1}m 0 0 l 1 1{\p0}b", "ab"),
-        (r"a{\i1}b{\i0}c{comment}d", "abcd"),
-        (r"a{\pos(1,2)}b{\p1}m 0 0", "ab"),
         (r"a{\p1}m 0 0{\i1} l 1 1{\p0}b{\p1}m{\p0}c", "abc"),
         (r"a {\i1", r"a {\i1"),
     ],
@@ -216,23 +214,17 @@ def test_words_of_video_mme_v2_are_joined_to_sentences(tmp_path: Path) -> None:
 HUGE = "9" * 400
 BAD: list[tuple[str | bytes, str]] = [
     (b"", "is empty; download it again"),
-    (b" \r\n\n", "is empty"),
     (b"\xef\xbb\xbf", "is empty"),
     ("Hello\nBye\n", "holds no times"),
     (bytes(range(256)) * 8, "save it as UTF-8"),
-    (b"\x00\x01\x02\x03" * 500, "save it as UTF-8"),
     (PLAIN.replace("Bye", "你好").encode() + b"\xff\n", "1 damaged place"),
     (PLAIN.encode("utf-16")[:-1], "save it as UTF-8"),
     (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04"), "not a line of times"),
-    (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:03,000 --> 00:04,000"), "not a line of times"),
     # As LongVideoBench writes them.
     ('[{"start": "0:0:1"', "broken JSON"),
-    ('{"lines": []}', "not a list of lines"),
     ('[{"start": "0:0:1", "line": "x"}]', "line 0 .*KeyError: 'end'"),
     ('[{"start": "x:0:1", "end": "0:0:2", "line": "x"}]', "'x:0:1' is not a time"),
-    ('[{"timestamp": [1], "text": "x"}]', "line 0"),
     ('[{"timestamp": [1, 2], "text": 3}]', "line 0"),
-    ('["x"]', "line 0"),
     # Times that cannot be, and deep nesting.
     (f'[{{"start": 1, "end": {HUGE}, "line": "x"}}]', ""),
     (f'[{{"start": "0:0:1", "end": "{HUGE * 20}:0:2", "line": "x"}}]', ""),
@@ -241,7 +233,6 @@ BAD: list[tuple[str | bytes, str]] = [
     ("[" * 5000, ""),
     (f"1\n00:00:01,000 --> {HUGE}:00:02,000\nx\n", ""),
     ("1\n00:00:01,000 --> 999999999999:00:02,000\nx\n", ""),
-    ("1\n00:00:01,000 --> 1e999\nx\n", ""),
     (f"WEBVTT\n\n00:01.000 --> {HUGE}:00:02.000\nx\n", ""),
     (f"{ASS_HEAD}Dialogue: 0,0:00:01.00,{HUGE}:00:02.00,Default,,0,0,0,,x\n", ""),
 ]
@@ -392,31 +383,25 @@ FORCED_FLAG, DEAF = Disposition.forced, Disposition.hearing_impaired
     [
         # A track of a part of what is said is the default one, or the first: by its flag, by its title.
         ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, NO], 1),
-        ([("eng", FORCED), ("eng", MANY)], (), [FORCED_FLAG], 1),
-        ([("eng", FORCED), ("eng", MANY)], ["Forced", "Full"], [DEFAULT, NO], 1),
         ([("eng", FORCED), ("eng", MANY)], ["English [forced]", "English"], (), 1),
         ([("jpn", MANY), ("jpn", MANY)], ["Signs & Songs", "Dialogue"], [DEFAULT, NO], 1),
         ([("eng", MANY), ("eng", MANY)], ["Director's Commentary", ""], [DEFAULT, NO], 1),
         ([("fre", FORCED), ("fre", MANY)], ["Français (forcés)", "Français"], [DEFAULT, NO], 1),
         # A title may name both, or say what the track is not.
         ([("eng", MANY), ("eng", MANY)], ["Full: dialogue, signs and songs", "x"], [DEFAULT, NO], 0),
-        ([("eng", MANY), ("eng", MANY)], ["non-forced", "x"], [DEFAULT, NO], 0),
         # Unmarked, but empty, or with a few of the lines.
         ([("eng", []), ("eng", FORCED)], (), [DEFAULT, NO], 1),
         ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT, NO], 1),
         # The language of the default track is kept, where it has a full one.
         ([("eng", FORCED), ("ger", MANY), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, NO, NO], 2),
-        ([("eng", FORCED), ("ger", MANY)], (), [DEFAULT | FORCED_FLAG, NO], 1),
         # One for the deaf says all, and sounds too.
         ([("eng", MANY), ("eng", MANY)], ["SDH", "English"], (), 1),
         ([("eng", MANY), ("eng", MANY)], (), [DEAF, NO], 1),
-        ([("eng", MANY), ("eng", MANY)], (), [DEFAULT | DEAF, NO], 0),
         ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, DEAF], 1),
         # Nothing but a forced one: better than none.
         ([("eng", FORCED)], ["Forced"], [DEFAULT | FORCED_FLAG], 0),
         # As before: the default one, else the first.
         ([("eng", MANY), ("ger", MANY)], (), [NO, DEFAULT], 1),
-        ([("eng", MANY), ("ger", MANY)], (), (), 0),
     ],
 )
 def test_a_track_that_says_all_is_read(

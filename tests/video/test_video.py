@@ -248,16 +248,6 @@ def test_duration_when_the_header_lies(tmp_path: Path) -> None:
         assert Video.open(tmp_path / "v.mkv").duration == pytest.approx(2.5, abs=0.002)
 
 
-def test_a_variable_rate_ends_with_its_last_picture(tmp_path: Path) -> None:
-    """The picture at 31 s is decoded before those at 25 s, 16 s after the one that is decoded before it."""
-    make(tmp_path / "a.mp4", [0, 1, 2, 30, 31, 90, 250, 251, 252, 310], rate=10)
-    with av.open(str(tmp_path / "a.mp4")) as container:
-        shown = [packet.pts for packet in container.demux(video=0) if packet.pts is not None]
-    assert shown.index(max(shown)) < len(shown) - 1
-    # It is shown for a tenth of a second, as it was made.
-    assert Video.open(tmp_path / "a.mp4").duration == pytest.approx(31.1)
-
-
 def test_odd_timestamps_are_reported_and_tolerated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _lying(tmp_path / "longer.mkv", 3600)
     # No later picture refers to the times by which the decoder goes: one lasts for three hours.
