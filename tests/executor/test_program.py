@@ -290,7 +290,7 @@ def test_required_are_parameters_without_a_default(signature: str, required: tup
     assert parse_program(reply(f"def execute_command({signature}):\n    return 1")).required == required
 
 
-# ---- parsing in several threads at once ---------------------------------------------------------------------
+# ---- parsing in several threads at once --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("times", [1, 4])

@@ -98,7 +98,7 @@ def test_an_invalid_registration_is_refused() -> None:
             module(**options)(function)  # type: ignore[arg-type]
 
 
-# ---- the reference ------------------------------------------------------------------------------------------
+# ---- the reference -----------------------------------------------------------------------------------------
 
 
 def test_the_docs_are_current(capsys: pytest.CaptureFixture[str]) -> None:

@@ -274,7 +274,7 @@ def test_the_command_indexes_searches_and_continues_past_a_broken_video(
     assert f"error: {folder / 'a.mp4'}" in captured.err
 
 
-# ---- odd films ----------------------------------------------------------------------------------------------
+# ---- odd films ---------------------------------------------------------------------------------------------
 
 
 # Tenths of a second: a burst, a still of 16 s, and pictures far apart.
