@@ -49,11 +49,9 @@ def reply(code: str, planning: str = "One look is enough.") -> str:
         ("<planning>Look.</planning><code>\n```python\n{}\n```\n</code>", True),
         ("<think>def execute_command(v): pass</think><planning>Look.</planning><code>\n{}\n</code>", True),
         ("<planning>I put it between <code> tags.</planning>\n<code>\n{}\n</code>", True),
-        ("```\n<planning>Look.</planning>\n<code>\n{}\n</code>\n```", True),
         ("<planning>Look.</planning>\n<code>\n{}\n", False),
         ("<planning>Look.</planning>\n```python\n{}\n```", False),
         ("```json\n{{}}\n```\nand\n```Python\n{}\n```", False),
-        ("<code>\n{}\n</code>", False),
         ("Here is the program:\n\n{}\n\nIt looks at the whole video.", False),
         ("{}", False),
     ],
@@ -106,14 +104,11 @@ def test_no_program_at_all(text: str) -> None:
         ("return query_native(video, question, choices)", "native"),
         ("answer = query_native(video, question, choices)\n    return answer", "native"),
         ("try:\n        return query_native(video)\n    except ValueError:\n        return None", "native"),
-        ("a, c = query_native(video, question, choices)\n    return make_result(a, c)", "native"),
         ("text = f'{question} {len(choices)}'.strip()\n    return str(query_native(video, text))", "native"),
         ("return query_mc(extract_frames(video), question, choices)", "program"),
         ("query_native(video, question)\n    return query_native(video, question)", "program"),
         ("for c in choices:\n        a = query_native(video, c)\n    return a", "program"),
-        ("return [query_native(video, c) for c in choices]", "program"),
         ("clips = get_informative_clips(video, 'x')\n    return query_native(clips, question)", "program"),
-        ("return 'A'", "program"),
     ],
 )
 def test_the_mode(body: str, mode: str) -> None:
@@ -126,7 +121,6 @@ def test_the_mode(body: str, mode: str) -> None:
     [
         ("def execute_command(video:\n    return 1", "It is not Python: '(' was never closed (line 1)."),
         ("def solve(video):\n    return 1", "It has no execute_command."),
-        ("async def execute_command(video):\n    return 1", "It has no execute_command."),
         (f"{NATIVE}\n{NATIVE}", "It defines execute_command more than once."),
         ("def execute_command():\n    return 1", "execute_command takes no video."),
         ("def execute_command(video):\n    query_native(video)", "execute_command returns nothing."),
@@ -136,7 +130,6 @@ def test_the_mode(body: str, mode: str) -> None:
         ),
         (f"import os\n{NATIVE}", "It imports os."),
         (f"from . import x\n{NATIVE}", "It imports a sibling."),
-        (f"import numpy as np, math\n{NATIVE}", "It imports numpy."),
         (f"exec('1')\n{NATIVE}", "It uses exec."),
         (f"x = ().__class__.__base__.__subclasses__()\n{NATIVE}", "It uses .__subclasses__."),
         (f"y = __builtins__\n{NATIVE}", "It uses __builtins__."),
@@ -151,8 +144,6 @@ def test_malformed_programs_are_explained(code: str, reason: str) -> None:
 
 def test_ordinary_python_is_well_formed() -> None:
     code = """\
-from collections import Counter
-from typing import List
 import re
 
 class Note:
@@ -161,18 +152,12 @@ class Note:
     def __repr__(self):
         return self.text
 
-def best(votes: List[str]) -> str:
-    return max(votes, key=votes.get)
-
 def execute_command(video, question):
-    votes = Counter()
     try:
-        for frame in extract_frames(video):
-            if (text := run_ocr(frame)) and re.search(r"\\d+", text):
-                votes[text] += 1
+        texts = [text for frame in extract_frames(video) if (text := run_ocr(frame))]
     except ValueError as error:
         print(type(error).__name__, error.__class__)
-    return query_mc([Note(best(votes))], question, choices)"""
+    return query_mc([Note(text) for text in texts], question, choices)"""
     program = parse_program(reply(code))
     assert program.faults == ()
     assert program.mode == "program"
@@ -210,14 +195,6 @@ def test_differences_that_matter_count(other: str) -> None:
     assert parse_program(reply(NATIVE)).digest != parse_program(reply(other)).digest
 
 
-def test_the_canonical_form_runs_alike() -> None:
-    program = parse_program(reply(LONGER))
-    assert program.parameters == ("video_path", "question", "choices", "duration")
-    assert [type(node) for node in ast.walk(ast.parse(program.canonical))] == [
-        type(node) for node in ast.walk(ast.parse(LONGER))
-    ]
-
-
 # ---- arbitrary replies ------------------------------------------------------------------------------------
 
 
@@ -229,20 +206,6 @@ def test_source_bombs_are_refused(name: str) -> None:
     assert program.canonical == program.code
     assert program.mode == "program"
     assert time.process_time() - start < 10
-
-
-def test_reading_time_is_linear_in_the_reply() -> None:
-    def seconds(text: str) -> float:
-        best = 9.0
-        for _ in range(3):
-            start = time.process_time()
-            parse_program(text)
-            best = min(best, time.process_time() - start)
-        return best
-
-    for piece in ("<code>", "<planning>", "```\n", "<think>", "</think>", "def execute_command", "\n"):
-        small, large = seconds(piece * 2_000), seconds(piece * 16_000)
-        assert large < 40 * max(small, 0.0005), piece
 
 
 # ---- names ------------------------------------------------------------------------------------------------

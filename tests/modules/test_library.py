@@ -1,5 +1,5 @@
-"""The module library and its reference: the calls of the public release fit, one registration adds a module, and
-docs/modules.md is what the code makes now."""
+"""The module library and its reference: the calls of the public release fit, one registration adds a module,
+and docs/modules.md is what the code makes now."""
 
 from __future__ import annotations
 

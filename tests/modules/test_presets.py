@@ -9,14 +9,10 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from tests.support import tiny_models
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import paper_folders
-from tests.support.making_videos import make
-from tests.support.reason_world import SceneBackbone
-from tests.support.sounds import with_tone
 from videopro import methods
-from videopro.backbones import MODELS, load_backbone, read_spec
+from videopro.backbones import load_backbone, read_spec
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.cli import check_needs, is_here
 from videopro.commands import compare
@@ -27,14 +23,11 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.modules import (
-    ModuleModels,
     ModuleSettings,
     paper_notes,
     part_needs,
     presets,
 )
-from videopro.modules.models import transcription
-from videopro.video import Video
 
 # By hand, from section 4, the appendix's Fig. 7 and the release.
 PAPER = {
@@ -45,7 +38,6 @@ PAPER = {
     "tracker": "detector",
     "speech": "whisper",
 }
-NO_MODELS: dict[str, Any] = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
 
 def parts(settings: ModuleSettings) -> dict[str, str]:
@@ -237,28 +229,6 @@ def test_the_best_whisper_of_the_machine_is_taken(nothing_here: Path) -> None:
     assert presets.find_whisper() == "whisper:openai/whisper-small"
     cached(nothing_here, "openai/whisper-large-v3-turbo", "config.json", "model.safetensors")
     assert presets.find_whisper() == "whisper:openai/whisper-large-v3-turbo"
-
-
-def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    loud, mute = with_tone(tmp_path / "loud.mkv", starts=(0.0,), seconds=4.0), tmp_path / "mute.mp4"
-    make(mute, 8, rate=4)
-
-    def context(video: Path, speech: str = "whisper") -> Any:
-        settings = ModuleSettings(**NO_MODELS, speech=speech)
-        models = ModuleModels(settings, answering=MODELS["pocket"], root=tmp_path / "kept")
-        return models.context(Video.open(video), SceneBackbone(), None)
-
-    monkeypatch.setattr(transcription, "find_whisper", lambda: f"whisper:{tiny_models.whisper()}@en")
-    heard, silent = context(loud), context(mute)
-    assert (heard.subtitles is None, heard.notes, heard.has("subtitles")) == (False, (), True)
-    # A video without sound is no failure.
-    assert (silent.subtitles, silent.notes) == (None, ("no transcript: the video has no sound",))
-    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
-    without = context(loud)
-    assert (without.subtitles, without.notes) == (None, ("no transcript: Whisper is not on this machine",))
-    assert context(loud, "none").notes == ()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -60,18 +59,6 @@ def test_the_last_call_with_these_words_counts_and_long_ones_are_cut() -> None:
     assert answer.confidence == 0.6
     answer, _ = read_open_answer("x" * 1_000_000)
     assert len(answer.raw) == 4000
-
-
-def test_query_native_answers_in_words_with_the_confidence_of_all_tokens() -> None:
-    backbone = ReadingBackbone(writes=lambda request: "a red lantern")
-    library = ModuleLibrary(context(backbone), question=OPEN)
-    given: list[tuple[list[str], ...]] = [(), ([],)]
-    for arguments in given:  # planners trained on options pass the empty `choices`
-        answer = library.functions()["query_native"](library.video, "What is it?", *arguments)
-        assert (answer.answer, answer.mode) == ("a red lantern", "words")
-        # Eq. 2: each of the three tokens has log-probability -0.3, so their mean does too.
-        assert answer.confidence == pytest.approx(math.exp(-0.3))
-    assert backbone.prompts[-1] == "What is it?\nReply in a few words."
 
 
 def test_query_mc_chooses_among_a_programs_own_options_or_answers_in_words() -> None:
