@@ -2,11 +2,13 @@
 
 The filter is checked twice: by a BPF interpreter written here, for both processor architectures, with system
 call numbers read from the kernel's tables; and by what the kernel reports of running children, which share
-nothing.
+nothing. Every attack is tried once. The second tier runs a thousand programs, and others while their zygotes
+are killed; `python -m tests.stress.hostile` does so for any time.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import re
@@ -20,9 +22,11 @@ from typing import Any
 
 import pytest
 
+from tests.stress.hostile import LIMITS, Attack, Surroundings, attack, soak
+from tests.stress.hostile_programs import FAMILIES, each_once
 from tests.support import ROOT
 from tests.support.altered_sandbox import altered as altered
-from tests.support.sandbox_runs import REACH, children_of, failed, run, status_of, zygote_of
+from tests.support.sandbox_runs import ONE, REACH, children_of, failed, run, status_of, zygote_of
 from tests.support.sandbox_runs import pool as pool
 from videopro.executor import (
     Executor,
@@ -250,12 +254,12 @@ def test_the_host_never_executes_a_program() -> None:
 
 # ---- no channel between programs ---------------------------------------------------------------------------
 
-LIMITS = Limits(cpu_seconds=20.0, wall_seconds=60.0)
+LONG = Limits(cpu_seconds=20.0, wall_seconds=60.0)
 HEAD = f"{REACH}modules, ctypes = m, c\n"
 
 
 def value_of(pool: Executor, program: str, **inputs: Any) -> Any:
-    outcome = pool.run(HEAD + program, {}, inputs, LIMITS)
+    outcome = pool.run(HEAD + program, {}, inputs, LONG)
     assert outcome.error is None, outcome.log
     return outcome.value
 
@@ -285,7 +289,7 @@ def at_once(pool: Executor, look: Any) -> Any:
 
     program = "def execute_command(leader):\n    here(leader)"
     threads = [
-        threading.Thread(target=pool.run, args=(program, {"here": here}, {"leader": leader}, LIMITS))
+        threading.Thread(target=pool.run, args=(program, {"here": here}, {"leader": leader}, LONG))
         for leader in (True, False)
     ]
     for thread in threads:
@@ -345,3 +349,34 @@ def test_a_random_seed_reveals_nothing(pool: Executor) -> None:
     )
     values = {value_of(pool, program) for _ in range(4)}
     assert len(values) == 1
+
+
+# ---- every attack ------------------------------------------------------------------------------------------
+
+
+SLOW = dataclasses.replace(LIMITS, cpu_seconds=0.1, wall_seconds=1.0)
+# Another budget than that of time has to decide, also on a busy machine.
+PATIENT = dataclasses.replace(LIMITS, cpu_seconds=0.3, wall_seconds=30.0)
+
+
+def test_every_attack_ends_as_it_should_and_leaves_the_host_untouched() -> None:
+    with Surroundings() as surroundings, Executor() as executor:
+        slow, patient = (Attack(executor, surroundings, limits) for limits in (SLOW, PATIENT))
+        for name, text in each_once(11, slow=False):
+            (slow if FAMILIES[name].slow else patient).run(name, text)
+        assert surroundings.differences() == []
+        assert executor.run(ONE, {}, {}).value == 1
+    ends = slow.ends | patient.ends
+    assert ends.keys() == FAMILIES.keys()
+    for name, family in FAMILIES.items():
+        # On a busy machine the wall clock runs out before the processor time.
+        allowed = {*family.ends.split(), *(["WallLimit"] if family.slow else [])}
+        assert not family.ends or ends[name].keys() <= allowed, name
+
+
+@pytest.mark.long
+def test_a_thousand_hostile_programs_and_killed_zygotes() -> None:
+    assert attack(1000, 0)["harm"] == []
+    result = soak(20.0, threads=4, kill_every=2.0)
+    assert result["wrong"] == []
+    assert result["kills"] > 0

@@ -36,13 +36,6 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
         # RFC 1321, FIPS 180-4 and 202, RFC 7693.
         (["90015098", "a9993e36", "ba7816bf", "3a985da7", "ba80a53f"], "d41d8cd98f00b204e9800998ecf8427e"),
     ),
-    "tracebacks": (
-        body(
-            "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"
-            "    return traceback.format_exc().split('\\n')[-2:]"
-        ),
-        ["ZeroDivisionError: division by zero", ""],
-    ),
 }
 
 
