@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.sandbox_runs import ONE, RAW, children_of, failed, run, zygote_of
+from tests.support.sandbox_runs import RAW, children_of, failed, run, zygote_of
 from tests.support.sandbox_runs import pool as pool
 from videopro.errors import signal_name
 from videopro.executor import Executor, Limits
-from videopro.executor.conversation import Conversation
 
 # ---- signals and statuses ---------------------------------------------------------------------------------
 
@@ -178,38 +177,6 @@ def test_colliding_keys_cost_nothing(pool: Executor, packed: str) -> None:
 
     # The least of three: a busy neighbour slows some of them down.
     assert min(cost() for _ in range(3)) < 0.3
-
-
-# ---- what ends the run of the host itself -----------------------------------------------------------------
-
-
-class Fatal(Exception):
-    pass
-
-
-@pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, Fatal, GeneratorExit])
-def test_what_a_function_raises_is_on_the_record_and_not_lost_with_the_zygote(
-    what: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[Conversation] = []
-    begin = Conversation.run_program
-
-    def noted(self: Conversation, *given: Any) -> Any:
-        made.append(self)
-        return begin(self, *given)
-
-    monkeypatch.setattr(Conversation, "run_program", noted)
-    with Executor() as executor:
-
-        def stop() -> None:
-            os.kill(zygote_of(executor).pid, signal.SIGKILL)
-            time.sleep(0.1)
-            raise what("now")
-
-        with pytest.raises(what, match="now"):
-            executor.run("def execute_command():\n    stop()", {"stop": stop}, {}, fatal=(Fatal,))
-        assert [said for one in made for said in one.calls] == [f"line 2: stop() raised {what.__name__}: now"]
-        assert executor.run(ONE, {}, {}).value == 1
 
 
 def test_an_outcome_that_is_known_survives_the_zygote() -> None:

@@ -11,8 +11,7 @@ from tests.support import ROOT
 from tests.support.modules_world import library
 from videopro.errors import ConfigError
 from videopro.modules.__main__ import main as print_docs
-from videopro.modules.calls import MODULES, CallContext, Count, FrameHandle, Text, module
-from videopro.modules.errors import ArgumentError
+from videopro.modules.calls import MODULES, CallContext, Text, module
 from videopro.modules.reference import api_reference, named_modules, reference_text
 
 # The runtime API of the public release, with its keywords and defaults (and the paper's, Listing 1).
@@ -48,26 +47,6 @@ def test_every_call_of_the_release_fits_and_only_two_modules_are_beyond_it() -> 
     reference = library().reference()
     assert "make_result" in reference
     assert not {"finalize_result", "normalize_model_result"} & set(re.findall(r"\w+", reference))
-
-
-def test_one_registration_adds_a_module() -> None:
-    @module(family="localization")
-    def first_frames(call: CallContext, word: Text, count: Count = 2) -> list[FrameHandle]:
-        """Give the first frames.
-
-        Returns frames.
-        """
-        return [call.context.frame(float(i)) for i in range(count)]
-
-    # A plug-in's is offered only where it is named.
-    assert "first_frames" not in library().functions()
-    assert "first_frames" not in library().reference()
-    lib = library(extra=("first_frames",))
-    assert [frame.time for frame in lib.functions()["first_frames"]("a", count=3)] == [0.0, 1.0, 2.0]
-    with pytest.raises(ArgumentError, match="word is an empty text"):
-        lib.functions()["first_frames"](" ")
-    assert "`first_frames(word, count=2)`" in lib.reference()
-    assert lib.calls[0].fn == "first_frames"
 
 
 def test_an_invalid_registration_is_refused() -> None:
