@@ -121,6 +121,7 @@ SAM3_FRAMES = [Frame(noise(48, 64, seed), float(seed)) for seed in range(2)]
 def sam3_tracks() -> list[Track]:
     """What it tracks in SAM3_FRAMES."""
     tracker = load_tracker(f"sam3:{tiny_models.sam3()}", None, device="cpu")
+    assert tracker.identity() == ["sam3", str(tiny_models.sam3())]
     # As large as frames are.
     assert tracker.frame_size(48, 64) is None
     return tracker.track(SAM3_FRAMES, "a red cat")
