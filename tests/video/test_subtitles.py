@@ -183,6 +183,7 @@ def test_longvideobench(tmp_path: Path) -> None:
     stamps = [
         {"timestamp": [99.0, 100.5], "text": "begun before"},
         {"timestamp": [95, 100], "text": "over before"},
+        {"timestamp": [140, 135], "text": "backwards"},
         {"timestamp": [130.25, None], "text": "to the end"},
         {"timestamp": [158, 170.0], "text": "cut"},
         {"timestamp": [160, 161], "text": "too late"},
@@ -190,11 +191,14 @@ def test_longvideobench(tmp_path: Path) -> None:
     ]
     for records, lines in (
         (clocks, [(0.5, 2, "Hello"), (3, 4.25, "you")]),
-        (stamps, [(0, 0.5, "begun before"), (30.25, 60, "to the end"), (58, 60, "cut")]),
+        (
+            stamps,
+            [(0, 0.5, "begun before"), (30.25, 60, "to the end"), (40, 40, "backwards"), (58, 60, "cut")],
+        ),
         ([], []),
     ):
         assert read(tmp_path, json.dumps(records), "x_en.json", duration=60, start_offset=100) == lines
-    with pytest.raises(SubtitleError, match=r"x_en.json: line 2 has no end"):
+    with pytest.raises(SubtitleError, match=r"x_en.json: line 3 has no end"):
         read(tmp_path, json.dumps(stamps), "x_en.json", start_offset=100)
 
 
@@ -217,11 +221,13 @@ BAD: list[tuple[str | bytes, str]] = [
     (b"\xef\xbb\xbf", "is empty"),
     ("Hello\nBye\n", "holds no times"),
     (bytes(range(256)) * 8, "save it as UTF-8"),
+    (b"\x00\x01\x02\x03" * 500, "save it as UTF-8"),
     (PLAIN.replace("Bye", "你好").encode() + b"\xff\n", "1 damaged place"),
     (PLAIN.encode("utf-16")[:-1], "save it as UTF-8"),
     (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04"), "not a line of times"),
     # As LongVideoBench writes them.
     ('[{"start": "0:0:1"', "broken JSON"),
+    ("{}", "not a list of lines"),
     ('[{"start": "0:0:1", "line": "x"}]', "line 0 .*KeyError: 'end'"),
     ('[{"start": "x:0:1", "end": "0:0:2", "line": "x"}]', "'x:0:1' is not a time"),
     ('[{"timestamp": [1, 2], "text": 3}]', "line 0"),
