@@ -163,6 +163,7 @@ def test_the_signature_selects_the_inputs(pool: Executor, signature: str, shown:
             "asks for 'movie'; what it can have is video",
         ),
         ("", "NameError", "execute_command"),
+        ("execute_command = 3", "NameError", "execute_command"),
         ("def execute_command(video:\n  pass", "SyntaxError", "'(' was never closed"),
         ("def execute_command(v):\n\treturn 1\n  x", "IndentationError", ""),
         (body("return (n for n in [])"), "TypeError", "make it a list"),

@@ -142,9 +142,11 @@ def mc(
     ("value", "answers", "letter", "confidence", "claim"),
     [
         (mc("B"), [], "B", 0.9, None),
+        (mc("B", mode="native"), [], "B", 0.9, None),
         (["B", 0.99], [mc("B", 0.6), mc("C", 0.7)], "B", 0.0, 0.99),
         ("C", [mc("B", 0.6), mc("C", 0.7), mc("", 0.0)], "C", 0.7, None),
         ("B", [mc("B", 0.6), mc("B", 0.8)], "B", 0.8, None),
+        ("B", [mc("A", 0.6)], "B", 0.0, None),
         ({"answer": "B", "confidence": 0.97}, [], "B", 0.0, 0.97),
         ("green", [mc("B", 0.6)], "B", 0.6, None),
         ("The answer is (C).", [], "C", 0.0, None),
@@ -153,6 +155,7 @@ def mc(
         (3, [], None, 0.0, None),
         (("B", float("nan")), [], "B", 0.0, None),
         (("B", 17), [], "B", 0.0, 1.0),
+        (("B", True), [], "B", 0.0, None),
         (mc("", 0.0), [], None, 0.0, None),
     ],
 )  # fmt: skip

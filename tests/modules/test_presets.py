@@ -188,12 +188,14 @@ PARTS = {LANGUAGEBIND, SENTENCES, DINO}
     [
         ("videopro", "Qwen/Qwen3-VL-8B-Instruct", {}, PARTS),
         ("videopro", "a/b", {"encoder": "none", "text_encoder": "/a/folder"}, {DINO}),
+        ("videopro", "a/b", {"answerer": SMALL}, {*PARTS, SMALL}),
         # The pocket model answers inside the programs, with its own modules.
         ("videopro", "a/b", {"answerer": "pocket"}, set()),
         ("native", "a/b", {}, set()),
         ("dvd", "a/b", {}, {SENTENCES}),
         ("dvd", "a/b", {"captioner": SMALL, "text_encoder": "none"}, {SMALL}),
         ("videoagent", "a/b", {}, {LANGUAGEBIND}),
+        ("videoagent", "a/b", {"selection": "uniform"}, set()),
         # Whether a served model is the pocket model is not known before it is asked.
         ("videopro", "server:pocket@http://localhost:8000/v1", {}, set()),
         ("videopro", "server:q@http://localhost:8000/v1", {}, PARTS),

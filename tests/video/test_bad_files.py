@@ -129,6 +129,7 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "pipe": (os.mkfifo, "pipe or device"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "pipe or device"),
     "cut mp4": (_cut("a.mp4", 0.5), "cut off"),
+    "cut mp4, all but the end": (_cut("a.mp4", 0.99, {"movflags": "faststart"}), "cut off"),
     "cut mkv": (_cut("a.mkv", 0.6), "cut off"),
     "cut avi": (_cut("a.avi", 0.6), "cut off"),
     "cut fragments": (_cut("a.mp4", 0.6, {"movflags": "frag_keyframe+empty_moov"}), "cut off"),

@@ -82,13 +82,16 @@ def subtitles(root: Path, name: str = ID) -> str | None:
     ("files", "found"),
     [
         ("subtitles/{ID}.srt subtitles/{ID}.en.srt", "subtitles/{ID}.srt"),
+        ("subtitles/{ID}.EN.VTT", "subtitles/{ID}.EN.VTT"),
         ("videos/A_film_[{ID}].en-US.vtt", "videos/A_film_[{ID}].en-US.vtt"),
         # English of several languages, and a .srt of several forms.
         ("subtitles/{ID}.de.srt subtitles/{ID}.en.vtt subtitles/{ID}.en.srt", "subtitles/{ID}.en.srt"),
         ("subtitles/{ID}.en-orig.srt subtitles/{ID}.en.vtt subtitles/{ID}.fr.vtt", "subtitles/{ID}.en.vtt"),
+        ("subtitles/{ID}.de.srt", "subtitles/{ID}.de.srt"),
         # Forced ones, where there are no others only.
         ("subtitles/{ID}.en.forced.srt subtitles/{ID}.de.srt", "subtitles/{ID}.de.srt"),
         ("subtitles/{ID}.en.forced.srt subtitles/{ID}.en.sdh.srt", "subtitles/{ID}.en.sdh.srt"),
+        ("subtitles/{ID}.en.forced.srt", "subtitles/{ID}.en.forced.srt"),
         # Other files.
         ("subtitles/{ID}.E02.srt subtitles/{ID}.live_chat.json subtitles/other.en.srt", ""),
     ],

@@ -395,6 +395,7 @@ FORCED_FLAG, DEAF = Disposition.forced, Disposition.hearing_impaired
         ([("fre", FORCED), ("fre", MANY)], ["Français (forcés)", "Français"], [DEFAULT, NO], 1),
         # A title may name both, or say what the track is not.
         ([("eng", MANY), ("eng", MANY)], ["Full: dialogue, signs and songs", "x"], [DEFAULT, NO], 0),
+        ([("eng", MANY), ("eng", MANY)], ["non-forced", "x"], [DEFAULT, NO], 0),
         # Unmarked, but empty, or with a few of the lines.
         ([("eng", []), ("eng", FORCED)], (), [DEFAULT, NO], 1),
         ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT, NO], 1),
@@ -403,11 +404,13 @@ FORCED_FLAG, DEAF = Disposition.forced, Disposition.hearing_impaired
         # One for the deaf says all, and sounds too.
         ([("eng", MANY), ("eng", MANY)], ["SDH", "English"], (), 1),
         ([("eng", MANY), ("eng", MANY)], (), [DEAF, NO], 1),
+        ([("eng", MANY), ("eng", MANY)], (), [DEFAULT | DEAF, NO], 0),
         ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, DEAF], 1),
         # Nothing but a forced one: better than none.
         ([("eng", FORCED)], ["Forced"], [DEFAULT | FORCED_FLAG], 0),
         # As before: the default one, else the first.
         ([("eng", MANY), ("ger", MANY)], (), [NO, DEFAULT], 1),
+        ([("eng", MANY), ("ger", MANY)], (), (), 0),
     ],
 )
 def test_a_track_that_says_all_is_read(
