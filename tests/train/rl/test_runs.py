@@ -10,12 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from peft import get_peft_model
 
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from tests.support.grpo_world import SomeRewards, arguments
-from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures, reference
+from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures
 from tests.support.training_runs import (
     adapter,
     assert_equal,
@@ -27,8 +26,7 @@ from tests.support.training_runs import (
 from videopro.backbones import Backbone, BackboneConfig, load_backbone
 from videopro.train import grpo as command
 from videopro.train.rl import VideoGRPOConfig
-from videopro.train.runtime import read_settings, without_adapter
-from videopro.train.runtime.trainable import choose_trained
+from videopro.train.runtime import read_settings
 from videopro.video import Video
 
 
@@ -159,14 +157,11 @@ def test_a_merged_planner_is_trained_and_its_base_answers(
     assert "warning: 1 of 3 videos of train_data are among those that model" in told
     videos = json.loads((tmp_path / "peft" / "training_record.json").read_text())["videos"]
     assert (videos["sft"], len(videos["grpo"]), taught in videos["grpo"]) == ([taught], 3, True)
-    whole = {"use_peft": "false", "beta": 0.0, "max_steps": 1}
-    run(tmp_path / "whole", model_name_or_path=tmp_path / "merged", **whole)
     base = str(checkpoint("qwen3_vl").resolve())
-    assert [config.model for config in asked] == [base, base]
-    for name, settings in (("merged", {"adapter": str(tmp_path / "peft")}), ("whole", {})):
-        planner = load_backbone(str(tmp_path / name), **settings).planner
-        assert planner is not None
-        assert planner.base == base
+    assert [config.model for config in asked] == [base]
+    planner = load_backbone(str(tmp_path / "merged"), adapter=str(tmp_path / "peft")).planner
+    assert planner is not None
+    assert planner.base == base
 
 
 @pytest.mark.usefixtures("some_rewards")
@@ -185,15 +180,6 @@ def test_training_continues_an_adapter_and_its_base_answers(tmp_path: Path) -> N
     answerers = SomeRewards.latest.backbone, backbone("qwen3_vl")
     answer, plain = (each.answer(pictures(4), QUESTION) for each in answerers)
     assert answer.letters == pytest.approx(plain.letters, abs=1e-6)
-
-
-def test_the_base_without_adapter_shares_the_models_weights(tmp_path: Path) -> None:
-    model, _ = reference("qwen3_vl")
-    base = without_adapter(model)
-    before = {id(weight) for weight in base.parameters()}
-    tuned = get_peft_model(model, choose_trained(model, world.model_settings("qwen3_vl"), ["language"]))
-    assert before == {id(weight) for name, weight in tuned.named_parameters() if "lora_" not in name}
-    assert not any("lora_" in name for name, _ in base.named_parameters())
 
 
 @pytest.mark.usefixtures("some_rewards")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft.tuners.lora import LoraLayer
 
 from tests.support import grpo_world
 from tests.support import grpo_world as rl
@@ -244,33 +243,6 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     assert second in base.asked[2][0]
 
 
-def test_programs_are_written_with_the_adapter_and_modules_answered_without(
-    by_heart: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layers = [module for module in by_heart.model.modules() if isinstance(module, LoraLayer)]
-    assert layers
-    seen: list[tuple[str, bool]] = []
-
-    def spy(name: str) -> None:
-        plain = getattr(QwenBackbone, name)
-
-        def spied(self: QwenBackbone, *given: Any, **options: Any) -> Any:
-            off = {layer.disable_adapters for layer in layers}
-            assert len(off) == 1
-            seen.append((name, not off.pop()))
-            return plain(self, *given, **options)
-
-        monkeypatch.setattr(QwenBackbone, name, spied)
-
-    spy("generate_joining")
-    spy("answer_batch")
-    # Questions of other tests' evaluations are cached.
-    monkeypatch.setattr(library, "_cache", CallCache())
-    evaluation(tmp_path)(by_heart)
-    assert set(seen) == {("generate_joining", True), ("answer_batch", False)}
-    assert not any(layer.disable_adapters for layer in layers)
-
-
 @pytest.mark.parametrize("adapted", [True, False])
 def test_only_the_bases_answers_are_cached_across_steps(adapted: bool, tmp_path: Path) -> None:
     config = world.settings(tmp_path)
@@ -420,16 +392,12 @@ def test_the_random_state_is_kept() -> None:
     assert drawn() == expected
 
 
-@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_all_weights_are_reinforced_with_a_reference(
-    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_weights_are_reinforced_with_a_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `beta` above 0 and no adapter to turn off, TRL loads a reference model; the KL term is 0 in the
     first step, and not afterwards."""
     monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     whole = {"use_peft": "false", "answerer": checkpoint("qwen3_vl"), "learning_rate": 1e-3, "beta": 0.1}
-    words = grpo_world.arguments(tmp_path / "run", **whole, shared_prompt=str(shared).lower())
-    assert grpo.main(words) == 0
+    assert grpo.main(grpo_world.arguments(tmp_path / "run", **whole)) == 0
     history = json.loads((tmp_path / "run" / "training_record.json").read_text())["history"]
     divergence = [line["kl"] for line in history if "kl" in line]
     assert divergence[0] == pytest.approx(0, abs=1e-5)
