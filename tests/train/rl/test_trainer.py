@@ -185,35 +185,6 @@ def test_groups_with_equal_rewards_are_skipped_where_their_loss_is_zero(
     torch.testing.assert_close(after[0], after[1], atol=1e-7, rtol=1e-6)
 
 
-def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:
-    """Replies that begin with a certain token are rewarded: its chance grows, on the prompt with the video
-    and on that of text alone."""
-    rows = [grpo.rows()[number] for number in (0, 4)]
-    wanted: list[int] = []
-    config = grpo.settings(
-        tmp_path,
-        optim="adamw_torch",
-        learning_rate=2e-2,
-        max_steps=15,
-        num_generations=16,
-        per_device_train_batch_size=32,
-        max_completion_length=1,
-    )
-    made = grpo.trainer(
-        "qwen3_vl",
-        config,
-        rows,
-        rewards=lambda completion_ids, **_: [float(ids == wanted) for ids in completion_ids],
-    )
-    before = grpo.first_tokens(made, rows)
-    # One that is drawn now and then for both.
-    wanted.append(int(before.min(0).values.argmax()))
-    made.train()
-    after = grpo.first_tokens(made, rows)
-    assert before[:, wanted].max() < 0.1
-    assert after[:, wanted].min() > 0.4
-
-
 def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
     events: list[tuple[str, Any]] = []
 
