@@ -118,22 +118,6 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path
     whole_and_resumed(sft.main, lambda output: arguments(output, **changes), tmp_path, steps=4)
 
 
-def test_at_a_constant_rate_a_run_may_be_extended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(output: str, length: int) -> int:
-        changes = {**LORA, "save_strategy": "steps", "save_steps": 1, "max_steps": length}
-        return sft.main(arguments(tmp_path / output, **changes, lr_scheduler_type="constant"))
-
-    assert run("whole", 3) == 0
-    assert run("longer", 2) == 0
-    shorter = adapter(tmp_path / "longer")
-    assert run("longer", 3) == 0
-    assert_equal(adapter(tmp_path / "longer"), adapter(tmp_path / "whole"))
-    assert any(not torch.equal(weight, shorter[key]) for key, weight in adapter(tmp_path / "whole").items())
-    # What has gone further cannot become the shorter run.
-    assert run("longer", 2) == 2
-    assert "max_steps was 3" in capsys.readouterr().err
-
-
 def test_an_unreadable_video_is_dropped_counted_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
