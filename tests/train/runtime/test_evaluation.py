@@ -153,9 +153,6 @@ CHAT = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4
     ("given", "said"),
     [
         (lines(oracle_mode="both"), "line 1: oracle_mode is 'both'"),
-        (lines(answer="Z"), "line 1: answer is 'Z'"),
-        (lines(choices="ab"), "line 1: .*'choices' is 'ab'"),
-        (lines(video=None), "line 1: .*'video' is None"),
         (lines()[1:2], "no questions of kind 'plan'"),
         ([CHAT], "line 1: has no column 'question'"),
     ],
