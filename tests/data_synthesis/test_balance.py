@@ -11,7 +11,6 @@ import pytest
 from tests.support.stub_server import StubServer
 from tests.support.synthesis_runs import flags, rows
 from tests.support.synthesis_world import (
-    NO_MODELS,
     answered,
     crashed,
     load_moody,
@@ -135,20 +134,3 @@ def test_only_videos_for_sft_are_asked_for_refinements(tmp_path: Path, stub: Stu
             assert kinds == {"native": 1, "plan_program": 1}
         else:
             assert (kinds["native"], kinds["plan_program"]) == (1, 4)
-
-
-def test_without_programs_no_teacher_is_needed(root: Path, tmp_path: Path) -> None:
-    """Nine questions: native answers are right and sure of 0, unsure of 1, wrong about 2."""
-    out = tmp_path / "out"
-    words = ["--source", "jsonl", "--root", str(root), "--model", "m", "--output", str(out)]
-    assert main([*words, *NO_MODELS, "--programs", "0"], load=load_moody) == 0
-    assert Counter(row["kind"] for row in rows(out, "sft.jsonl")) == {"native": 3}
-    prompts = rows(out, "grpo.jsonl")
-    assert Counter(row["kind"] for row in prompts) == {"plan": 9, "native_refinement": 6}
-    assert Counter(row["oracle_mode"] for row in prompts if row["kind"] == "plan") == {
-        "native": 3,
-        "program": 6,
-    }
-    # A teacher that is given is not asked, and it is the same synthesis.
-    again = [*words, *NO_MODELS, "--programs", "0", "--teacher", "pocket-teacher"]
-    assert main(again, load=load_moody) == 0

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.infer_world import rewrite
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis_runs import KEY, Made, datasets, flags, rows, usual
 from tests.support.synthesis_world import load_moody, make_questions
@@ -40,15 +39,6 @@ def test_a_broken_video_is_recorded_and_can_be_fixed(tmp_path: Path, stub: StubS
     (b / "videos" / "v0.mp4").write_bytes(whole)
     assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
     assert asked(out) == {"v0q0", "v1q0"}
-
-
-def test_an_exception_that_nobody_foresaw_costs_its_question(tmp_path: Path, stub: StubServer) -> None:
-    b, out = small(tmp_path, 2, 1), tmp_path / "out"
-    rewrite(b, "v0q0", "What is it? (bug)")
-    assert main(flags(b, out, stub), load=load_moody) == 0
-    assert without_result(out) == {"NativeError": 1}
-    assert asked(out, "sft.jsonl") == {"v1q0"}
-    assert "on purpose" in (out / "work" / "exceptions" / "ZeroDivisionError.txt").read_text()
 
 
 def test_a_teacher_that_dies_loses_no_work(

@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.stub_server import StubServer, text_of
 from tests.support.synthesis_runs import flags, rows
 from tests.support.synthesis_world import load_moody
@@ -77,24 +75,3 @@ def test_the_teacher_and_the_rows_do_without_the_same_modules(
     card = json.loads((out / "card.json").read_text())
     assert card["about"]["settings"]["reference"] == "compact"
     assert card["about"]["settings"]["drop_modules"] == 0.6
-
-
-def test_rows_can_be_written_again_with_another_reference(
-    root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The reference is no part of the key; the share of dropped modules is."""
-    out = tmp_path / "out"
-    assert main(flags(root, out, stub, "--limit", "3"), load=load_moody) == 0
-    plain = (out / "sft.jsonl").read_bytes()
-    assert b"Available functions" not in plain
-    assert json.loads((out / "card.json").read_text())["about"]["settings"]["drop_modules"] is None
-    requests = len(stub.chats)
-    again = ("--limit", "3", "--assemble-only")
-    assert main(flags(root, out, stub, *again, "--reference", "signatures"), load=load_moody) == 0
-    assert all("- `query_native(video" in row["messages"][0]["content"] for row in rows(out, "sft.jsonl"))
-    assert main(flags(root, out, stub, *again), load=load_moody) == 0
-    assert (out / "sft.jsonl").read_bytes() == plain
-    assert len(stub.chats) == requests
-    dropped = ("--drop-modules", "0.5", "--reference", "compact")
-    assert main(flags(root, out, stub, *dropped), load=load_moody) == 2
-    assert "drop_modules" in capsys.readouterr().err

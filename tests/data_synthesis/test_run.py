@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.fake_backbone import confident_answer
 from tests.support.stub_server import StubServer, text_of
 from tests.support.synthesis_runs import KEY, Made, flags, rows
 from tests.support.synthesis_world import (
     BROKEN,
     LIKE_NATIVE,
     NO_FORM,
-    NO_MODELS,
     RIGHT,
-    MoodyBackbone,
     answered,
     crashed,
     load_moody,
@@ -30,16 +24,15 @@ from tests.support.synthesis_world import (
     program,
     record,
 )
-from videopro.backbones.base import ChoiceRequest
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import Datasets, assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos
 from videopro.data_synthesis.run import main
 from videopro.executor import parse_program
-from videopro.question import Answer, Question, prompts
+from videopro.question import Question, prompts
 from videopro.traces import Trace, VideoRef, read_traces
 from videopro.train.rl import read_grpo_rows
-from videopro.video import Frame, Video
+from videopro.video import Video
 
 # ---- what is made ------------------------------------------------------------------------------------------
 
@@ -265,38 +258,3 @@ def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
 
 
 # ---- the pocket world --------------------------------------------------------------------------------------
-
-
-def test_the_pocket_world_end_to_end(tmp_path: Path, pocket_cache: None) -> None:
-    """Real videos, the offline teacher and a guessing backbone: every prompt and row keeps its form."""
-    out = tmp_path / "out"
-    args = ["--source", "pocket", "--teacher", "pocket-teacher", "--model", "m", "--output", str(out)]
-    args += [*NO_MODELS, "--limit", "2", "--without-family", "sign"]
-
-    def guess(request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-        """From the pixels and the question, the same every time; so is its confidence."""
-        drawn = hashlib.sha256(request.question.text.encode())
-        for frame in frames:
-            drawn.update(frame.image.tobytes())
-        letters, (place, sure) = request.question.letters, drawn.digest()[:2]
-        return confident_answer(letters[place % len(letters)], 0.5 + sure / 512, letters, tokens_in=100)
-
-    def guesser(model: str, **settings: Any) -> MoodyBackbone:
-        made = MoodyBackbone(model)
-        made.choose = guess  # type: ignore[method-assign]
-        return made
-
-    assert main(args, load=guesser) == 0
-    card = json.loads((out / "card.json").read_text())
-    assert (card["questions"]["recorded"], card["about"]["source"]) == (2, "pocket/train")
-    assert card["questions"]["not asked"] == {"family sign held out": 180}
-    assert card["teacher"]["requests"] == 0
-    assert "sign" not in card["grpo"]["by family and kind"]
-    assert sum(card["programs"]["first"]["teacher's faults"].values()) == 8
-    sft, grpo = rows(out, "sft.jsonl"), rows(out, "grpo.jsonl")
-    assert sft
-    assert sum(row["kind"] == "plan" for row in grpo) == 2
-    for row in sft:
-        assert parse_program(row["messages"][1]["content"]).well_formed
-        assert (row["source"], row["length"] in ("short", "medium", "long")) == ("pocket/train", True)
-    assert all(Path(row["subtitles"]).exists() and Path(row["video"]).exists() for row in grpo)

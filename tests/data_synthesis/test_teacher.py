@@ -27,7 +27,6 @@ from videopro.data_synthesis.teacher import (
 from videopro.errors import BackboneError, RunError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.planners.server import ApiPlanner
-from videopro.pocket.teacher.teacher import PocketTeacher
 from videopro.question import Question
 
 
@@ -249,14 +248,6 @@ def test_a_broken_line_is_told_and_its_reply_asked_for_again(
     assert "line 3 (no reply: 999" in said
     assert read_teacher_usage(setting.path).requests == 2
     assert setting.path.read_text().startswith(first + '{"key": "a"}\n')
-
-
-def test_replies_of_a_free_teacher_are_not_stored(setting: Setting) -> None:
-    teacher = setting.teacher(TeacherBudget(max_requests=0), PocketTeacher())
-    asked = PlanRequest("plan", "P", Question("How is the weather?", ("a", "b")))
-    (written,) = teacher.ask([asked])
-    assert isinstance(written, PlannerReply)
-    assert setting.path.read_text() == ""
 
 
 # ---- caps --------------------------------------------------------------------------------------------------

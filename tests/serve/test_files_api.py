@@ -212,6 +212,9 @@ def test_the_operators_folders_over_http(world: World) -> None:
     assert [film["path"] for film in listed] == ["sub/beach.mp4"]
     film = world.client.post("/v1/videopro/folders", json={"path": "sub/beach.mp4"}).json()
     assert (film["filename"], film["videopro"]["is_uploaded"]) == ("sub/beach.mp4", False)
+    page = world.answered(world.ask(film["id"]))
+    assert (page["final"]["letter"], page["video"]["path"]) == ("B", "sub/beach.mp4")
+    assert str(world.folder) not in str(page)
     for path in ("../out/serve.lock", "/etc/passwd", "sub/../../x", "nothing.mp4"):
         reply = world.client.post("/v1/videopro/folders", json={"path": path})
         assert reply.status_code in (400, 404), reply.text

@@ -106,43 +106,6 @@ def test_a_url_restores_the_list(open_page: Open, query: str, found: list[str]) 
     assert ids(open_page(f"#/?{query}")) == found
 
 
-def test_groups_with_names_of_javascript(open_page: Open, tmp_path: Path) -> None:
-    """Each has two values that filter; a row without the group is not taken to have one."""
-    names = ("__proto__", "constructor", "toString", "hasOwnProperty")
-    groups = [
-        {name: "__proto__" if name == "toString" else "one" for name in names},
-        dict.fromkeys(names, "constructor"),
-        {"family": "plain"},
-    ]
-    made = [replace(plain(f"q{n}", "What?"), groups=own) for n, own in enumerate(groups)]
-    folder = pages_of(tmp_path, made)
-    page = open_page("", folder=folder)
-    assert ids(page) == ["q0", "q1", "q2"]
-    for name in names:
-        page.click(f"button[data-kind='{name}'][data-value=constructor]")
-        rows(page, 1)
-        assert ids(page) == ["q1"]
-        assert ids(open_page(page.url.partition("index.html")[2], folder=folder)) == ["q1"]
-        page.click(f"button[data-kind='{name}'][data-value=constructor]")
-        rows(page, 3)
-    page.click("button[data-kind=toString][data-value=__proto__]")
-    rows(page, 1)
-    assert ids(page) == ["q0"]
-    for query in ("#/?sort=toString", "#/?mark=constructor", "#/?group.toString=x", "#/?result=__proto__"):
-        assert ids(open_page(query, folder=folder)) == ([] if "group" in query else ["q0", "q1", "q2"])
-
-
-def test_searching_keeps_the_cursor_and_the_counts_follow(open_page: Open) -> None:
-    page = open_page()
-    page.keyboard.press("/")
-    page.keyboard.type("shown")
-    assert ids(page) == ["right", "wrong"]
-    assert page.evaluate("document.activeElement.id") == "search"
-    assert "2 of 6 questions" in page.inner_text(".totals")
-    assert "50.0 % right" in page.inner_text(".totals")
-    assert page.inner_text("button[data-result=wrong] small") == "1"
-
-
 def test_keyboard_navigation(open_page: Open) -> None:
     page = open_page()
     page.keyboard.press("j")
@@ -213,16 +176,6 @@ def test_a_refinement_is_a_diff(open_page: Open) -> None:
     assert not second.locator(".gone").first.is_visible()
 
 
-def test_many_calls_of_a_line_open_on_demand(open_page: Open, tmp_path: Path) -> None:
-    call = world.Call("query_yn", {"question": "Is it?"}, "Answer('Yes', confidence 0.900)", line=2)
-    execution = world.execution(world.reply("A", 0.9), *[call] * 30)
-    attempt = world.Round("plan", "", world.FIRST, execution, "program")
-    page = open_page("#/q/q", folder=pages_of(tmp_path, [replace(plain("q", "?"), rounds=(attempt,))]))
-    assert page.locator(".call").count() == 3
-    page.click("text=27 more calls of this line")
-    assert page.locator(".call").count() == 30
-
-
 def test_pictures_show_what_the_calls_saw(open_page: Open) -> None:
     page = open_page("#/q/refined", device_scale_factor=2)
     page.add_style_tag(content=".box { display: none !important }")
@@ -280,14 +233,6 @@ def test_options_tell_right_chosen_and_how_likely(open_page: Open) -> None:
     assert costs[:6] == ["In all", "3.00 s", "8", "2", "600", "40"]
 
 
-def test_a_failure_is_at_its_line(open_page: Open) -> None:
-    page = open_page("#/?mark=failed")
-    page.click(".row")
-    page.wait_for_selector(".line.fault")
-    assert page.get_attribute(".line.fault", "data-line") == "2"
-    assert "ZeroDivisionError in line 2" in page.inner_text(".problem")
-
-
 def test_missing_videos_are_reported_and_the_rest_is_shown(open_page: Open) -> None:
     lost = open_page("#/q/unread")
     assert "lost.mp4" in lost.inner_text(".note.missing")
@@ -307,11 +252,6 @@ def test_unknown_questions_and_broken_folders_are_reported(
     (tmp_path / "copy" / "data" / "index.js").write_text("VIEW.index(")
     page = open_page("", folder=tmp_path / "copy", wrong_is_fine=True)
     assert "data/index.js is missing or broken" in page.inner_text(".empty")
-
-
-def test_an_empty_run_opens(open_page: Open, tmp_path: Path) -> None:
-    page = open_page("", folder=pages_of(tmp_path, []))
-    assert "0 questions" in page.inner_text(".totals")
 
 
 def test_a_long_list_is_drawn_around_the_cursor(open_page: Open, tmp_path: Path) -> None:

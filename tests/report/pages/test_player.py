@@ -122,17 +122,6 @@ def test_by_keyboard(open_page: Open) -> None:
     assert not page.evaluate(PLAYED)
 
 
-def test_segments_of_an_agent_are_links_and_names_of_files_may_hold_anything(open_page: Open) -> None:
-    page = open_page("#/q/vca")
-    assert page.films[0].endswith("/steps%20%26%20more%20%231.mp4")
-    when = page.locator(".segments-found .when a").nth(1)
-    start = when.inner_text().split(" – ")[0]
-    when.click()
-    page.wait_for_function(PLAYED)
-    minutes, seconds = start.split(":")
-    assert at(page) >= 60 * int(minutes) + float(seconds) - 0.1
-
-
 def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Path) -> None:
     """Without pictures, whose absence has a line of its own."""
     right, _, _, unread, *_ = world.traces(tmp_path / "videos")
@@ -162,19 +151,3 @@ def test_the_film_that_the_run_did_not_see_is_not_offered(open_page: Open, tmp_p
     assert "is not the file that the run used" in page.inner_text(".note.missing")
     assert page.locator("video").count() == 0
     assert page.films == []
-
-
-@pytest.mark.parametrize("width", [390, 1000, 1440])
-def test_the_film_fits(open_page: Open, width: int) -> None:
-    page = open_page("#/q/refined", viewport={"width": width, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    box = page.locator("video").bounding_box()
-    assert box["width"] >= 300
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    page.locator("[data-round='2'] .said time a").dispatch_event("click")
-    page.wait_for_function(PLAYED)
-    page.wait_for_selector(".player.afloat")
-    box = page.locator("video").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    assert box["y"] + box["height"] <= 844

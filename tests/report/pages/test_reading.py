@@ -13,6 +13,7 @@ import pytest
 from tests.support import ROOT
 from tests.support import view_world as world
 from tests.support.browser import Open, needs_browser, shown_number, texts
+from tests.support.contrast import texts_of
 from videopro.commands.view import main
 from videopro.question import Question
 from videopro.traces import VideoRef, recorded_prompt
@@ -81,43 +82,6 @@ def test_the_legend_is_one_click_or_key_away(open_page: Open) -> None:
     assert not legend.is_visible(), "a click elsewhere closes it"
 
 
-def explained(page: Any) -> str:
-    page.click(".legend-button")
-    return str(page.inner_text("#legend"))
-
-
-def test_every_tag_letter_and_lane_that_is_seen_is_explained(open_page: Open) -> None:
-    page = open_page()
-    tags = set(page.locator(".row .tag").all_inner_texts())
-    assert tags >= {"native", "program", "set right", "failed", "unparsed step"}
-    said = explained(page)
-    assert [tag for tag in tags if tag not in said and " steps" not in tag] == []
-    assert "an agent's steps, and the different frames" in said
-    for id, lanes, absent in (
-        ("refined", ("Evidence", "Retrieved", "Looked at"), "constrained"),
-        ("vca", ("Evidence", "segment"), "Retrieved"),
-    ):
-        page = open_page(f"#/q/{id}")
-        tags = set(page.locator(".round .tag:not(.aside), .choices .tag").all_inner_texts())
-        said = explained(page)
-        assert absent not in said, "the page does not have it"
-        own = {"right answer", "chosen"}  # They say what they mean.
-        assert [tag for tag in tags - own if tag not in said] == []
-        assert [lane for lane in lanes if lane not in said] == []
-
-
-def test_keys_are_told_where_they_act(open_page: Open) -> None:
-    page = open_page()
-    bar = page.inner_text("nav.bar")
-    for words in ("move", "open", "search", "legend"):
-        assert words in bar
-    assert page.locator(".search kbd").is_visible()
-    question = open_page("#/q/refined")
-    assert question.locator(".bar > kbd").all_inner_texts() == ["esc", "k", "j"]
-    phone = open_page("", **PHONE)
-    assert not phone.locator(".bar .hints").first.is_visible(), "there are no keys"
-
-
 def test_no_key_acts_while_something_is_typed(open_page: Open) -> None:
     page = open_page()
     page.keyboard.press("/")
@@ -175,32 +139,6 @@ def test_a_frame_opens_large_and_steps_through_those_of_its_call(open_page: Open
     page.evaluate("location.hash = '#/'")
     page.wait_for_selector(".row")
     box.wait_for(state="detached")
-
-
-def test_boxes_and_their_names_are_drawn_in_large(open_page: Open) -> None:
-    page = open_page("#/q/refined", viewport={"width": 1440, "height": 900})
-    page.click("[data-round='2'] [data-line='6'] .call:has(.box) button.open")
-    drawn = page.locator(".stage .box")
-    assert drawn.inner_text() == "kite 0.81"
-    place = drawn.evaluate(
-        """one => { const a = one.getBoundingClientRect(), b = one.parentElement.getBoundingClientRect();
-        return [(a.left - b.left) / b.width, (a.top - b.top) / b.height, a.width / b.width] }"""
-    )
-    assert place == pytest.approx([0.25, 0.25, 0.5], abs=0.01)
-    assert "kite, score 0.81" in page.inner_text(".lightbox .caption")
-    page.keyboard.press("Escape")
-    page.click("[data-round='2'] [data-line='9'] button.open")
-    assert page.locator(".stage .picture").count() == 2, "the crop beside its place in the frame"
-    assert page.locator(".stage .picture .box.cut").count() == 1
-
-
-@pytest.mark.parametrize(("id", "place"), [("refined", ".thumbs"), ("vca", "[data-step='1']")])
-def test_the_strip_and_the_frames_of_steps_open_too(open_page: Open, id: str, place: str) -> None:
-    page = open_page(f"#/q/{id}")
-    page.locator(f"{place} button.open").first.click()
-    assert page.locator(".stage .picture").is_visible()
-    page.keyboard.press("ArrowRight")
-    assert page.inner_text(".lightbox .caption").split("\n")[1].startswith("2 of ")
 
 
 def test_frames_work_by_touch(open_page: Open) -> None:
@@ -346,6 +284,22 @@ def test_a_phone_needs_no_horizontal_scrolling_with_everything_open(open_page: O
         "all => all.map(one => one.getAttribute('aria-label') ?? one.textContent)"
     )
     assert all(text.strip() for text in names), "buttons have names"
+
+
+@pytest.mark.parametrize(
+    "hash", ["", *(f"#/q/{id}" for id in ("refined", "wrong", "vca", "lvagent", "unparsed"))]
+)
+def test_every_text_can_be_read_in_both_themes(open_page: Open, hash: str) -> None:
+    """At least 4.5:1 against what lies behind it (WCAG 2, AA)."""
+    page = open_page(hash)
+    for summary in page.locator("summary").all():
+        summary.click()
+    for theme in ("light", "dark"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        found = texts_of(page)
+        assert len(found) >= 20
+        # A text over a picture has no ratio, which is no number and fails here, too.
+        assert [text for text in found if not text["ratio"] >= 4.5] == [], theme
 
 
 PROGRAM = ("h1", "[data-letter=A]", ".planning", "[data-line='2'] code", "[data-line='2'] .call", ".problem")

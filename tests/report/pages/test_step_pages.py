@@ -80,30 +80,6 @@ def test_what_could_not_be_parsed_is_shown_with_its_faults(open_page: Open) -> N
     assert repaired.locator(".fields").inner_text().split() == ["segment", "0"]
 
 
-def test_the_steps_before_a_failure_are_shown(open_page: Open) -> None:
-    page = open_page("#/q/failed")
-    assert "the server at http://host/v1 is gone" in page.inner_text(".problem")
-    assert (page.locator("article.step").count(), page.inner_text(".outcome")) == (6, "failed")
-
-
-def test_long_replies_and_lists_open_on_demand_also_by_keyboard(open_page: Open) -> None:
-    page = open_page("#/q/long")
-    said = step(page, 1)
-    height = "one => one.getBoundingClientRect().height"
-    before = said.locator(".words").evaluate(height)
-    said.locator("button:text('show all')").focus()
-    page.keyboard.press("Enter")
-    assert said.locator(".words").evaluate(height) > 5 * before
-    assert said.locator("button[aria-expanded]").get_attribute("aria-expanded") == "true"
-    found = step(page, 2)
-    assert found.locator("tbody tr").count() == 8
-    found.locator("button:text('12 more')").click()
-    assert found.locator("tbody tr").count() == 20
-    assert page.locator(".lane.step").count() == 18
-    page.locator("button:text('12 more steps')").click()
-    assert page.locator(".lane.step").count() == 30
-
-
 # ---- over the video --------------------------------------------------------------------------------------
 
 
@@ -167,36 +143,3 @@ def test_agents_stand_side_by_side_round_by_round(open_page: Open) -> None:
     assert turns.nth(0).inner_text().split() == ["Round", "1", "A", "A", "C", "disagreed"]
     assert turns.nth(1).inner_text().split() == ["Round", "2", "A", "A", "agreed"]
     assert turns.nth(0).locator(".letter.bad").inner_text() == "C"
-
-
-def test_costs_are_by_kind_and_what_was_prepared_is_apart(open_page: Open) -> None:
-    page = open_page("#/q/dvd")
-    rows = [line.split("\t") for line in page.locator(".costs tbody tr").all_inner_texts()]
-    table = {cells[0].split(":")[0].split(" ")[0]: cells[1:6] for cells in rows}
-    # The reused browse is not part of it: five thoughts, one look at six frames.
-    assert table["act"][:4] == ["2.00 s", "–", "5", "600"]
-    assert table["frame_inspect"] == ["0.70 s", "6", "1", "504", "7"]
-    assert table["In"][:4] == ["3.06 s", "6", "6", "1,104"]
-    assert table["Prepared"] == ["61.5 s", "501", "52", "41,000", "6,100"]
-    assert table["Reused"] == ["1.20 s", "16", "1", "1,144", "13"]
-    assert "not recorded" in open_page("#/q/lvagent").inner_text(".costs")
-
-
-def test_the_list_says_steps_frames_and_what_was_not_parsed(open_page: Open) -> None:
-    page = open_page()
-    rows = dict(page.eval_on_selector_all(".row", "all => all.map(one => [one.dataset.id, one.innerText])"))
-    for words in ("11 steps", "24 frames"):
-        assert words in rows["vca"]
-    marked = [id for id, text in rows.items() if "unparsed step" in text]
-    assert marked == ["lvagent", "unparsed", "hostile"]
-    assert "vca" in page.inner_text("header.run p"), "the method"
-    assert "frames seen" in page.inner_text("header.run")
-    for query, found in (
-        ("mark=unparsed_step", marked),
-        ("mark=repaired&sort=steps", ["vca"]),
-        ("sort=steps", ["long", "lvagent"]),
-    ):
-        page = open_page(f"#/?{query}")
-        ids = page.eval_on_selector_all(".row", "all => all.map(one => one.dataset.id)")
-        assert ids[: len(found)] == found
-        assert "mark" not in query or ids == found
