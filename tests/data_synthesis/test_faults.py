@@ -58,15 +58,6 @@ def test_a_teacher_that_dies_loses_no_work(
     assert len(stub.chats) - sent == len(made.chats) - 25, "what was answered before is not asked again"
 
 
-def test_the_settings_of_the_backbone_are_not_the_teachers(
-    root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stub.reply = lambda body: StubFault(503, {})
-    words = flags(root, tmp_path / "out", stub, "--backbone", "retries=0", "--limit", "1")
-    assert main(words, load=lambda model, **_: load_moody(model)) == 2
-    assert "failed with status 503" in capsys.readouterr().err
-
-
 def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
     tmp_path: Path, stub: StubServer
 ) -> None:

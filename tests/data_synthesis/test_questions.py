@@ -14,7 +14,7 @@ import pytest
 from tests.support.synthesis_runs import cg, write_cg
 from videopro.benchmarks import Benchmark, Item, Protocol, load
 from videopro.benchmarks.base import ROBUST
-from videopro.data_synthesis.questions import balance_letters, select_questions
+from videopro.data_synthesis.questions import balance_letters, load_source, select_questions
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import Question
 

