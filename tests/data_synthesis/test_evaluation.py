@@ -73,15 +73,6 @@ def test_the_same_content_under_another_name_is_refused(
     assert not (tmp_path / "out").exists(), "nothing was asked"
 
 
-def test_skipped_videos_are_left_out_and_counted(questions: Path, tmp_path: Path) -> None:
-    held, out = jsonl(tmp_path / "test.jsonl", {"video": "elsewhere/v0.mp4"}), tmp_path / "out"
-    args = command(questions, out, "--exclude", str(held), "--evaluation", "skip")
-    assert main(args, load=load_moody) == 0
-    card = json.loads((out / "card.json").read_text())
-    assert card["questions"]["not asked"] == {"video of an evaluation split": 1}
-    assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v1q0"}
-
-
 def test_the_records_own_content_counts(tmp_path: Path) -> None:
     """Also if the file had other content when the check was made."""
     make_video(tmp_path / "held" / "a.mp4", "red")

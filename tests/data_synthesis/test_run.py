@@ -137,19 +137,13 @@ def test_rows_and_the_teacher_have_prompts_of_their_own(
     assert main(words, load=load_moody) == 0
     sent = [text_of(body) for body in stub.chats]
     assert all(text.startswith("TEACHER ") for text in sent)
-    assert any("query_mc(frames, question, choices" in text for text in sent)
     words_of = {kind: text.partition(" ")[0] for kind, text in planner.items()}
     grpo = rows(out, "grpo.jsonl")
-    assert {row["kind"] for row in grpo} >= {"plan", "native_refinement"}
     for row in grpo:
         assert row["prompt"].startswith(f"{words_of[row['kind']]} {row['question']} A. ")
     for row in rows(out, "sft.jsonl"):
         kind = row["kind"] if row["kind"] in words_of else "plan"
         assert row["messages"][0]["content"].startswith(f"<video>{words_of[kind]} ")
-    card = json.loads((out / "card.json").read_text())
-    assert card["about"]["settings"]["prompts"] == planner
-    assert card["about"]["teacher"]["prompts"] == asked
-
     # Rows are written again with ours from the same records; another teacher's prompts are another synthesis.
     again = [word for word in words if word not in ("--prompts", str(tmp_path / "planner.yaml"))]
     assert main(again, load=load_moody) == 0
@@ -227,6 +221,7 @@ def assembled(folder: Path, *traces: Trace) -> Datasets:
 
 def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
     card, sft = json.loads((made.folder / "card.json").read_text()), rows(made.folder, "sft.jsonl")
+    assert (card["plan"]["questions"], card["plan"]["recorded"], card["questions"]["recorded"]) == (9, 0, 9)
     assert card["sft"]["rows"] == len(sft)
     for field in ("kind", "mode"):
         counted = Counter(row[field] for row in sft)

@@ -137,16 +137,11 @@ def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Ope
     assert page.inner_text("li.given .text").startswith("a red kite")
     (request,) = server.answerer.asked
     assert (request.question, request.choices) == ("What flies over the hill?", world.CHOICES)
-    # What a detector saw is framed: 32,16 to 96,48 of 128 x 64.
-    style = page.locator(".piece .box").get_attribute("style").replace(" ", "")
-    assert style == "left:25%;top:25%;width:50%;height:50%;"
     # A piece of evidence plays the film from there: the line of the subtitles at 2 to 3 s.
     page.click(".piece:has-text('See the kite fly.')")
     until(page, "document.querySelector('video').currentTime >= 2")
     assert page.evaluate("document.querySelector('video').currentTime") < 5
     assert page.url.endswith("?t=2")
-    page.click("text=The trace as JSON")
-    page.wait_for_selector(".json pre:has-text('stepwise'), .json pre:has-text('The kite.mp4')")
 
 
 def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) -> None:
@@ -180,11 +175,8 @@ def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) 
     assert other.locator("video, .ask-on").count() == 0
 
 
-def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
-    serve: Serve, open_page: Open, film: Path
-) -> None:
-    server = serve()
-    page = open_page(server)
+def test_an_upload_is_cancelled(serve: Serve, open_page: Open, film: Path) -> None:
+    page = open_page(serve())
     page.route("**/v1/files", lambda route: None if route.request.method == "POST" else route.continue_())
     page.set_input_files("#file", film)
     page.click(".uploading button")
@@ -192,15 +184,6 @@ def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
     assert page.locator(".problem:visible").count() == 0
     page.unroute_all(behavior="ignoreErrors")
     upload(page, film)
-    page.fill("#question", "Half a quest")
-    server.stop()
-    page.click("text=Index it now")
-    page.wait_for_selector("#trouble p")
-    server.start()
-    page.wait_for_selector("#trouble p", state="detached")
-    page.wait_for_selector("text=Index it now")
-    assert page.input_value("#question") == "Half a quest"
-    assert page.locator(".picked strong").inner_text() == film.name
 
 
 def test_a_server_that_is_started_again(begin: Begin) -> None:

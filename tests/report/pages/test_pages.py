@@ -140,8 +140,6 @@ def test_a_program_is_shown_with_the_calls_of_each_line(open_page: Open) -> None
         8: ["get_informative_subtitles"],
         9: ["query_mc"],
     }  # fmt: skip
-    assert "See the kite fly." in second.locator("[data-line='8']").inner_text()
-    assert "cached" in second.locator("[data-line='2']").inner_text()
     answer = second.locator("[data-line='9'] .answer").inner_text().split()
     assert answer == ["A", "0.90"]
 
@@ -206,8 +204,6 @@ def test_options_tell_right_chosen_and_how_likely(open_page: Open) -> None:
     assert "chosen at first" in changed.locator("[data-letter=B]").inner_text()
     bars = changed.locator("[data-letter=B] .bars i").evaluate_all("all => all.map(one => one.style.width)")
     assert [float(width.rstrip("%")) for width in bars] == pytest.approx([40, 100 * 0.1 / 3], abs=0.1)
-    costs = changed.locator(".costs tbody tr").last.inner_text().split("\t")
-    assert costs[:6] == ["In all", "3.00 s", "8", "2", "600", "40"]
 
 
 def test_missing_videos_are_reported_and_the_rest_is_shown(open_page: Open) -> None:
