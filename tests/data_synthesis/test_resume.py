@@ -185,7 +185,7 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("--tau", "0.5"): "synthesis.tau: the run has 0.75, this command 0.5",
     ("--programs", "2"): "synthesis.programs: the run has 4, this command 2",
     ("--seed", "1"): "synthesis.seed: the run has 0, this command 1",
-    ("--drop-modules", "0.5"): "drop_modules: the run has None, this command 0.5",
+    ("--drop-modules", "0.5", "--reference", "compact"): "drop_modules: the run has",
     ("--temperature", "0.2"): "teacher.temperature: the run has 0.7, this command 0.2",
     ("--backbone", "salt=x"): "model.salt: the run has '', this command 'x'",
     (*FINISHED, "--teacher", "api:other@http://127.0.0.1:9/v1"): "teacher: the run has 'api:served@",
