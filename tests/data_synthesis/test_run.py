@@ -247,6 +247,7 @@ def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
     requests = len(made.chats)
     assert (card["teacher"]["requests"], card["about"]["teacher"]["model"]) == (requests, "served")
     assert card["teacher"]["cost"] == pytest.approx(requests * (100 * 2.5 + 10 * 10) / 1e6, abs=1e-4)
+    assert "| questions | 9 | 9 |" in (made.folder / "CARD.md").read_text()
     for path in (made.folder / "card.json", made.folder / "CARD.md"):
         for secret in (str(made.folder.parent), str(root), "127.0.0.1"):
             assert secret not in path.read_text()

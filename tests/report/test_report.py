@@ -347,6 +347,7 @@ def test_other_questions_are_reported(tmp_path: Path) -> None:
     assert table("pairs", first, second).rows[0][3] == 1
     runs = table("runs", first, second)
     assert column(runs, "questions") == ["2", "3"]
+    assert column(runs, "frames") == ["16", "16"]
     assert column(runs, "coverage, %") == ["100.0", "66.7"]
     assert column(runs, "errors") == ["0", "1"]
 
