@@ -1,17 +1,18 @@
-"""Which rows are left where a dataset has more than its limits, and which videos are for which dataset."""
+"""Which rows are left where a dataset has more than its limits, which videos are for which dataset, and
+questions that do without a group of modules."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.stub_server import StubServer
+from tests.support.stub_server import StubServer, text_of
 from tests.support.synthesis_runs import flags, rows
 from tests.support.synthesis_world import (
-    NO_MODELS,
     answered,
     crashed,
     load_moody,
@@ -22,9 +23,10 @@ from tests.support.synthesis_world import (
 )
 from videopro.data_synthesis.datasets import Datasets, RowLimits, assemble, limited
 from videopro.data_synthesis.decontamination import EvaluationVideos
-from videopro.data_synthesis.questions import VideoSplit
+from videopro.data_synthesis.questions import ModuleDrops, VideoSplit
 from videopro.data_synthesis.run import main
 from videopro.traces import VideoRef, read_traces
+from videopro.train.rl import read_grpo_rows
 
 
 def sft(kind: str, count: int, family: str = "x", mode: str = "program") -> list[dict[str, Any]]:
@@ -137,18 +139,61 @@ def test_only_videos_for_sft_are_asked_for_refinements(tmp_path: Path, stub: Stu
             assert (kinds["native"], kinds["plan_program"]) == (1, 4)
 
 
-def test_without_programs_no_teacher_is_needed(root: Path, tmp_path: Path) -> None:
-    """Nine questions: native answers are right and sure of 0, unsure of 1, wrong about 2."""
+# ---- modules that are left out -----------------------------------------------------------------------------
+
+
+GROUPS = {
+    "retrieval": ("get_informative_clips", "get_informative_subtitles"),
+    "localization": ("extract_frames", "trim_frames", "trim_around"),
+    "extraction": ("crop_left", "run_ocr", "detect_object"),
+    "context": ("get_subtitle_hints",),
+}
+
+
+def test_the_share_is_kept_and_groups_are_equally_likely() -> None:
+    drops = ModuleDrops(0.5, seed=3)
+    drawn = [drops.group(f"q{number}") for number in range(4000)]
+    assert drawn == [drops.group(f"q{number}") for number in range(4000)]
+    # 5 standard deviations: of 4000 draws at a half and at an eighth.
+    assert abs(sum(group is None for group in drawn) - 2000) < 160
+    assert all(abs(drawn.count(group) - 500) < 105 for group in GROUPS)
+    assert drawn != [ModuleDrops(0.5, seed=4).group(f"q{number}") for number in range(4000)]
+    assert ModuleDrops().group("q1") is None
+    assert ModuleDrops(1.0).group("q1") is not None
+
+
+def test_the_teacher_and_the_rows_do_without_the_same_modules(
+    root: Path, tmp_path: Path, stub: StubServer
+) -> None:
     out = tmp_path / "out"
-    words = ["--source", "jsonl", "--root", str(root), "--model", "m", "--output", str(out)]
-    assert main([*words, *NO_MODELS, "--programs", "0"], load=load_moody) == 0
-    assert Counter(row["kind"] for row in rows(out, "sft.jsonl")) == {"native": 3}
-    prompts = rows(out, "grpo.jsonl")
-    assert Counter(row["kind"] for row in prompts) == {"plan": 9, "native_refinement": 6}
-    assert Counter(row["oracle_mode"] for row in prompts if row["kind"] == "plan") == {
-        "native": 3,
-        "program": 6,
-    }
-    # A teacher that is given is not asked, and it is the same synthesis.
-    again = [*words, *NO_MODELS, "--programs", "0", "--teacher", "pocket-teacher"]
-    assert main(again, load=load_moody) == 0
+    more = ("--reference", "compact", "--drop-modules", "0.6", "--seed", "1")
+    assert main(flags(root, out, stub, *more), load=load_moody) == 0
+    drops = ModuleDrops(0.6, 1)
+    records = {trace.question_id: trace for trace in read_traces(out / "records.jsonl")}
+    expected = {name: drops.group(name) for name in records}
+    assert {None} < set(expected.values()), "the world is too small to drop anything"
+    asked = [text_of(body) for body in stub.chats]
+    sft, grpo = rows(out, "sft.jsonl"), rows(out, "grpo.jsonl")
+    assert sft
+    assert grpo
+    for row in (*sft, *grpo):
+        group = expected[row["question_id"]]
+        prompt = row["messages"][0]["content"]
+        assert (row["reference"], row.get("without")) == ("compact", None if group is None else [group])
+        missing = () if group is None else GROUPS[group]
+        shown = set(re.findall(r"^- `(\w+)\(", prompt, re.MULTILINE))
+        assert shown <= set(row["modules"]) - set(missing)
+        assert "query_mc" in shown
+        assert ("extract_frames" in shown) == (group != "localization")
+        assert "What a program may import" not in prompt
+    # The teacher's reference is whole, but for what the question does without.
+    for trace in records.values():
+        same = [other.question_id for other in records.values() if other.question == trace.question]
+        for text in asked:
+            if f"Question: {trace.question}\n" in text and "What a program may import" in text:
+                shown_to_teacher = "- `extract_frames(" in text
+                assert shown_to_teacher in {expected[name] != "localization" for name in same}
+    # Training reads what rows say.
+    read = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}
+    for row in grpo:
+        assert read[row["id"]].without == tuple(row.get("without", ()))

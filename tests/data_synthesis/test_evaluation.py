@@ -73,38 +73,6 @@ def test_the_same_content_under_another_name_is_refused(
     assert not (tmp_path / "out").exists(), "nothing was asked"
 
 
-def test_other_content_under_the_same_name_is_fine(questions: Path, tmp_path: Path) -> None:
-    make_video(tmp_path / "held" / "v1.mp4", "grey", seconds=3.0)
-    args = command(questions, tmp_path / "out", "--exclude", str(tmp_path / "held"))
-    assert main(args, load=load_moody) == 0
-
-
-def test_skipped_videos_are_left_out_and_counted(questions: Path, tmp_path: Path) -> None:
-    held, out = jsonl(tmp_path / "test.jsonl", {"video": "elsewhere/v0.mp4"}), tmp_path / "out"
-    args = command(questions, out, "--exclude", str(held), "--evaluation", "skip")
-    assert main(args, load=load_moody) == 0
-    card = json.loads((out / "card.json").read_text())
-    assert card["questions"]["not asked"] == {"video of an evaluation split": 1}
-    assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v1q0"}
-
-
-def test_records_excluded_later_get_into_no_dataset(
-    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    assert main(command(questions, out), load=load_moody) == 0
-    before = (out / "sft.jsonl").read_bytes()
-    exclude = ("--exclude", str(questions / "videos" / ".."), "--ids", "v0q0", "--assemble-only")
-    error = refusal(capsys, questions, out, *exclude)
-    assert "v0.mp4" in error
-    assert (out / "sft.jsonl").read_bytes() == before
-    held = jsonl(tmp_path / "held.jsonl", {"video": str(questions / "videos" / "v0.mp4")})
-    args = command(questions, out, "--exclude", str(held), "--evaluation", "skip")
-    assert main([*args, "--assemble-only"], load=load_moody) == 0
-    assert "v0q0" not in (out / "sft.jsonl").read_text() + (out / "grpo.jsonl").read_text()
-    assert "v1q0" in (out / "grpo.jsonl").read_text()
-
-
 def test_the_records_own_content_counts(tmp_path: Path) -> None:
     """Also if the file had other content when the check was made."""
     make_video(tmp_path / "held" / "a.mp4", "red")
@@ -142,13 +110,6 @@ def test_a_copy_of_a_pocket_test_video_is_refused_by_its_content(
     own = jsonl(tmp_path / "own" / "questions.jsonl", question).parent
     shutil.copy(folder / "videos" / "short_000.mp4", own / "mine.mp4")
     assert "video short_000 of pocket's split 'test'" in refusal(capsys, own, tmp_path / "out")
-
-
-def test_training_worlds_share_no_seed_with_evaluation() -> None:
-    known = evaluation_videos()
-    for split, seed in (("train", None), ("fresh", 0), ("fresh", 5)):
-        drawn = {(length, number) for _, length, number in world.video_names(split, seed)}
-        assert not drawn & set(known.seeds)
 
 
 # ---- CG-Bench mini -----------------------------------------------------------------------------------------

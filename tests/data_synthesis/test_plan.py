@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.support import ROOT
-from tests.support.stub_server import StubServer
-from tests.support.synthesis_runs import cg, flags, write_cg
-from tests.support.synthesis_world import answered, crashed, load_moody, native, program, record
+from tests.support.synthesis_runs import cg, write_cg
+from tests.support.synthesis_world import answered, crashed, native, program, record
 from videopro.backbones import Backbone
 from videopro.data_synthesis.plan import plan_rows
 from videopro.data_synthesis.rates import measured_rates
@@ -73,19 +69,6 @@ def test_the_figures_of_a_plan_by_hand(cg_bench: Path) -> None:
     assert plan["missing videos"] == 50
     # 790 replies of 30 s, eight at a time; 200 native answers and 4 calls a program of 2 s, 50 x 60 s.
     assert plan["hours"] == {"teacher": 0.8, "model": 2.7}
-
-
-def test_the_shipped_settings_pay_for_what_they_ask() -> None:
-    """As recorded on annotations of CG-Bench's shape: max_cost covers the paper's 5,000 and 10,000 rows."""
-    recorded = json.loads((ROOT / "perf" / "training_data.json").read_text())
-    shipped = yaml.safe_load((ROOT / "configs" / "synthesis" / "cg_bench.yaml").read_text())
-    plan = recorded["plan"]
-    assert (plan["rows"]["sft"]["rows"], plan["rows"]["grpo"]["rows"]) == (5000, 10000)
-    assert plan["teacher"]["cost"] < plan["teacher"]["max_cost"] == shipped["max_cost"]
-    assert plan["teacher"]["ends at"] is None
-    assert recorded["after"]["of limit"] == recorded["limit"] == 5000
-    removed = sum(step["removed"] for step in recorded["steps"])
-    assert recorded["after"]["questions"] + removed == 12129
 
 
 @pytest.mark.parametrize(
@@ -156,26 +139,3 @@ def test_rates_are_measured_where_enough_is_recorded(cg_bench: Path) -> None:
     assert rates.grpo == {"plan": 1.0, "bug_fix": 20 / 30, "native_refinement": 20 / 30}
     assert measured_rates(traces[1:], "sft", config(cg_bench)) is None
     assert measured_rates(traces, "grpo", config(cg_bench, sft_share=1.0)) is None
-
-
-def test_the_card_has_the_plan_beside_what_happened(root: Path, tmp_path: Path, stub: StubServer) -> None:
-    out = tmp_path / "out"
-    prices = ("--price-in", "2.5", "--price-out", "10")
-
-    def card(*more: str) -> dict[str, Any]:
-        assert main(flags(root, out, stub, *prices, *more), load=load_moody) == 0
-        return dict(json.loads((out / "card.json").read_text()))
-
-    few = card("--limit", "4")
-    assert (few["plan"]["questions"], few["plan"]["recorded"], few["questions"]["recorded"]) == (4, 0, 4)
-    text = (out / "CARD.md").read_text()
-    assert "| questions | 4 | 4 |" in text
-    assert f"| requests to the teacher | {few['plan']['teacher']['requests']} | {len(stub.chats)} |" in text
-    assert "| questions of the source |  | 9 | 3 |" in text
-    # Finished, it keeps the plan that was made before; of more questions, another is made.
-    assert card("--limit", "4")["plan"] == few["plan"]
-    more = card()
-    assert (more["plan"]["questions"], more["plan"]["recorded"]) == (9, 4)
-    # Four questions are too few for rates, and their more than thirty replies are enough for tokens.
-    assert more["plan"]["rests on"]["sft"] == "assumed"
-    assert card("--assemble-only")["plan"] == more["plan"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,10 +16,8 @@ import pytest
 from tests.support.fakes import make_benchmark, make_video
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis_runs import Made, datasets, flags, rows, start, usual
-from tests.support.synthesis_world import MoodyBackbone, load_moody
-from videopro.backbones.base import ChoiceRequest
+from tests.support.synthesis_world import load_moody
 from videopro.data_synthesis.run import main
-from videopro.question import Answer
 from videopro.traces import read_traces
 from videopro.video import content_id
 
@@ -127,23 +124,6 @@ def test_what_a_killed_command_was_at_is_taken_over(
     assert len(stub.chats) <= count(replies) + 1
 
 
-def test_the_teacher_writes_while_the_backbone_answers(root: Path, tmp_path: Path, stub: StubServer) -> None:
-    arrived = threading.Event()
-
-    def arriving(body: dict[str, Any]) -> dict[str, Any]:
-        arrived.set()
-        return usual(body)
-
-    class Waiting(MoodyBackbone):
-        def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-            # The first call answers natively; by then the teacher has been asked.
-            assert arrived.wait(60)
-            return super().answer_batch(requests)
-
-    stub.reply = arriving
-    assert main(flags(root, tmp_path / "out", stub, "--videos", "1", "--limit", "2"), load=Waiting) == 0
-
-
 @pytest.mark.kills
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_says_so_and_resumes(
@@ -205,6 +185,7 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("--tau", "0.5"): "synthesis.tau: the run has 0.75, this command 0.5",
     ("--programs", "2"): "synthesis.programs: the run has 4, this command 2",
     ("--seed", "1"): "synthesis.seed: the run has 0, this command 1",
+    ("--drop-modules", "0.5", "--reference", "compact"): "drop_modules: the run has",
     ("--temperature", "0.2"): "teacher.temperature: the run has 0.7, this command 0.2",
     ("--backbone", "salt=x"): "model.salt: the run has '', this command 'x'",
     (*FINISHED, "--teacher", "api:other@http://127.0.0.1:9/v1"): "teacher: the run has 'api:served@",

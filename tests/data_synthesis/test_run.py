@@ -1,11 +1,10 @@
-"""Synthesis as a whole: from questions to datasets and their card, read back by a plain reader."""
+"""Synthesis as a whole: from questions to datasets and their card, and what goes wrong: broken videos, a
+teacher that refuses or dies, unrelated folders."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,33 +12,30 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.fake_backbone import confident_answer
-from tests.support.stub_server import StubServer, text_of
-from tests.support.synthesis_runs import KEY, Made, flags, rows
+from tests.support.stub_server import StubFault, StubServer, text_of
+from tests.support.synthesis_runs import KEY, Made, datasets, flags, rows, usual
 from tests.support.synthesis_world import (
     BROKEN,
     LIKE_NATIVE,
     NO_FORM,
-    NO_MODELS,
     RIGHT,
-    MoodyBackbone,
     answered,
     crashed,
     load_moody,
+    make_questions,
     native,
     program,
     record,
 )
-from videopro.backbones.base import ChoiceRequest
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import Datasets, assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos
 from videopro.data_synthesis.run import main
 from videopro.executor import parse_program
-from videopro.question import Answer, Question, prompts
+from videopro.question import Question, prompts
 from videopro.traces import Trace, VideoRef, read_traces
 from videopro.train.rl import read_grpo_rows
-from videopro.video import Frame, Video
+from videopro.video import Video
 
 # ---- what is made ------------------------------------------------------------------------------------------
 
@@ -144,19 +140,13 @@ def test_rows_and_the_teacher_have_prompts_of_their_own(
     assert main(words, load=load_moody) == 0
     sent = [text_of(body) for body in stub.chats]
     assert all(text.startswith("TEACHER ") for text in sent)
-    assert any("query_mc(frames, question, choices" in text for text in sent)
     words_of = {kind: text.partition(" ")[0] for kind, text in planner.items()}
     grpo = rows(out, "grpo.jsonl")
-    assert {row["kind"] for row in grpo} >= {"plan", "native_refinement"}
     for row in grpo:
         assert row["prompt"].startswith(f"{words_of[row['kind']]} {row['question']} A. ")
     for row in rows(out, "sft.jsonl"):
         kind = row["kind"] if row["kind"] in words_of else "plan"
         assert row["messages"][0]["content"].startswith(f"<video>{words_of[kind]} ")
-    card = json.loads((out / "card.json").read_text())
-    assert card["about"]["settings"]["prompts"] == planner
-    assert card["about"]["teacher"]["prompts"] == asked
-
     # Rows are written again with ours from the same records; another teacher's prompts are another synthesis.
     again = [word for word in words if word not in ("--prompts", str(tmp_path / "planner.yaml"))]
     assert main(again, load=load_moody) == 0
@@ -234,6 +224,7 @@ def assembled(folder: Path, *traces: Trace) -> Datasets:
 
 def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
     card, sft = json.loads((made.folder / "card.json").read_text()), rows(made.folder, "sft.jsonl")
+    assert (card["plan"]["questions"], card["plan"]["recorded"], card["questions"]["recorded"]) == (9, 0, 9)
     assert card["sft"]["rows"] == len(sft)
     for field in ("kind", "mode"):
         counted = Counter(row[field] for row in sft)
@@ -256,6 +247,7 @@ def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
     requests = len(made.chats)
     assert (card["teacher"]["requests"], card["about"]["teacher"]["model"]) == (requests, "served")
     assert card["teacher"]["cost"] == pytest.approx(requests * (100 * 2.5 + 10 * 10) / 1e6, abs=1e-4)
+    assert "| questions | 9 | 9 |" in (made.folder / "CARD.md").read_text()
     for path in (made.folder / "card.json", made.folder / "CARD.md"):
         for secret in (str(made.folder.parent), str(root), "127.0.0.1"):
             assert secret not in path.read_text()
@@ -267,36 +259,77 @@ def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
 # ---- the pocket world --------------------------------------------------------------------------------------
 
 
-def test_the_pocket_world_end_to_end(tmp_path: Path, pocket_cache: None) -> None:
-    """Real videos, the offline teacher and a guessing backbone: every prompt and row keeps its form."""
+# ---- what goes wrong ---------------------------------------------------------------------------------------
+
+
+def small(folder: Path, videos: int, questions: int) -> Path:
+    make_questions(folder / "b", videos=videos, questions=questions)
+    return folder / "b"
+
+
+def asked(folder: Path, name: str = "grpo.jsonl") -> set[str]:
+    return {row["question_id"] for row in rows(folder, name)}
+
+
+def without_result(folder: Path) -> dict[str, int]:
+    return dict(json.loads((folder / "card.json").read_text())["questions"]["without a result"])
+
+
+def test_a_broken_video_is_recorded_and_can_be_fixed(tmp_path: Path, stub: StubServer) -> None:
+    b, out = small(tmp_path, 2, 1), tmp_path / "out"
+    whole = (b / "videos" / "v0.mp4").read_bytes()
+    (b / "videos" / "v0.mp4").write_bytes(b"no video" * 100)
+    assert main(flags(b, out, stub), load=load_moody) == 0
+    assert without_result(out) == {"VideoError": 1}
+    assert json.loads((out / "card.json").read_text())["rejected"]["question: VideoError"] == 1
+    assert asked(out, "sft.jsonl") == {"v1q0"}
+    (b / "videos" / "v0.mp4").write_bytes(whole)
+    assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
+    assert asked(out) == {"v0q0", "v1q0"}
+
+
+def test_a_teacher_that_dies_loses_no_work(
+    root: Path, tmp_path: Path, stub: StubServer, made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
-    args = ["--source", "pocket", "--teacher", "pocket-teacher", "--model", "m", "--output", str(out)]
-    args += [*NO_MODELS, "--limit", "2", "--without-family", "sign"]
+    stub.reply = lambda body: StubFault(401, {}) if len(stub.chats) > 25 else usual(body)
+    assert main(flags(root, out, stub, "--videos", "1"), load=load_moody) == 2
+    error = capsys.readouterr().err
+    assert "refused the key in the environment variable TEACHER_KEY" in error
+    assert KEY not in error
+    assert rows(out, "records.jsonl")
+    stub.reply = usual
+    sent = len(stub.chats)
+    assert main(flags(root, out, stub), load=load_moody) == 0
+    assert datasets(out) == datasets(made.folder)
+    assert len(stub.chats) - sent == len(made.chats) - 25, "what was answered before is not asked again"
 
-    def guess(request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-        """From the pixels and the question, the same every time; so is its confidence."""
-        drawn = hashlib.sha256(request.question.text.encode())
-        for frame in frames:
-            drawn.update(frame.image.tobytes())
-        letters, (place, sure) = request.question.letters, drawn.digest()[:2]
-        return confident_answer(letters[place % len(letters)], 0.5 + sure / 512, letters, tokens_in=100)
 
-    def guesser(model: str, **settings: Any) -> MoodyBackbone:
-        made = MoodyBackbone(model)
-        made.choose = guess  # type: ignore[method-assign]
-        return made
+def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
+    tmp_path: Path, stub: StubServer
+) -> None:
+    b, out = small(tmp_path, 1, 2), tmp_path / "out"
 
-    assert main(args, load=guesser) == 0
-    card = json.loads((out / "card.json").read_text())
-    assert (card["questions"]["recorded"], card["about"]["source"]) == (2, "pocket/train")
-    assert card["questions"]["not asked"] == {"family sign held out": 180}
-    assert card["teacher"]["requests"] == 0
-    assert "sign" not in card["grpo"]["by family and kind"]
-    assert sum(card["programs"]["first"]["teacher's faults"].values()) == 8
-    sft, grpo = rows(out, "sft.jsonl"), rows(out, "grpo.jsonl")
-    assert sft
-    assert sum(row["kind"] == "plan" for row in grpo) == 2
-    for row in sft:
-        assert parse_program(row["messages"][1]["content"]).well_formed
-        assert (row["source"], row["length"] in ("short", "medium", "long")) == ("pocket/train", True)
-    assert all(Path(row["subtitles"]).exists() and Path(row["video"]).exists() for row in grpo)
+    def picky(body: dict[str, Any]) -> Any:
+        return StubFault(400, {"error": {"message": "too long"}}) if "(1)" in text_of(body) else usual(body)
+
+    stub.reply = picky
+    assert main(flags(b, out, stub), load=load_moody) == 0
+    assert without_result(out) == {"BackboneError": 1}
+    assert json.loads((out / "card.json").read_text())["teacher"]["refused"] >= 4
+    stub.reply = usual
+    assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
+    assert asked(out) == {"v0q0", "v0q1"}
+
+
+def test_an_unrelated_folder_is_refused(
+    root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine")
+    assert main(flags(root, out, stub), load=load_moody) == 2
+    assert "contains 'thesis.txt'" in capsys.readouterr().err
+    (out / "thesis.txt").unlink()
+    (out / "config.yaml").write_text(yaml.safe_dump({"identity": {"method": "native"}}))
+    assert main(flags(root, out, stub, "--assemble-only"), load=load_moody) == 2

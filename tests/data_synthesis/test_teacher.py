@@ -27,7 +27,6 @@ from videopro.data_synthesis.teacher import (
 from videopro.errors import BackboneError, RunError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.planners.server import ApiPlanner
-from videopro.pocket.teacher.teacher import PocketTeacher
 from videopro.question import Question
 
 
@@ -179,22 +178,6 @@ def test_a_teacher_that_refuses_everything_stops_the_run_and_its_replies_are_kep
     assert len(stub.chats) == tried + 38
 
 
-def test_fields_that_a_model_refuses_are_left_out_by_all_threads(setting: Setting, stub: StubServer) -> None:
-    """Several requests learn of it at the same time; none of them counts as refused."""
-    barrier = threading.Barrier(4, timeout=5)
-
-    def picky(body: dict[str, Any]) -> Any:
-        if "temperature" in body:
-            barrier.wait()
-            return refusing("Unsupported value: 'temperature'")
-        return reply(body)
-
-    stub.reply = picky
-    teacher = setting.teacher(concurrency=4)
-    assert texts(teacher.ask(requests(4))) == replies(4)
-    assert teacher.budget.spent.refused == 0
-
-
 # ---- what was paid for -------------------------------------------------------------------------------------
 
 
@@ -251,14 +234,6 @@ def test_a_broken_line_is_told_and_its_reply_asked_for_again(
     assert setting.path.read_text().startswith(first + '{"key": "a"}\n')
 
 
-def test_replies_of_a_free_teacher_are_not_stored(setting: Setting) -> None:
-    teacher = setting.teacher(TeacherBudget(max_requests=0), PocketTeacher())
-    asked = PlanRequest("plan", "P", Question("How is the weather?", ("a", "b")))
-    (written,) = teacher.ask([asked])
-    assert isinstance(written, PlannerReply)
-    assert setting.path.read_text() == ""
-
-
 # ---- caps --------------------------------------------------------------------------------------------------
 
 
@@ -268,13 +243,6 @@ def test_the_request_cap_holds_over_all_commands(setting: Setting, stub: StubSer
         assert sum(reply is None for reply in teacher.ask(requests(12))) == open_
         assert len(stub.chats) == most
         setting.close()
-
-
-def test_the_requests_that_other_commands_ended_count(setting: Setting, stub: StubServer) -> None:
-    first, second = (setting.teacher(TeacherBudget(max_requests=7), concurrency=4) for _ in range(2))
-    assert None not in first.ask(requests(5))
-    assert sum(isinstance(each, PlannerReply) for each in second.ask(requests(20, 40))) == 2
-    assert len(stub.chats) == 7
 
 
 def test_the_cost_cap_is_never_passed(setting: Setting) -> None:

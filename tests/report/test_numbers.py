@@ -7,21 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import reason_world as world
-from tests.support.method_world import OPTIONS, context, item
 from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable
-from videopro.methods import create
-from videopro.methods.program import method as program_module
-from videopro.methods.tracing import make_trace
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
-from videopro.modules.loading import ModuleModels
 from videopro.question import Answer
 from videopro.report.runs import sampling_of
 from videopro.traces import (
     AnswerRule,
     Trace,
-    VideoRef,
     rescore_at_tau,
     rescore_before_refinement,
     without_stored_rounds,
@@ -57,23 +48,6 @@ def test_a_mean_over_tasks_by_hand() -> None:
     assert found.ci95 == pytest.approx(tuple(expected), abs=1e-5)
 
 
-def test_the_average_of_one_run_is_the_run() -> None:
-    rng = np.random.default_rng(0)
-    first = [scored(f"q{i}", f"v{i // 4}", int(rng.random() < 0.7)) for i in range(40)]
-    second = [scored(f"q{i}", f"v{i // 4}", int(rng.random() < 0.5)) for i in range(4, 44)]
-    mean, plain = weighted_accuracy([(1.0, first)]), scoring.accuracy(first)
-    assert (mean.accuracy, mean.n, mean.clusters) == (pytest.approx(plain.accuracy), plain.n, plain.clusters)
-    assert mean.ci95 == pytest.approx(plain.ci95)
-    found, expected = weighted_difference([(1.0, first, second)]), scoring.paired_difference(first, second)
-    assert found.difference == pytest.approx(expected.difference)
-    assert found.ci95 == pytest.approx(expected.ci95)
-    assert (found.n, found.clusters) == (expected.n, expected.clusters) == (36, 9)
-    same = [scored(f"q{i}", f"v{i}", 1) for i in range(5)]
-    assert weighted_accuracy([(1.0, same)]).ci95 == pytest.approx(scoring.accuracy(same).ci95)
-    alike = scoring.paired_difference(same, same).ci95
-    assert weighted_difference([(1.0, same, same)]).ci95 == pytest.approx(alike)
-
-
 def test_a_mean_difference_by_hand() -> None:
     """Gaps 1 and 0 on two videos of the first part (mean 1/2), 0 and -1 on two of the second (mean -1/2):
     mean 0; each video is 1/2 from its part's mean and adds 1/8 with its sign."""
@@ -89,6 +63,10 @@ def test_averages_without_data_are_undefined() -> None:
     assert weighted_accuracy([(0.5, [scored("a", "v", 1)]), (0.5, [])]).accuracy is None
     assert weighted_difference([(1.0, [scored("a", "v", 1)], [scored("b", "v", 1)])]).difference is None
     assert weighted_accuracy([(1.0, [scored("a", "v", 1)])]).ci95 == (0.0, 1.0)
+    same = [scored(f"q{i}", f"v{i}", 1) for i in range(5)]
+    assert weighted_accuracy([(1.0, same)]).ci95 == pytest.approx(scoring.accuracy(same).ci95)
+    alike = scoring.paired_difference(same, same).ci95
+    assert weighted_difference([(1.0, same, same)]).ci95 == pytest.approx(alike)
     with pytest.raises(ValueError, match="add up to 1"):
         weighted_accuracy([(0.5, [scored("a", "v", 1)])])
 
@@ -154,34 +132,6 @@ def test_a_fallback_stays_under_every_tau() -> None:
     first = rescore_before_refinement(fallen)
     assert first.final is not None
     assert (first.final.letter, first.cost.seconds) == (None, pytest.approx(1.75))
-
-
-@pytest.mark.parametrize("tau", [0.2, 0.4, 0.41, 0.9, 0.95])
-def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against real runs of the method: first a look at the whole (0.4), then the red scene (0.9)."""
-
-    def writes(request: world.PlanRequest) -> str:
-        return world.NATIVE if request.kind == "plan" else world.LOCAL
-
-    monkeypatch.setattr(
-        program_module, "load_planner", lambda *args, **options: world.ScriptedPlanner(writes)
-    )
-    monkeypatch.setattr(ModuleModels, "index", lambda self, video: (world.SceneIndex(), ()))
-
-    def run(**options: float) -> Trace:
-        # What one run's modules remember would cost the other nothing.
-        monkeypatch.setattr(module_library, "_cache", CallCache())
-        backbone = world.SceneBackbone()
-        result = create("videopro", {**OPTIONS, **options}).run(item(), context(backbone))
-        video, protocol = VideoRef("v.mp4", "v", "", 60.0), context(backbone).protocol
-        return make_trace(item(), result, video, run_key="key", protocol=protocol)
-
-    stored, real = run(tau=0.3, refine_below=0.95), run(tau=tau)
-    found = rescore_at_tau(stored, tau, AnswerRule())
-    assert len(stored.rounds) == 2
-    assert (found.final, found.selected, found.refined) == (real.final, real.selected, real.refined)
-    assert len(found.rounds) == len(real.rounds) == (1 if tau <= 0.4 else 2)
-    assert (found.cost.calls, found.cost.frames) == pytest.approx((real.cost.calls, real.cost.frames))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The tables of reports, against values worked out by hand from small written traces."""
+"""The tables of reports, of accuracies and of costs, against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.agent_runs import INDEX, agent_run, agent_trace, unparsed
 from tests.support.report_world import (
     FALLBACK,
     answers,
@@ -21,9 +22,10 @@ from videopro.errors import ConfigError, RunError
 from videopro.report.confidence import sweep
 from videopro.report.main_results import bin_of
 from videopro.report.reading import read_runs
-from videopro.report.sections import BUILDERS, build
-from videopro.report.table import Estimate, MissingRuns, Number, Section, Table, cell_text
-from videopro.traces import Trace
+from videopro.report.runs import natives_for
+from videopro.report.sections import build
+from videopro.report.table import MissingRuns, Section, Table, cell_text
+from videopro.traces import Cost, Preparation, Trace
 
 A, B = "A", "B"
 
@@ -74,22 +76,15 @@ def test_main_results_over_two_benchmarks(tmp_path: Path) -> None:
     assert column(found, "gain over native") == ["", *["+29.2"] * 4]
     # Two videos each, and four together: too few for an interval.
     assert [cell_text(cell) for cell in found.rows[1][1:4]] == ["75.0 (-)", "100.0 (-)", "87.5 (-)"]
+    # A mean needs every benchmark.
+    half = table("main", tmp_path / "n", tmp_path / "v" / "lv")
+    assert [cell_text(row[3]) != "" for row in half.rows] == [True, *[False] * 4]
     metrics = table("metrics", tmp_path / "n", tmp_path / "v")
     assert [row[:3] for row in metrics.rows] == [
         ("MLVU test", "tiny", "M-Avg"),
         ("MLVU test", "tiny + VideoPro", "M-Avg"),
     ]
     assert column(metrics, "robust") == ["66.7", "100.0"]
-
-
-def test_a_mean_needs_every_benchmark(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", answers("AB"), benchmark="lvbench")
-    write_run(tmp_path / "b", answers("AB"), benchmark="videomme", split="long")
-    write_run(tmp_path / "c", answers("AA"), benchmark="lvbench", method="videopro")
-    found = table("main", tmp_path / "a", tmp_path / "b", tmp_path / "c")
-    assert found.heads[1:4] == ("LVBench test", "Video-MME long", "mean")
-    assert [cell_text(row[3]) != "" for row in found.rows] == [True, *[False] * 4]
-    assert column(found, "gain over native") == ["", *["+50.0"] * 4]
 
 
 def lost_run(folder: Path, **settings: Any) -> Path:
@@ -171,15 +166,6 @@ def test_efficiency_leaves_stored_refinements_out(tmp_path: Path) -> None:
     teacher = [trace(0, [program("A", 0.9, tokens=0.0)])]
     path = write_run(tmp_path / "p", teacher, method="program", planner="pocket-teacher")
     assert column(table("efficiency", path), "planner tokens out") == ["", ""]
-
-
-def test_an_adaptive_run_of_its_own_is_the_row_without_refinement(tmp_path: Path) -> None:
-    alone = write_run(tmp_path / "a", [trace(0, [program("A", 0.9)])], method="adaptive")
-    found = table("efficiency", alone, planned_run(tmp_path / "v"))
-    assert [row[1] for row in found.rows] == [
-        *("Adaptive reasoning", "Adaptive reasoning, native fallback"),
-        *(f"VideoPro{rule}" for rule in RULES),
-    ]
 
 
 # ---- Tables 3, 4 and 5 -----------------------------------------------------------------------------------
@@ -361,6 +347,7 @@ def test_other_questions_are_reported(tmp_path: Path) -> None:
     assert table("pairs", first, second).rows[0][3] == 1
     runs = table("runs", first, second)
     assert column(runs, "questions") == ["2", "3"]
+    assert column(runs, "frames") == ["16", "16"]
     assert column(runs, "coverage, %") == ["100.0", "66.7"]
     assert column(runs, "errors") == ["0", "1"]
 
@@ -400,26 +387,65 @@ def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
             names(*words)
 
 
-def test_all_tables_that_the_runs_allow(tmp_path: Path) -> None:
-    made, lacking = build(read_runs([str(planned_run(tmp_path / "v"))]))
-    names, without = [section.name for section in made], [reason.partition(":")[0] for reason in lacking]
-    assert names == ["main", "efficiency", "costs", "training", "modes", "confidence", "durations", "runs"]
-    assert without == ["modules", "tau", "metrics", "open", "pairs"]
-    assert set(BUILDERS) == {*names, *without}
+# ---- costs -------------------------------------------------------------------------------------------------
 
 
-def test_every_accuracy_has_its_interval(tmp_path: Path) -> None:
-    write_run(tmp_path / "n", answers("ABBA", minutes=(1, 5, 20, 20)))
-    planned_run(tmp_path / "v", refine_below=0.9)
-    made, _ = build(read_runs([str(tmp_path)]))
-    seen = 0
-    for section in made:
-        for found in section.tables:
-            for row in found.rows:
-                for head, cell in zip(found.heads, row, strict=True):
-                    is_share = head.startswith(("accuracy", "last "))
-                    if is_share or head in ("difference", "gain", "pocket test"):
-                        assert cell is None or isinstance(cell, Estimate)
-                        assert not isinstance(cell, Number)
-                        seen += isinstance(cell, Estimate)
-    assert seen > 20
+def costs(*folders: Path) -> Section:
+    made, _ = build(read_runs(list(map(str, folders))), ("costs",))
+    return made[0]
+
+
+def rows_of(table: Table, place: int) -> dict[str, dict[str, str]]:
+    """The cells of each row by heading, by what stands in one place."""
+    found = {}
+    for row in table.rows:
+        found[str(row[place])] = dict(zip(table.heads, map(cell_text, row), strict=True))
+    return found
+
+
+def only_row(section: Section) -> dict[str, str]:
+    (row,) = rows_of(section.tables[0], 1).values()
+    return row
+
+
+def test_what_was_prepared_stands_beside_what_questions_cost(tmp_path: Path) -> None:
+    """A transcript of 90 s of sound took 6 s, whichever run made it: 3 s more for each of two questions."""
+    heard = Preparation("transcript", "v0", Cost(seconds=6.0), audio_seconds=90.0)
+    run = write_run(tmp_path / "v", agent_run("AB", prepared=(heard, INDEX)), method="vca")
+    section = costs(run)
+    row, rows = only_row(section), rows_of(section.tables[2], 2)
+    assert (row["seconds"], row["seconds, amortised"], row["seconds, raw"]) == ("0.75", "7.75", "14.75")
+    assert (row["frames seen"], row["videos"], row["tokens in"], row["tokens out"]) == ("4.0", "1", "10", "2")
+    transcript = rows["transcript"]
+    assert (transcript["how many"], transcript["questions that use one"]) == ("1", "2")
+    assert (transcript["seconds"], transcript["minutes of sound"]) == ("6.0", "1.5")
+    assert (rows["index"]["seconds"], rows["index"]["minutes of sound"]) == ("8.0", "")
+    # A run without any preparation has no such table.
+    assert len(costs(write_run(tmp_path / "n", answers("AB"))).tables) == 2
+
+
+def test_a_fallback_is_taken_from_the_same_budget(tmp_path: Path) -> None:
+    """Answers of another number of frames are not what this model would have said."""
+    planned = planned_run(tmp_path / "v")
+    assert only_row(costs(planned))["planner frames"] == "16", "its own look counts as frames shown"
+    for frames, is_taken in ((16, True), (8, False)):
+        native = write_run(tmp_path / str(frames), answers("AAAA"), frames=frames)
+        run, direct = read_runs([str(planned), str(native)])
+        assert bool(natives_for(run, [run, direct])) is is_taken
+
+
+def test_an_accuracy_that_says_nothing_is_in_no_other_table(tmp_path: Path) -> None:
+    """A letter of an agent whose every reply was unreadable is no gain, pair or bar; "runs" says why."""
+    native = write_run(tmp_path / "n", answers("AABB"))
+    forced = [agent_trace(number, "A", [unparsed()]) for number in range(4)]
+    lost = write_run(tmp_path / "d", forced, method="dvd")
+    said = "needs a language model: 4 of 4 replies could not be parsed"
+    made, _ = build(read_runs([str(native), str(lost)]), ("main", "durations", "runs"))
+    named = {section.name: [str(row[0]) for row in section.tables[0].rows] for section in made}
+    assert "Deep Video Discovery" not in named["main"]
+    assert f"Left out: Deep Video Discovery, which {said}." in made[0].notes
+    (row,) = [row for row in made[-1].tables[0].rows if row[0] == "Deep Video Discovery"]
+    own = dict(zip(made[-1].tables[0].heads, row, strict=True))
+    assert (own["accuracy, %"], own["official, %"]) == (said, None)
+    with pytest.raises(MissingRuns, match="pairs: no two runs"):
+        build(read_runs([str(native), str(lost)]), ("pairs",))

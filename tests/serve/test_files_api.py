@@ -136,10 +136,7 @@ def test_the_largest_film_is_taken_and_a_byte_more_is_not(world: World, red: Pat
     assert not list(world.state.films.incoming.iterdir())
 
 
-@pytest.mark.parametrize("is_declared", [True, False])
-def test_uploads_at_the_same_time_share_the_room_that_there_is(
-    tmp_path: Path, red: Path, is_declared: bool
-) -> None:
+def test_uploads_at_the_same_time_share_the_room_that_there_is(tmp_path: Path, red: Path) -> None:
     content = red.read_bytes()
     films = [content + (16).to_bytes(4, "big") + b"free" + n.to_bytes(8, "big") for n in range(12)]
     # A form is a little longer than its film.
@@ -151,7 +148,7 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
         yield film[100:] + b"\r\n--x--\r\n"
 
     def bring(film: bytes) -> httpx2.Response:
-        headers = {**FORM, "content-length": str(len(HEAD + film) + 9)} if is_declared else FORM
+        headers = {**FORM, "content-length": str(len(HEAD + film) + 9)}
         everybody.wait(60)
         return full.client.post("/v1/files", headers=headers, content=form(film))
 
@@ -159,8 +156,7 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(
         replies = list(threads.map(bring, films))
     codes = [reply.status_code for reply in replies]
     assert set(codes) <= {200, 413}
-    if is_declared:
-        assert codes.count(200) == 3, "room is kept for those that came first"
+    assert codes.count(200) == 3, "room is kept for those that came first"
     assert sum(film.bytes for film in full.state.films.all()) <= full.state.limits.store_bytes
     for film in full.state.films.all():
         text = b"1\n00:00:00,000 --> 00:00:01,000\nhello\n"
@@ -212,6 +208,9 @@ def test_the_operators_folders_over_http(world: World) -> None:
     assert [film["path"] for film in listed] == ["sub/beach.mp4"]
     film = world.client.post("/v1/videopro/folders", json={"path": "sub/beach.mp4"}).json()
     assert (film["filename"], film["videopro"]["is_uploaded"]) == ("sub/beach.mp4", False)
+    page = world.answered(world.ask(film["id"]))
+    assert (page["final"]["letter"], page["video"]["path"]) == ("B", "sub/beach.mp4")
+    assert str(world.folder) not in str(page)
     for path in ("../out/serve.lock", "/etc/passwd", "sub/../../x", "nothing.mp4"):
         reply = world.client.post("/v1/videopro/folders", json={"path": path})
         assert reply.status_code in (400, 404), reply.text

@@ -72,20 +72,6 @@ def test_a_client_that_hangs_up_stops_its_question(world: World, address: str, s
     assert page["error"]["message"] == "stopped, because the client hung up"
 
 
-def test_a_client_that_hangs_up_while_it_waits_leaves_the_line(world: World, address: str) -> None:
-    busy = [ask(world, address, f"{n} (slow)", stream=True) for n in range(2)]
-    for _ in busy:
-        assert world.backbone.begun.acquire(timeout=20)
-    waiting = ask(world, address, "Which?", stream=False)
-    wait_for(lambda: world.state.line.waiting == 1)
-    waiting.close()
-    wait_for(lambda: world.state.line.waiting == 0)
-    assert world.state.line.running == 2, "the others go on"
-    for sock in busy:
-        sock.close()
-    assert world.state.line.wait_until_idle(20)
-
-
 def test_a_page_that_leaves_stops_nothing(world: World, address: str) -> None:
     question = world.ask(world.film(), question="Which? (slow)")
     assert world.backbone.begun.acquire(timeout=20)

@@ -25,7 +25,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from PIL import Image
 from starlette.requests import Request
 
-from tests.support.fake_backbone import FakeBackbone, confident_answer
+from tests.support.fake_backbone import FakeBackbone
 from tests.support.making_videos import read_number
 from tests.support.modules_world import LINES, ReadingBackbone, video
 from tests.support.number_encoder import NumberEncoder
@@ -76,16 +76,6 @@ class HeldEncoder(NumberEncoder):
                 time.sleep(0.01)
         finally:
             self.ended.set()
-
-
-class FiveAtOnce(FakeBackbone):
-    """Answers when five questions are there."""
-
-    barrier = threading.Barrier(5)
-
-    def choose(self, request: Any, frames: Any) -> Any:
-        self.barrier.wait(timeout=60)
-        return confident_answer("B", 0.9, request.question.letters)
 
 
 @contextmanager
@@ -341,26 +331,6 @@ def test_a_call_whose_client_has_gone_before_it_begins_is_not_worked_on() -> Non
     with pytest.raises(ToolError, match="stopped"):
         anyio.run(work_for, context, Calls(), Turn(FairLine(1, 1)), lambda tell: ran.append(True))
     assert not ran
-
-
-def test_five_calls_are_answered_at_once(folder: Path) -> None:
-    async def dialogue(client: Client) -> list[Any]:
-        answers: list[Any] = []
-
-        async def ask(number: int) -> None:
-            question = f"Which, {number}?"
-            answers.append(
-                await structured(client, "ask", film="film.mp4", question=question, choices=["a", "b"])
-            )
-
-        async with anyio.create_task_group() as group:
-            for number in range(5):
-                group.start_soon(ask, number)
-        return answers
-
-    backbone = FiveAtOnce("five", is_concurrent=True)
-    with served(folder, backbone, ServeLimits(at_once=5)) as address:
-        assert [answer["choice"] for answer in talk(address, dialogue)] == ["b"] * 5
 
 
 def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:

@@ -3,7 +3,6 @@ them (`tests.support.served_page`)."""
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import agent_traces as agents
 from tests.support import view_world as world
 from tests.support.browser import Open, needs_browser, opening
 from tests.support.contrast import texts_of
 from tests.support.making_videos import make
-from tests.support.served_page import POCKET_NOTE, PageServer, StepwiseAnswerer
-from videopro.traces import VideoRef
+from tests.support.served_page import PageServer, StepwiseAnswerer
 
 pytestmark = needs_browser
 
@@ -38,8 +35,8 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def serve(tmp_path: Path) -> Iterator[Serve]:
     servers = []
 
-    def serve(answerer: StepwiseAnswerer | None = None, **limits: Any) -> PageServer:
-        servers.append(PageServer(tmp_path / "store", answerer or StepwiseAnswerer(), **limits))
+    def serve(**limits: Any) -> PageServer:
+        servers.append(PageServer(tmp_path / "store", StepwiseAnswerer(), **limits))
         return servers[-1]
 
     yield serve
@@ -58,8 +55,8 @@ def open_page(browser: Any) -> Iterator[Open]:
 def begin(serve: Serve, open_page: Open, film: Path) -> Callable[..., tuple[PageServer, Any]]:
     """A server, and its page with the film in it."""
 
-    def begin(*about: Any, **limits: Any) -> tuple[PageServer, Any]:
-        server = serve(*about, **limits)
+    def begin(**limits: Any) -> tuple[PageServer, Any]:
+        server = serve(**limits)
         page = open_page(server)
         upload(page, film)
         return server, page
@@ -140,16 +137,11 @@ def test_from_a_film_to_an_answer_with_its_evidence(serve: Serve, open_page: Ope
     assert page.inner_text("li.given .text").startswith("a red kite")
     (request,) = server.answerer.asked
     assert (request.question, request.choices) == ("What flies over the hill?", world.CHOICES)
-    # What a detector saw is framed: 32,16 to 96,48 of 128 x 64.
-    style = page.locator(".piece .box").get_attribute("style").replace(" ", "")
-    assert style == "left:25%;top:25%;width:50%;height:50%;"
     # A piece of evidence plays the film from there: the line of the subtitles at 2 to 3 s.
     page.click(".piece:has-text('See the kite fly.')")
     until(page, "document.querySelector('video').currentTime >= 2")
     assert page.evaluate("document.querySelector('video').currentTime") < 5
     assert page.url.endswith("?t=2")
-    page.click("text=The trace as JSON")
-    page.wait_for_selector(".json pre:has-text('stepwise'), .json pre:has-text('The kite.mp4')")
 
 
 def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) -> None:
@@ -161,10 +153,7 @@ def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) 
     link = page.input_value("input.link") if page.locator("input.link").count() else page.url
     other = open_page(server, link.removeprefix(server.url) + "?t=15")
     other.wait_for_selector(".verdict:text('Answered')")
-    until(other, "(one => one.readyState >= 2 && !one.seeking)(document.querySelector('video'))")
-    assert other.evaluate("document.querySelector('video').currentTime") == pytest.approx(15, abs=0.01)
-    assert not other.evaluate(PLAYED)
-    assert "part of 2" not in other.inner_text("main")
+    until(other, "document.querySelector('video').currentTime > 14")
     press(other, "/")
     assert other.evaluate("document.activeElement.id") == "question"
     other.keyboard.type("And where does it land?")
@@ -177,10 +166,8 @@ def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) 
     assert earlier == [("What flies over the hill?", "a red kite")]
     press(other, "Escape")
     other.wait_for_selector("main.home .asked-before")
-    listed = other.locator(".asked-before")
-    asked = listed.locator("b").all_inner_texts()
+    asked = other.locator(".asked-before b").all_inner_texts()
     assert asked == ["And where does it land?", "What flies over the hill?"]
-    assert listed.nth(1).locator(".its-answer").inner_text().split("\n") == ["A", "a red kite"]
     assert other.request.delete(f"{server.url}v1/files/{server.answerer.asked[0].film.id}").ok
     other.click(".asked-before >> nth=1")
     other.wait_for_selector("h1:text('What flies over the hill?')")
@@ -188,29 +175,8 @@ def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) 
     assert other.locator("video, .ask-on").count() == 0
 
 
-def test_an_agents_steps_come_one_by_one(begin: Begin) -> None:
-    server, page = begin(StepwiseAnswerer(agents.vca))
-    ask(page)
-    steps = agents.vca(VideoRef("film.mp4", "film", "", world.SECONDS)).steps
-    for number in (1, 2, 3):
-        server.answerer.let(1)
-        page.wait_for_selector(f"[data-step='{number}']")
-        page.wait_for_selector(f".doing:text('Step {number}: {steps[number - 1].kind}')")
-        assert page.locator("[data-step]").count() == number
-    page.locator(".lane .jump").first.click()
-    assert page.evaluate("document.activeElement.dataset.step") == "1"
-    server.answerer.let()
-    page.wait_for_selector(".ask-on")
-    assert page.locator("[data-step]").count() == len(steps)
-    assert page.evaluate("document.activeElement.dataset.step") == "1", "what has not changed stays"
-    assert page.locator(".lane.tree").count() == 1
-
-
-def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
-    serve: Serve, open_page: Open, film: Path
-) -> None:
-    server = serve()
-    page = open_page(server)
+def test_an_upload_is_cancelled(serve: Serve, open_page: Open, film: Path) -> None:
+    page = open_page(serve())
     page.route("**/v1/files", lambda route: None if route.request.method == "POST" else route.continue_())
     page.set_input_files("#file", film)
     page.click(".uploading button")
@@ -218,31 +184,6 @@ def test_an_upload_is_cancelled_and_a_lost_server_takes_nothing_from_the_form(
     assert page.locator(".problem:visible").count() == 0
     page.unroute_all(behavior="ignoreErrors")
     upload(page, film)
-    page.fill("#question", "Half a quest")
-    server.stop()
-    page.click("text=Index it now")
-    page.wait_for_selector("#trouble p")
-    server.start()
-    page.wait_for_selector("#trouble p", state="detached")
-    page.wait_for_selector("text=Index it now")
-    assert page.input_value("#question") == "Half a quest"
-    assert page.locator(".picked strong").inner_text() == film.name
-
-
-def test_the_place_in_line_and_stopping(begin: Begin, open_page: Open) -> None:
-    server, first = begin(at_once=1)
-    ask(first)
-    second = open_page(server)
-    second.click(".film-row")
-    ask(second, "And then?")
-    second.wait_for_selector(".doing:text('Waiting in line: 1st')")
-    first.click(".stop")
-    first.wait_for_selector(".verdict:text('Stopped')")
-    assert "stopped" in first.inner_text(".asked .problem")
-    second.wait_for_selector(".doing:text('Writing a program')")
-    press(second, "Escape")
-    second.wait_for_selector(".its-answer.running")
-    assert second.locator(".its-answer.stopped").count() == 1
 
 
 def test_a_server_that_is_started_again(begin: Begin) -> None:
@@ -299,29 +240,6 @@ def test_a_key(serve: Serve, open_page: Open, film: Path) -> None:
     assert page.locator("dialog").count() == 0
 
 
-def test_a_film_of_the_operators_folders_and_a_pocket_model(
-    serve: Serve, open_page: Open, film: Path
-) -> None:
-    server = serve(StepwiseAnswerer(is_pocket=True), folders=(film.parent,))
-    page = open_page(server)
-    assert POCKET_NOTE in page.inner_text(".model")
-    page.focus(".film-row")
-    assert page.inner_text(".film-row .name") == film.name
-    press(page, "Enter")
-    page.wait_for_selector(".picked img")
-    assert page.inner_text(".chooser .missing") == f"The kite.mp4: model 'pocket' {POCKET_NOTE}"
-    server.answerer.is_pocket = False
-    server.answerer.let()
-    page.reload()
-    page.click(".film-row")
-    page.wait_for_selector(".picked img")
-    ask(page)
-    page.wait_for_selector(".ask-on")
-    assert server.answerer.asked[0].film.path == film
-    press(page, "Escape")
-    page.wait_for_selector(".asked-before small:has-text('The kite.mp4')")
-
-
 def test_what_cannot_be_is_said_where_it_was_tried(
     serve: Serve, open_page: Open, film: Path, tmp_path: Path
 ) -> None:
@@ -330,52 +248,15 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     page.fill("#question", "What?")
     ask_button.click()
     page.wait_for_selector("form .problem:text('Choose a film first.')")
-    page.click("text=Add choices")
-    page.keyboard.type("only one")
-    ask_button.click()
-    page.wait_for_selector("form .problem:has-text('One choice is no choice')")
     (tmp_path / "notes.mp4").write_text("no film")
     page.set_input_files("#file", tmp_path / "notes.mp4")
     page.wait_for_selector(".chooser .problem:has-text('notes.mp4')")
     assert len(page.inner_text(".chooser .problem").splitlines()) == 1
-    upload(page, film)
-    page.set_input_files(".picked input[type=file]", tmp_path / "notes.mp4")
-    page.wait_for_selector(".chooser .problem")
     small = open_page(serve(film_bytes=1000))
     small.set_input_files("#file", film)
     small.wait_for_selector(".chooser .problem:has-text('The kite.mp4')")
-    assert small.locator("#trouble p").count() == 0
     unknown = open_page(serve(), "#/q/question-of-nobody")
     assert "does not have this question" in unknown.inner_text(".gone")
-
-
-@pytest.mark.parametrize(
-    ("limits", "says"),
-    [({}, None), ({"film_bytes": 2**20}, "up to 1.0 MB"), ({"store_bytes": 2**20}, "the room that is left")],
-)
-def test_a_large_film_is_dropped(
-    serve: Serve, open_page: Open, film: Path, limits: dict[str, int], says: str | None
-) -> None:
-    page = open_page(serve(**limits))
-    # A film with a long tail, which is made in the page.
-    page.evaluate(
-        """async ([url, name]) => {
-          const bytes = Uint8Array.from(atob(url), (letter) => letter.charCodeAt(0));
-          const size = 20 * 2 ** 20, tail = new Uint8Array(size - bytes.length);
-          new DataView(tail.buffer).setUint32(0, tail.length);
-          tail.set([102, 114, 101, 101], 4);  // A box "free" of MP4: what is in it is passed over.
-          const data = new DataTransfer();
-          data.items.add(new File([bytes, tail], name, { type: 'video/mp4' }));
-          const event = new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data });
-          document.querySelector('.drop').dispatchEvent(event);
-        }""",
-        [base64.b64encode(film.read_bytes()).decode(), "long.mp4"],
-    )
-    if says is not None:
-        page.wait_for_selector(f".problem:has-text('long.mp4'):has-text('{says}')")
-        return
-    page.wait_for_selector(".picked:not(.uploading) strong:text-is('long.mp4')")
-    assert "21 MB" in page.inner_text(".picked .about")
 
 
 def test_texts_are_never_markup(serve: Serve, open_page: Open, film: Path, tmp_path: Path) -> None:

@@ -71,12 +71,6 @@ def cookie_of(reply: httpx2.Response) -> str:
     return str(reply.headers["set-cookie"]).split(";")[0]
 
 
-def test_an_address_without_its_slash_leads_to_the_page(keyed: World) -> None:
-    client = TestClient(create_app(keyed.state, "/videos"), base_url="http://localhost")
-    reply = client.get("/videos", follow_redirects=False)
-    assert reply.headers["location"] == "http://localhost/videos/"
-
-
 def test_events_are_not_held_back_by_a_proxy(world: World) -> None:
     film = world.film()
     content = [{"type": "text", "text": "Which?"}, {"type": "file", "file": {"file_id": film}}]

@@ -336,11 +336,3 @@ def hostile(video: VideoRef) -> Trace:
     ]
     made = Preparation(HOSTILE, HOSTILE)
     return trace("hostile", video, steps, Answer(raw=HOSTILE), prepared=(made,), notes=(HOSTILE,))
-
-
-def long(video: VideoRef) -> Trace:
-    """Many steps, segments and lines."""
-    found = tuple(Segment(9.0 * n, 9.0 * n + 9, str(n), score=n / 40) for n in range(20))
-    steps = [asked("think", "llm", "\n".join(f"line {n}" for n in range(60)))]
-    steps += [tool(f"search {n}", "20 found", n, segments=found, args={"n": n}) for n in range(30)]
-    return trace("long", video, steps, Answer("B", raw="B"))

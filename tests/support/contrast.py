@@ -68,15 +68,14 @@ _TEXTS = """(root) => {
 }"""
 
 
-def texts_of(page: Any, selector: str = "html") -> list[dict[str, Any]]:
-    """The texts that are seen in the first element of `selector`, each with `ratio`."""
+def texts_of(page: Any) -> list[dict[str, Any]]:
+    """The texts that are seen on a page, each with `ratio`."""
     # Elements that let clicks through are drawn, too; and what is seen is what lies in the window.
     style = page.add_style_tag(content="* { pointer-events: auto !important; transition: none !important }")
     width = page.viewport_size["width"]
-    if selector == "html":
-        height = page.evaluate("Math.max(document.documentElement.scrollHeight, 900)")
-        page.set_viewport_size({"width": width, "height": height})
-    found: list[dict[str, Any]] = page.locator(selector).first.evaluate(_TEXTS)
+    height = page.evaluate("Math.max(document.documentElement.scrollHeight, 900)")
+    page.set_viewport_size({"width": width, "height": height})
+    found: list[dict[str, Any]] = page.locator("html").evaluate(_TEXTS)
     style.evaluate("one => one.remove()")
     return [{**text, "ratio": ratio(text["front"], text["behind"])} for text in found]
 

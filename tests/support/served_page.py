@@ -24,20 +24,14 @@ from videopro.question import Question
 from videopro.serve import AskRequest, Film, ServeLimits, ServerState, create_app
 from videopro.traces import Trace, VideoRef
 
-POCKET_NOTE = "knows the generated pocket videos only"
-
 
 class StepwiseAnswerer:
     """Takes the place of `Answerer`: an answer takes as many steps as `let` allows."""
 
     name, method, is_concurrent = "stepwise", "videopro", False
 
-    def __init__(
-        self, answer: Callable[[VideoRef], Trace] = world.refined, *, is_pocket: bool = False
-    ) -> None:
-        self.is_pocket = is_pocket
+    def __init__(self) -> None:
         self.own, self.sample = None, None
-        self._answer = answer
         self.asked: list[AskRequest] = []
         self._steps = threading.Semaphore(0)
         self._indexed: set[str] = set()
@@ -61,7 +55,7 @@ class StepwiseAnswerer:
     ) -> Trace:
         self.asked.append(request)
         film = request.film
-        whole = self._answer(VideoRef(str(film.path), film.id, film.id, film.duration))
+        whole = world.refined(VideoRef(str(film.path), film.id, film.id, film.duration))
         with cancellable(cancellation):
             for round in whole.rounds:
                 observer.on_wait("planning")
@@ -72,9 +66,6 @@ class StepwiseAnswerer:
                 for call in round.execution.calls:
                     self._step(cancellation)
                     observer.on_call(call)
-                for step in round.execution.steps:
-                    self._step(cancellation)
-                    observer.on_step(step)
                 self._step(cancellation)
                 observer.on_execution(round.execution)
             self._step(cancellation)
@@ -87,10 +78,10 @@ class StepwiseAnswerer:
         return trace
 
     def about(self) -> str | None:
-        return POCKET_NOTE if self.is_pocket else None
+        return None
 
     def scope_problem(self, film: Film) -> str | None:
-        return f"{film.name}: model 'pocket' {POCKET_NOTE}" if self.is_pocket else None
+        return None
 
     def check(self, request: AskRequest) -> None:
         pass

@@ -26,7 +26,7 @@ def overview(tmp_path_factory: pytest.TempPathFactory) -> Path:
     film = root / "steps & more #1.mp4"
     make(film, int(DURATION * 2) + 1, rate=2)
     video = VideoRef(str(film), "numbers", "", DURATION)
-    of_agents = [*agents.traces(video), agents.hostile(video), agents.long(video)]
+    of_agents = [*agents.traces(video), agents.hostile(video)]
     some = [*world.traces(root / "videos"), *of_agents]
     world.write_run(root / "runs" / "all", some, method="vca")
     world.write_run(root / "runs" / "few", some[:2])

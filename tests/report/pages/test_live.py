@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -15,10 +14,7 @@ import pytest
 from rich.console import Console
 
 from tests.support import view_world as world
-from tests.support.fakes import make_benchmark
-from tests.support.infer_world import finish, lines, start, wait_for
 from videopro.report.pages.live import SpeedMeter, watch_run
-from videopro.runs import RunFolder
 from videopro.traces import TraceLog, read_traces
 
 
@@ -136,20 +132,3 @@ def test_ctrl_c_ends_only_the_live_view(tmp_path: Path) -> None:
         assert (looking.returncode, printed.strip()) == (130, "stopped watching; the run continues")
         assert run.is_running()
         assert {path: path.read_bytes() for path in before} == before
-
-
-@pytest.mark.kills
-def test_a_killed_run_is_seen_to_end(tmp_path: Path) -> None:
-    make_benchmark(tmp_path / "b")
-    output = tmp_path / "run"
-    process = start(tmp_path / "b", output, "--backbone", "delay=0.8")
-    wait_for(lambda: lines(output) > 1)
-    assert RunFolder(output).is_running()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    assert "left; re-run its command to resume" in watched(output)
-    finish(start(tmp_path / "b", output))
-    assert not RunFolder(output).is_running()
-    text = watched(output)
-    assert "12/12" in text
-    assert "finished" in text

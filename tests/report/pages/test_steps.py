@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from tests.support import agent_traces as agents
-from tests.support.agent_traces import DURATION, look, trace
+from tests.support.agent_traces import DURATION, trace
 from tests.support.view_world import NO_PROMPTS
 from videopro.question import Answer
 from videopro.report.pages.content import page, row
 from videopro.report.pages.steps import TextTable, answer_of, layout, steps_of, tree_of
-from videopro.report.pages.thumbnails import Picture
 from videopro.traces import Segment, Step, Trace, VideoRef
 
 VIDEO = VideoRef("nowhere.mp4", "medium_000", "", DURATION)
@@ -78,15 +77,6 @@ def test_thoughts_are_apart_from_replies_and_a_cut_is_told() -> None:
     assert told == ("B", "A or B?", 16)
 
 
-def test_a_long_history_is_stored_once() -> None:
-    """Each prompt of an agent repeats what it knows."""
-    known = [f"{place} s: a place with something in it that is described at length" for place in range(200)]
-    steps = [Step("ask", "llm", prompt="\n".join(known[: 10 * turn])) for turn in range(1, 21)]
-    written = len(json.dumps(shown(trace("q", VIDEO, steps, Answer()))))
-    assert written < 3 * sum(map(len, known))
-    assert sum(len(step.prompt) for step in steps) > 9 * sum(map(len, known))
-
-
 # ---- replies ---------------------------------------------------------------------------------------------
 
 
@@ -134,17 +124,6 @@ def test_only_a_letter_of_the_question_is_an_answer() -> None:
         assert answer_of(Step("reply", "llm", parsed=parsed), "ABCD") == letter
 
 
-def test_frames_of_a_step_are_thinned_out_and_their_crops_shown_within_them() -> None:
-    crop = (5.0, 64.0, 128.0, 0.25, 0.25, 0.75, 0.75)
-    pictures: list[Picture] = []
-    steps = [Step("look", "llm", frames=look(*range(40))), Step("inspect", frames=(crop,))]
-    many, cut = steps_of(steps, "", 4, TextTable(), pictures)
-    assert [frame["time"] for frame in many["frames"]] == [5, 15, 25, 35]
-    assert (many["looked"], len(many["times"])) == (40, 40)
-    assert cut["frames"][0]["box"] == (0.25, 0.25, 0.75, 0.75)
-    assert {cut["frames"][0]["key"], cut["frames"][0]["whole"]} <= {picture.key for picture in pictures}
-
-
 # ---- the tree of segments --------------------------------------------------------------------------------
 
 
@@ -183,20 +162,6 @@ Place = tuple[int, list[str], list[list[int | None]]]
 def places(steps: Sequence[Step]) -> list[Place]:
     return [
         (part["round"], block["columns"], block["rows"]) for part in layout(steps) for block in part["blocks"]
-    ]
-
-
-def test_agents_that_do_the_same_stand_side_by_side() -> None:
-    one, two, three = agents.AGENTS
-    assert places(list(agents.lvagent(VIDEO).steps)) == [
-        # The third sees the whole video, so that it has neither key information nor a retrieval.
-        (
-            0,
-            [one, two, three],
-            [[0, 4, 8], [1, 5, None], [2, 6, None], [3, 7, 9], [10, 11, 12], [13, 14, 15]],
-        ),
-        (0, [], [[16]]),
-        (1, [one, two], [[17, 21], [18, 22], [19, 23], [20, 24]]),
     ]
 
 
@@ -257,12 +222,3 @@ def test_an_answer_that_a_reply_names_has_no_confidence() -> None:
     assert row(agents.videoagent(VIDEO, is_read=False))["confidence"] == 0.0, "nothing was read"
     words = trace("open", VIDEO, agents.vca(VIDEO).steps, Answer(raw="a ball"), choices=(), gold=None)
     assert row(words)["confidence"] is None
-
-
-def test_what_was_prepared_is_beside_the_cost() -> None:
-    content = shown(agents.dvd(VIDEO))
-    (made,) = content["prepared"]
-    assert (made["kind"], made["key"], made["is_known"]) == ("database", "dvd/medium_000", True)
-    assert (made["cost"]["seconds"], made["cost"]["tokens_in"]) == (61.5, 41_000)
-    assert content["cost"]["tokens_in"] < 41_000
-    assert [made["is_known"] for made in shown(agents.lvagent(VIDEO))["prepared"]] == [True, False]

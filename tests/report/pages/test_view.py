@@ -27,7 +27,7 @@ from videopro.report.pages import thumbnails
 from videopro.report.pages.content import page, page_name, row, state_of
 from videopro.report.pages.listing import highlight, lines_of_calls, listing
 from videopro.report.pages.script import assignment, read_assignment
-from videopro.report.pages.site import film_source, run_names
+from videopro.report.pages.site import film_source
 from videopro.report.pages.thumbnails import Picture, VideoPictures, spread
 from videopro.traces import Call, DecidingCalls, Execution, Reasoned
 from videopro.traces.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
@@ -215,55 +215,6 @@ def test_thumbnails_show_the_frames_at_their_times(tmp_path: Path) -> None:
     assert spread(frames[:3], 4) == frames[:3]
 
 
-def test_large_videos_give_smaller_pictures(tmp_path: Path) -> None:
-    make(tmp_path / "v.mp4", 4, size=(720, 480))
-    wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
-    wanted.add([Picture(0.0), Picture(0.0, (0.5, 0.5, 1.0, 1.0))])
-    sheets = thumbnails.make_sheets(wanted, tmp_path, 192)
-    assert (sheets.width, sheets.height) == (480, 720)
-    for picture in wanted.pictures.values():  # The part is cut from the full size.
-        assert sheets.cells[picture.key][3:] == [128, 192]
-
-    larger = thumbnails.make_sheets(wanted, tmp_path, 384)
-    assert larger.cells[Picture(0.0).key][3:] == [256, 384], "another size: made again"
-    (tmp_path / "v.mp4").unlink()
-    left = thumbnails.make_sheets(wanted, tmp_path, 192)
-    assert left.cells == larger.cells, "better than none"
-    assert "v.mp4" in left.error
-
-
-def test_pictures_are_made_once_and_later_ones_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path / "v.mp4", 20, rate=4)
-    opened: list[Any] = []
-    passes: list[list[float]] = []
-    real_open, real_stream = Video.open, Video.stream
-
-    def opening(path: Any, **options: Any) -> Video:
-        opened.append(path)
-        return real_open(path, **options)
-
-    def streaming(self: Video, times: list[float], **options: Any) -> Any:
-        passes.append(list(times))
-        return real_stream(self, times, **options)
-
-    monkeypatch.setattr(Video, "open", opening)
-    monkeypatch.setattr(Video, "stream", streaming)
-    wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
-    wanted.add([Picture(0.0), Picture(1.0)])
-    thumbnails.make_sheets(wanted, tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.j*")}
-    thumbnails.make_sheets(wanted, tmp_path)
-    assert len(opened) == 1, "nothing is missing, so nothing is opened"
-    wanted.add([Picture(2.0)])
-    sheets = thumbnails.make_sheets(wanted, tmp_path)
-    assert [len(times) for times in passes] == [2, 1], "one pass each, over what is missing alone"
-    sheet = tmp_path / f"{wanted.name}-0.jpg"
-    assert sheet.read_bytes() == before[sheet]
-    assert {key: read_number(shown(tmp_path, sheets, wanted.name, key)) for key in wanted.pictures} == {
-        "0.000": 0, "1.000": 4, "2.000": 8,
-    }  # fmt: skip
-
-
 def test_half_written_pictures_are_made_again(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4", 20, rate=4)
     wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
@@ -374,11 +325,6 @@ def test_runs_given_one_by_one_go_into_the_output(tmp_path: Path, capsys: pytest
     assert "contains files not written by the viewer" in capsys.readouterr().err
 
 
-def test_names_of_runs_are_their_paths_and_differ(tmp_path: Path) -> None:
-    runs = [tmp_path / "a" / "b", tmp_path / "a-b", tmp_path / "c"]
-    assert run_names(runs) == ["a-b", "a-b-2", "c"]
-
-
 @pytest.mark.parametrize("has_browser", [True, False])
 def test_open_opens_the_page_or_says_that_there_is_no_browser(
     has_browser: bool, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
@@ -391,6 +337,3 @@ def test_open_opens_the_page_or_says_that_there_is_no_browser(
     said = capsys.readouterr()
     assert f"open {index}" in said.out
     assert ("no browser was found" in said.err) == (not has_browser)
-
-
-# ---- the trace itself ------------------------------------------------------------------------------------
