@@ -7,7 +7,6 @@ Everything runs in float32, where two ways to compute the same logits agree to a
 from __future__ import annotations
 
 import weakref
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from tests.support.qwen_models import (
     reference,
 )
 from videopro.backbones.base import ChoiceRequest, Sampling
-from videopro.backbones.qwen import EncodedPrompt, QwenRunner
 from videopro.errors import BackboneError
 from videopro.question import prompts
 
@@ -205,23 +203,3 @@ def test_running_out_of_memory_is_one_clear_error(monkeypatch: pytest.MonkeyPatc
     # Whoever keeps the error keeps none of the memory, which the next pass needs.
     assert [tensor() for tensor in allocated] == [None]
     assert kept.value is not None
-
-
-def test_which_logits_are_read_is_said_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of a model that is spread over GPUs, the head is on another one than the tokens, and takes no index from
-    # there. Here the tokens are on a device without values, from which nothing can be read.
-    kept = []
-
-    def continued(self: QwenRunner, heads: Any, ids: torch.Tensor, mask: torch.Tensor, *, keep: Any) -> Any:
-        assert ids.device.type == mask.device.type == "meta"
-        kept.append(keep)
-        return SimpleNamespace(logits=torch.arange(6).view(3, 2, 1))
-
-    monkeypatch.setattr(QwenRunner, "device", torch.device("meta"))
-    monkeypatch.setattr(QwenRunner, "_continue", continued)
-    tails = [EncodedPrompt((5,) * length, (0,) * length) for length in (2, 4, 2)]
-    head: Any = None
-    logits = backbone("qwen3_vl")._runner.last_logits_after(head, tails)
-    assert logits[:, 0].tolist() == [0, 3, 4]
-    assert kept[0].device.type == "cpu"
-    assert kept[0].tolist() == [1, 3]

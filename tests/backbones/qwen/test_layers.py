@@ -88,30 +88,6 @@ def test_one_call_a_layer_and_length(family: str, grids: str, calls: int) -> Non
     assert counted.attention() == calls
 
 
-@pytest.mark.parametrize("grids", ["equal chunks, cut windows", "chunks of three lengths"])
-@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
-def test_no_layer_waits_for_the_device(family: str, grids: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read of tensors' values is read once, however many layers there are."""
-    reads: list[str] = []
-    for name in ("tolist", "item", "__bool__", "__int__", "nonzero"):
-        plain = getattr(torch.Tensor, name)
-
-        def counted(tensor: torch.Tensor, *args: Any, _plain: Any = plain, _name: str = name) -> Any:
-            reads.append(_name)
-            return _plain(tensor, *args)
-
-        monkeypatch.setattr(torch.Tensor, name, counted)
-    counts = []
-    for layers in (1, 2):
-        reads.clear()
-        with torch.no_grad():
-            see(family, GRIDS[grids], whole=True, layers=layers)
-        counts.append(len(reads))
-    # A second layer of qwen2_5_vl is the first with the other chunks, of whole frames.
-    others = family == "qwen2_5_vl" and grids == "chunks of three lengths"
-    assert counts[1] == counts[0] + others
-
-
 def test_a_loaded_model_uses_it_unless_another_attention_is_set() -> None:
     visual = backbone("qwen3_vl")._runner.model.model.visual  # type: ignore[attr-defined]
     assert visual.config._attn_implementation == vision_attention._NAME

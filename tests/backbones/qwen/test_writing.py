@@ -4,21 +4,18 @@ whatever is written beside them, and without waiting for the host."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.qwen_models import reference
 from videopro.backbones.base import Sampling
 from videopro.backbones.qwen import EncodedPrompt, NonFiniteLogits, QwenRunner, SampledReply, writing
 from videopro.backbones.qwen import runner as runner_module
-from videopro.backbones.qwen.caches import KeyValueStore
 from videopro.backbones.qwen.static_batch import StaticBatch
 from videopro.backbones.qwen.writing import StaticWriter
 
@@ -190,55 +187,6 @@ def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.Monk
 def test_rows_of_prompts_in_equal_and_unequal_numbers(of: list[int]) -> None:
     expected = write(runner("qwen3_vl"), SAMPLED, of)
     assert_same(write(runner("qwen3_vl", captures=True), SAMPLED, of), expected)
-
-
-@pytest.mark.parametrize("captures", [True, False])
-def test_each_step_is_needed_and_taken_with_the_models_gpu_as_the_current_one(
-    captures: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    current: list[torch.Tensor] = []
-
-    @contextmanager
-    def device_of(tensor: torch.Tensor) -> Iterator[None]:
-        current.append(tensor)
-        yield
-        current.pop()
-
-    step, taken = StaticBatch.step, []
-
-    def watched(self: StaticBatch) -> None:
-        taken.append(current[-1].device)
-        step(self)
-
-    monkeypatch.setattr(torch.cuda, "device_of", device_of)
-    monkeypatch.setattr(StaticBatch, "step", watched)
-    run = runner("qwen3_vl", captures=captures)
-    write(run, SAMPLED)
-    # The first of 24 tokens is chosen from the prompt.
-    assert taken == [run.device] * 23
-
-
-def test_keys_and_values_that_grow_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "ROOM", 16)
-    take, grown = KeyValueStore.take, []
-
-    def watched(self: KeyValueStore, name: str, layer: int, *more: Any) -> torch.Tensor:
-        before = self._tensors.get((name, layer))
-        memory = None if before is None else StorageWeakRef(before.untyped_storage())
-        address = 0 if before is None else before.data_ptr()
-        del before
-        tensor = take(self, name, layer, *more)
-        if memory is not None and self._tensors[name, layer].data_ptr() != address:
-            # Neither the batch that they come from nor one that was written before keeps the smaller ones.
-            assert memory.expired()
-            grown.append(name)
-        return tensor
-
-    monkeypatch.setattr(KeyValueStore, "take", watched)
-    run = runner("qwen3_vl", captures=True)
-    write(run, GREEDY)
-    write(run, Sampling(60))
-    assert {"own keys", "own values"} <= set(grown)
 
 
 @pytest.mark.parametrize(

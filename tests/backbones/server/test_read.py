@@ -134,14 +134,6 @@ def test_a_cut_reply_keeps_its_last_token() -> None:
     assert (cut.finish, cut.logprobs) == ("length", (LN_05, LN_02))
 
 
-def test_token_ids_of_a_server_that_lists_them(make: Make) -> None:
-    reply = completion("hi", [entry("hi", LN_05), entry("", -0.001)], choice={"token_ids": [6023, 151645]})
-    with StubServer(lambda body: reply) as stub:
-        generation = make(stub, extra_body={"return_token_ids": True}).generate(None, "What?")
-    assert stub.chats[0]["return_token_ids"] is True
-    assert (generation.token_ids, generation.logprobs) == ((6023,), (LN_05,))
-
-
 @pytest.mark.parametrize(
     ("marks", "end"),
     [
