@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.qwen_models import FAMILIES, backbone, leaning, load, official_inputs, pictures, reference
+from tests.support.qwen_models import FAMILIES, backbone, leaning, official_inputs, pictures, reference
 from videopro.backbones.base import GenerateRequest, Generation, Sampling
 from videopro.backbones.qwen.runner import QwenRunner
 from videopro.errors import ConfigError
@@ -180,20 +180,6 @@ def test_the_end_is_not_part_of_the_reply() -> None:
         made = own.generate(None, "Which?", Sampling(max_new_tokens=5))
     assert made == Generation("", (), (), "stop", made.tokens_in)
     assert made.confidence == 0.0
-
-
-def test_rows_that_end_early_do_not_disturb_the_others() -> None:
-    sampling, texts = Sampling(max_new_tokens=6), ("Which?", "How many rings are there?")
-    first, alone = (backbone("qwen3_vl").generate(None, text, sampling) for text in texts)
-    # A token that only the first row writes becomes an end.
-    cut = next(i for i, token in enumerate(first.token_ids) if i and token not in alone.token_ids)
-    assert cut < 5
-    short = load("qwen3_vl")
-    short._runner._ends = frozenset({first.token_ids[cut]})
-    made = short.generate_batch([GenerateRequest(None, text) for text in texts], sampling)
-    assert made[0].token_ids == first.token_ids[:cut]
-    assert made[0].finish == "stop"
-    assert same(made[1], alone)
 
 
 @pytest.mark.parametrize(

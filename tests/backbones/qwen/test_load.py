@@ -56,19 +56,15 @@ def rewrite(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
-def test_an_adapter_is_switched_on_and_off(family: str, tmp_path: Path) -> None:
+def test_an_adapted_answer_is_that_of_peft_and_off_is_the_base(family: str, tmp_path: Path) -> None:
     folder = lora(family, tmp_path / "adapter")
     plain = load(family).answer(pictures(4), QUESTION)
     own = load(family, adapter=str(folder))
-    on = own.answer(pictures(4), QUESTION)
     with own.adapter(False):
-        off = own.answer(pictures(4), QUESTION)
+        assert close(own.answer(pictures(4), QUESTION), plain)
         with own.adapter(True):
-            again = own.answer(pictures(4), QUESTION)
-    assert close(off, plain)
-    assert close(again, on)
-    assert close(own.answer(pictures(4), QUESTION), on)
-    # The adapted answer is the one of peft itself, its weights merged into the base.
+            on = own.answer(pictures(4), QUESTION)
+    # Its weights merged into the base.
     base, processor = reference(family)
     merged = PeftModel.from_pretrained(base, folder).merge_and_unload()
     with torch.no_grad():
