@@ -18,7 +18,6 @@ from videopro.backbones.server.replies import (
     read_choice,
     read_completion,
     read_generation,
-    read_models,
 )
 from videopro.errors import BackboneError
 
@@ -28,7 +27,6 @@ GOOD = completion(
     message={"reasoning_content": None, "tool_calls": []},
     choice={"token_ids": [32, 13, 7], "stop_reason": None},
 )
-MODELS = {"object": "list", "data": [{"id": "served", "owned_by": "vllm", "root": "a/b", "max_model_len": 9}]}
 bodies = json_bytes(mutated(GOOD))
 
 
@@ -58,13 +56,3 @@ def test_a_body_is_an_error_or_a_reply_that_can_be_scored_and_written(
     except (InvalidReply, BackboneError) as error:
         str(error).encode()
     assert time.process_time() - start < 5
-
-
-@FUZZ
-@given(json_bytes(mutated(MODELS)))
-def test_a_list_of_models_is_read_or_an_error(body: bytes) -> None:
-    try:
-        cards = read_models(body)
-    except InvalidReply:
-        return
-    assert all(isinstance(card, dict) for card in cards)

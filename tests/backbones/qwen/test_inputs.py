@@ -96,20 +96,6 @@ def test_qwen2_5_gets_the_mean_spacing_of_scattered_frames(processors: Any) -> N
     assert made.intervals == (8.0,)  # 12 s over 3 gaps, two frames a patch
 
 
-@pytest.mark.parametrize(
-    ("times", "shown"),
-    [
-        ([0.5, 0.9, 7.25, 31.0], ["<0.7 seconds>", "<19.1 seconds>"]),
-        ([10.0, 10.4, 3599.9], ["<10.2 seconds>", "<3599.9 seconds>"]),
-    ],
-)
-def test_scattered_frames_show_their_own_times(processor: Any, times: list[float], shown: list[str]) -> None:
-    made = build(processor).head(pictures(len(times), times=times))
-    text = processor.tokenizer.decode(made.ids)
-    assert [text.index(time) for time in shown] == sorted(text.index(time) for time in shown)
-    assert text.count("seconds>") == len(shown)
-
-
 def test_stills_are_images_with_their_times_and_as_many_patches_as_a_frame_alone(processor: Any) -> None:
     inputs, shown = build(processor), pictures(3, times=[2.0, 30.0, 58.5])
     stills, video = inputs.head(Stills(shown)), inputs.head(shown)

@@ -184,19 +184,3 @@ def test_rows_of_prompts_in_equal_and_unequal_numbers(of: list[int]) -> None:
 )
 def test_a_gpu_has_room_for_the_replies_that_are_written_at_once(gib: int, tokens: int, rows: int) -> None:
     assert writing.rows_that_fit(gib * 2**30, 144 * 2**10, tokens) == rows
-
-
-@pytest.mark.parametrize("groups", [[16], [4, 4, 4, 4], [1] * 16, [13, 1, 1, 1], [9, 7]])
-def test_that_room_holds_what_a_batch_takes(groups: list[int]) -> None:
-    fits = writing.rows_that_fit(3 * 2**30, 144 * 2**10, 1024)
-    of = [prompt for prompt, count in enumerate(groups) for _ in range(count)]
-    assert len(of) == fits
-    writer = StaticWriter(runner("qwen3_vl").model, cache_name="cache", captures=True)
-    # At first, when each is one token long after 200 of its prompt, and when half of it is written.
-    for written in (1, 512):
-        start: Any = SimpleNamespace(
-            of=of, written=torch.full((fits,), written), own_tokens=200 + written, prompt_tokens=900
-        )
-        layout = writer._layout(start, range(fits), 1024)
-        taken = layout.rows * layout.room * 144 * 2**10
-        assert taken <= (3 if len(set(groups)) == 1 else 6) * 2**30
