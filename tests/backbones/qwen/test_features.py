@@ -1,4 +1,4 @@
-"""Vision features in place of pixels: the same logits and gradients. They are computed once for the same
+"""Vision features in place of pixels: the same logits. They are computed once for the same
 frames, whatever the adapter's state, and never used for others."""
 
 from __future__ import annotations
