@@ -6,26 +6,20 @@ import math
 import time
 from collections.abc import Callable
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, json_bytes, mutated
-from tests.support.server_cases import COLOURS, without_waiting
-from tests.support.stub_server import StubFault, StubServer, completion, entry
-from videopro.backbones import BackboneConfig
-from videopro.backbones.server import ServerBackbone
+from tests.support.server_cases import COLOURS
+from tests.support.stub_server import completion, entry
 from videopro.backbones.server.replies import (
     Completion,
     InvalidReply,
     read_choice,
     read_completion,
     read_generation,
-    read_models,
 )
-from videopro.errors import BackboneError, RunError
-from videopro.methods.planners.planner import PlanRequest
-from videopro.methods.planners.server import ApiPlanner
+from videopro.errors import BackboneError
 
 GOOD = completion(
     "A",
@@ -33,7 +27,6 @@ GOOD = completion(
     message={"reasoning_content": None, "tool_calls": []},
     choice={"token_ids": [32, 13, 7], "stop_reason": None},
 )
-MODELS = {"object": "list", "data": [{"id": "served", "owned_by": "vllm", "root": "a/b", "max_model_len": 9}]}
 bodies = json_bytes(mutated(GOOD))
 
 
@@ -63,42 +56,3 @@ def test_a_body_is_an_error_or_a_reply_that_can_be_scored_and_written(
     except (InvalidReply, BackboneError) as error:
         str(error).encode()
     assert time.process_time() - start < 5
-
-
-@FUZZ
-@given(json_bytes(mutated(MODELS)))
-def test_a_list_of_models_is_read_or_an_error(body: bytes) -> None:
-    try:
-        cards = read_models(body)
-    except InvalidReply:
-        return
-    assert all(isinstance(card, dict) for card in cards)
-
-
-@pytest.mark.parametrize("kind", ["backbone", "planner"])
-def test_over_http_there_is_an_answer_or_a_backbone_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_waiting(monkeypatch)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-    with StubServer() as stub:
-        config = BackboneConfig("served", "server", base_url=stub.url, retries=1)
-        backbone = ServerBackbone(config)
-        planner = ApiPlanner(f"api:served@{stub.url}")
-
-        @settings(FUZZ, max_examples=max(25, FUZZ.max_examples // 20))
-        @given(bodies, st.sampled_from((200, 200, 200, 400, 401, 404, 429, 500)))
-        def ask(body: bytes, status: int) -> None:
-            stub.faults = [StubFault(status, body)] * 6
-            try:
-                if kind == "backbone":
-                    backbone.answer(None, COLOURS)
-                else:
-                    planner.write([PlanRequest("initial", "Plan.", 0)])
-            except (BackboneError, RunError) as error:
-                str(error).encode()
-
-        try:
-            ask()
-        finally:
-            backbone.close()
-            planner.close()

@@ -91,18 +91,6 @@ def test_a_unit_is_suspected_before_its_questions(tmp_path: Path) -> None:
     assert not crashes.must_run_apart("other")
 
 
-def test_time_is_shared_while_units_are_in_flight() -> None:
-    now = [0.0]
-    clock = SharedClock(lambda: now[0])
-    with clock.running() as one:
-        now[0] = 2.0
-        assert clock.factor(one, 2.0) == 1.0
-        with clock.running() as other:
-            now[0] = 6.0
-            assert clock.factor(one, 4.0) == 0.5
-            assert clock.factor(other, 4.0) == 0.5
-
-
 def test_what_was_asked_beside_others_is_no_cheaper_for_what_comes_after_it_alone() -> None:
     """A first batch of 100 s beside 31 other units, and one of 100 s alone."""
     now = [0.0]

@@ -61,14 +61,6 @@ def test_words_and_their_log_probabilities(served: Backbone, local: Backbone, se
         assert live.confidence == pytest.approx(here.confidence, abs=0.03)
 
 
-def test_a_sampled_reply_is_drawn_from_the_models_own_softmax(served: Backbone) -> None:
-    sampling = Sampling(max_new_tokens=8, temperature=1.0, seed=3)
-    asked = [GenerateRequest(None, "Say something.", seed=seed) for seed in (3, 4, 5)]
-    first, again = served.generate_batch(asked, sampling), served.generate_batch(asked, sampling)
-    assert [reply.text for reply in first] == [reply.text for reply in again]
-    assert len({reply.text for reply in first}) > 1
-
-
 def test_a_video_is_one_and_its_prompt_is_ours(served: Backbone) -> None:
     facts = served.identity()
     assert (facts["engine"], facts["video"]) == ("vllm", "video")
@@ -86,9 +78,3 @@ def test_pictures(engine: Engine, served: Backbone, local: Backbone, seen: list[
     asked = as_pictures.answer(seen, QUESTIONS[0])
     assert asked.tokens_in > served.answer(seen, QUESTIONS[0]).tokens_in
     as_pictures.close()
-
-
-def test_a_prefix_is_asked_several_times(served: Backbone, local: Backbone, seen: list[Frame]) -> None:
-    with served.prefix(seen) as there, local.prefix(seen) as here:
-        for question in QUESTIONS[:2]:
-            assert close(served.answer(there, question), local.answer(here, question))

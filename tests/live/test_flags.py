@@ -11,7 +11,6 @@ from videopro.backbones import Backbone, load_backbone
 from videopro.backbones.server.endpoint import wanted_flag
 from videopro.errors import BackboneError
 from videopro.question import Question
-from videopro.video import Frame
 
 pytestmark = pytest.mark.live
 
@@ -32,13 +31,6 @@ def test_a_prompt_that_is_too_long(served: Backbone) -> None:
         served.answer(None, QUESTION, prompt="red " * 9000)
 
 
-def test_too_many_pictures(engine: Engine, seen: list[Frame]) -> None:
-    many = load_backbone(f"server:pocket@{engine.url}", frames=65, pixels=1024, video="frames")
-    with pytest.raises(BackboneError, match=r"At most 64 image.*start vLLM with --limit-mm-per-prompt"):
-        many.answer([*seen * 4, seen[0]], QUESTION)
-    many.close()
-
-
 def test_an_adapter_that_is_not_served(engine: Engine) -> None:
     tuned = load_backbone(f"server:pocket@{engine.url}", adapter_model="nobody")
     with pytest.raises(
@@ -46,11 +38,3 @@ def test_an_adapter_that_is_not_served(engine: Engine) -> None:
     ):
         tuned.answer(None, QUESTION)
     tuned.close()
-
-
-def test_frames_of_another_size_than_the_models_are_told(engine: Engine) -> None:
-    """The engine's processor has the model's limits; ours is told to go beyond them."""
-    larger = load_backbone(f"server:pocket@{engine.url}", pixels=50_176)
-    larger.identity()
-    assert "tokens of frames, and ours has" in larger.notes[0]
-    larger.close()

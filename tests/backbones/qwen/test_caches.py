@@ -66,16 +66,6 @@ def test_it_equals_the_librarys_cache() -> None:
         same(plain, roomy)
 
 
-def test_a_copy_is_independent() -> None:
-    generator = torch.Generator().manual_seed(1)
-    plain, roomy = caches(generator)
-    grow(generator, 3, plain, roomy)
-    grow(generator, 3, copy.deepcopy(roomy))
-    same(plain, roomy)
-    grow(generator, 3, plain, roomy)
-    same(plain, roomy)
-
-
 @pytest.mark.parametrize("reorder", [False, True])
 def test_a_new_token_does_not_copy_the_others(reorder: bool) -> None:
     generator = torch.Generator().manual_seed(2)
@@ -147,23 +137,6 @@ def test_each_row_is_the_whole_row(model: Any, width: int) -> None:
     # What was shared is as it was, and attention too.
     assert cache.get_seq_length() == 5
     assert model.config.get_text_config()._attn_implementation == "sdpa"
-
-
-def test_one_prompt_without_padding_needs_no_mask(model: Any) -> None:
-    with torch.no_grad():
-        cache = model(input_ids=torch.tensor([PROMPTS[0]]), use_cache=True).past_key_values
-        shared = SharedCache(cache, torch.tensor([0, 0]))
-        tokens = torch.tensor([TAILS[0], TAILS[1]])
-        with attending(model, shared):
-            out = model(
-                input_ids=tokens,
-                position_ids=torch.arange(5, 8).expand(4, 2, 3),
-                past_key_values=shared,
-                use_cache=True,
-            )
-    for row in range(2):
-        whole = [*PROMPTS[0], *TAILS[row]]
-        torch.testing.assert_close(out.logits[row, -1], expected(model, whole), atol=1e-5, rtol=1e-4)
 
 
 # Rows are removed, until a prompt has no row left, and rows are duplicated.

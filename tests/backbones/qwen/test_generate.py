@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.qwen_models import FAMILIES, backbone, leaning, load, official_inputs, pictures, reference
+from tests.support.qwen_models import FAMILIES, backbone, leaning, official_inputs, pictures, reference
 from videopro.backbones.base import GenerateRequest, Generation, Sampling
 from videopro.backbones.qwen.runner import QwenRunner
 from videopro.errors import ConfigError
@@ -160,26 +160,6 @@ def test_a_seed_fixes_each_row_whatever_the_batch() -> None:
     assert len({row.token_ids for row in mixed}) == 3
 
 
-def test_draws_follow_the_model() -> None:
-    own = load("qwen3_vl", batch_size=500)
-    tokens = reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids(["A", "B"])
-    scores = backbone("qwen3_vl")._runner.last_logits([own._inputs.text("Which?")])[0]
-    lift = [float(scores.max() - scores[token]) + 20 for token in tokens]
-    # Two tokens of equal score: half each at any temperature.
-    with leaning(own._runner.model, tokens[0], lift[0]), leaning(own._runner.model, tokens[1], lift[1]):
-        made = own.generate_batch(
-            [GenerateRequest(None, "Which?")] * 500, Sampling(max_new_tokens=1, temperature=1.0, seed=0)
-        )
-        share = sum(generation.token_ids == (tokens[0],) for generation in made) / 500
-        assert {generation.token_ids for generation in made} == {(tokens[0],), (tokens[1],)}
-        assert abs(share - 0.5) < 0.09  # four standard deviations
-        narrow = own.generate_batch(
-            [GenerateRequest(None, "Which?")] * 50,
-            Sampling(max_new_tokens=1, temperature=1.0, top_p=0.1, seed=0),
-        )
-    assert len({generation.token_ids for generation in narrow}) == 1
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_visual_tokens_are_never_written(temperature: float) -> None:
     own, tokenizer = backbone("qwen3_vl"), reference("qwen3_vl")[1].tokenizer
@@ -200,20 +180,6 @@ def test_the_end_is_not_part_of_the_reply() -> None:
         made = own.generate(None, "Which?", Sampling(max_new_tokens=5))
     assert made == Generation("", (), (), "stop", made.tokens_in)
     assert made.confidence == 0.0
-
-
-def test_rows_that_end_early_do_not_disturb_the_others() -> None:
-    sampling, texts = Sampling(max_new_tokens=6), ("Which?", "How many rings are there?")
-    first, alone = (backbone("qwen3_vl").generate(None, text, sampling) for text in texts)
-    # A token that only the first row writes becomes an end.
-    cut = next(i for i, token in enumerate(first.token_ids) if i and token not in alone.token_ids)
-    assert cut < 5
-    short = load("qwen3_vl")
-    short._runner._ends = frozenset({first.token_ids[cut]})
-    made = short.generate_batch([GenerateRequest(None, text) for text in texts], sampling)
-    assert made[0].token_ids == first.token_ids[:cut]
-    assert made[0].finish == "stop"
-    assert same(made[1], alone)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from peft import PeftModel
-from peft.utils import load_peft_weights
 from safetensors.torch import load_file, save_file
 
 from tests.support.qwen_models import (
@@ -27,7 +25,7 @@ from tests.support.qwen_models import (
     pictures,
     reference,
 )
-from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone, read_spec
+from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone
 from videopro.backbones.checks import identify
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
@@ -58,19 +56,15 @@ def rewrite(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
-def test_an_adapter_is_switched_on_and_off(family: str, tmp_path: Path) -> None:
+def test_an_adapted_answer_is_that_of_peft_and_off_is_the_base(family: str, tmp_path: Path) -> None:
     folder = lora(family, tmp_path / "adapter")
     plain = load(family).answer(pictures(4), QUESTION)
     own = load(family, adapter=str(folder))
-    on = own.answer(pictures(4), QUESTION)
     with own.adapter(False):
-        off = own.answer(pictures(4), QUESTION)
+        assert close(own.answer(pictures(4), QUESTION), plain)
         with own.adapter(True):
-            again = own.answer(pictures(4), QUESTION)
-    assert close(off, plain)
-    assert close(again, on)
-    assert close(own.answer(pictures(4), QUESTION), on)
-    # The adapted answer is the one of peft itself, its weights merged into the base.
+            on = own.answer(pictures(4), QUESTION)
+    # Its weights merged into the base.
     base, processor = reference(family)
     merged = PeftModel.from_pretrained(base, folder).merge_and_unload()
     with torch.no_grad():
@@ -106,26 +100,6 @@ def test_the_adapter_block_keeps_other_threads_out(adapter: str) -> None:
         assert not done
     other.join(10)
     assert done == [True]
-
-
-def test_warnings_of_other_threads_are_left_alone_while_an_adapter_loads(
-    adapter: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`warnings.catch_warnings` replaces the filters of the whole process, so two threads that leave it in
-    another order than they entered it lose every later warning."""
-    seen: list[Any] = []
-
-    def filters() -> Any:
-        return warnings.showwarning, warnings._showwarnmsg_impl, list(warnings.filters)  # type: ignore[attr-defined]
-
-    def reads(*words: Any, **named: Any) -> Any:
-        seen.append(filters())
-        return load_peft_weights(*words, **named)
-
-    monkeypatch.setattr("videopro.backbones.qwen.load.load_peft_weights", reads)
-    before = filters()
-    load("qwen3_vl", adapter=adapter)
-    assert seen == [before]
 
 
 def test_without_an_adapter_only_off_is_possible() -> None:
@@ -296,14 +270,6 @@ def test_incomplete_checkpoints_are_refused(copied: Path) -> None:
     assert "no chat template" in refusal(copied)
     (copied / "processor_config.json").unlink()
     assert "processor" in refusal(copied)
-
-
-def test_short_names() -> None:
-    served = read_spec("server:qwen@http://localhost:8000/v1", concurrency=2)
-    assert (served.kind, served.model, served.concurrency) == ("server", "qwen", 2)
-    assert served.base_url == "http://localhost:8000/v1"
-    assert read_spec("Qwen/Qwen3-VL-8B-Instruct").kind == "qwen"
-    assert read_spec("someone/pocket").model == "someone/pocket", "no misspelt pocket"
 
 
 def test_what_the_processor_and_the_model_make_of_a_video_is_in_the_identity() -> None:

@@ -69,11 +69,3 @@ def test_a_reply_that_is_begun_for_the_model_is_no_thought(
     writes(thinker, "B) blue", monkeypatch)
     (reply,) = thinker.generate_batch([GenerateRequest(None, "What?", prefill="Best option: (")])
     assert (reply.text, reply.thoughts) == ("B) blue", "")
-
-
-def test_a_model_that_does_not_think_is_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = QwenBackbone(BackboneConfig(str(checkpoint("qwen3_vl")), frames=4, pixels=PIXELS))
-    writes(plain, "It may be A. A", monkeypatch, ends=False)
-    reply = plain.generate(None, "What?", Sampling(9))
-    assert (reply.text, reply.thoughts, reply.thought_tokens) == ("It may be A. A", "", 0)
-    plain.close()

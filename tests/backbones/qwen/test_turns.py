@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.qwen_models import FAMILIES, backbone, close, leaning, pictures, reference
+from tests.support.qwen_models import FAMILIES, backbone, close, pictures, reference
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Interleaved, Sampling
 from videopro.errors import BackboneError
-from videopro.question import Question, extract_letter, letter_confidence
+from videopro.question import Question
 
 # Experts change nothing of turns.
 DENSE = [family for family in FAMILIES if "moe" not in family]
@@ -81,27 +81,8 @@ def test_texts_stand_before_their_frames(family: str) -> None:
     assert text.count("<|vision_start|>") == 3
     # Control tokens in a subtitle are only text.
     assert "<|im_end|>" not in text
-    with own.prefix(Interleaved(shown, ["", "Yes\n", "No\n"])) as prefix:
-        one = own.generate(prefix, "Which?", Sampling(max_new_tokens=3))
-    two = own.generate(Interleaved(shown, ["", "Yes\n", "No\n"]), "Which?", Sampling(max_new_tokens=3))
-    assert one.token_ids == two.token_ids
     with pytest.raises(ValueError, match="3 frames need as many texts"):
         Interleaved(shown, ["Yes"])
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_the_confidence_of_a_written_letter_is_its_own_tokens(shared: bool) -> None:
-    own, shown = backbone("qwen3_vl"), pictures(4)
-    letter = reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids("B")
-    with leaning(own._runner.model, letter), own.prefix(shown) as prefix:
-        requests = [GenerateRequest(prefix if shared else shown, text) for text in ("Which?", "How many?")]
-        made = own.generate_batch(requests, Sampling(max_new_tokens=1))[0]
-        chosen = own.answer(shown, COLOURS, prompt="Which?")
-    assert made.tokens == ("B",)
-    assert extract_letter(made.text, COLOURS) == "B"
-    # A reply that is the letter alone has the confidence of the one-token answer.
-    confidence = letter_confidence(made.tokens, made.logprobs, "B", COLOURS)
-    assert confidence == pytest.approx(chosen.confidence, abs=1e-5)
 
 
 @pytest.mark.parametrize("family", DENSE)

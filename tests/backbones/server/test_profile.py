@@ -15,7 +15,6 @@ import pytest
 from tests.support.server_cases import COLOURS, RAY_CARD, Make, frames
 from tests.support.stub_server import BadRequest, StubServer, letter
 from videopro.backbones import BackboneConfig, ChoiceRequest, folder_fingerprint
-from videopro.backbones.server import RequestRefused
 from videopro.backbones.server.profile import ServerProfile
 from videopro.errors import BackboneError
 
@@ -47,6 +46,9 @@ def test_ray_serve_is_recognised_by_the_ids_that_only_vllm_returns(
         (note,) = backbone.notes
         assert note.startswith("frames are sent as pictures")
         assert "--trust-request-mm-kwargs" in note
+        # Where a video was asked for, nothing else is sent.
+        with pytest.raises(BackboneError, match=r"status 400.*start vLLM with --trust-request-mm-kwargs"):
+            make(stub, video="video", engine="vllm", **BUDGET).answer(frames([1.0, 2.0]), COLOURS)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
@@ -97,14 +99,6 @@ def test_the_setting_says_it_without_a_request(make: Make, engine: str, named: s
         assert make(stub, engine=engine, **BUDGET).identity()["engine"] == "sglang"
 
 
-def test_a_server_that_names_itself_is_not_asked(make: Make) -> None:
-    with StubServer(models=[{"id": "served", "owned_by": "lmdeploy"}]) as stub:
-        backbone = make(stub, **BUDGET)
-        backbone.answer(None, COLOURS)
-        assert len(stub.chats) == 1
-        assert (backbone.identity()["engine"], backbone.notes) == ("lmdeploy", ())
-
-
 @pytest.mark.parametrize("engine", ["auto", "vllm"])
 @pytest.mark.parametrize("url", ["https://api.openai.com/v1", "https://me.openai.azure.com/openai/v1"])
 def test_openai_itself_gets_no_field_of_an_engine(url: str, engine: Any) -> None:
@@ -113,54 +107,6 @@ def test_openai_itself_gets_no_field_of_an_engine(url: str, engine: Any) -> None
     silent: Any = SimpleNamespace(url=url, models=lambda: [{"id": "m", "owned_by": "organization-owner"}])
     profile = ServerProfile(config, silent, "", lambda *_, **__: pytest.fail("asked"))
     assert (profile.engine, profile.notes) == ("organization-owner", ())
-
-
-class Meeting:
-    """The settings of a backbone, read by two threads that meet: one that asks for the form of a video, with
-    the profile in the middle of it, and one in the middle of the budget."""
-
-    model, adapter_model, engine = "m", None, "auto"
-
-    def __init__(self) -> None:
-        self.in_form, self.in_budget = threading.Event(), threading.Event()
-
-    @property
-    def video(self) -> str:
-        self.in_form.set()
-        self.in_budget.wait(0.5)
-        return "auto"
-
-    @property
-    def frames(self) -> None:
-        if threading.current_thread().name == "budget":
-            self.in_budget.set()
-            self.in_form.wait(0.5)
-
-    pixels = None
-
-
-def refuse(rows: Any) -> Any:
-    raise RequestRefused("no video here", 400)
-
-
-def test_first_calls_of_two_threads_do_not_wait_for_each_other() -> None:
-    """`functools.cached_property` of Python 3.11 has a lock of its own, which one thread took before ours and
-    the other after it."""
-    meeting: Any = Meeting()
-    listing: Any = SimpleNamespace(
-        url="http://127.0.0.1:9/v1", models=lambda: [{"id": "m", "owned_by": "stub"}]
-    )
-    profile = ServerProfile(meeting, listing, "X", refuse)
-    found: dict[str, Any] = {}
-    threads = [
-        threading.Thread(target=lambda: found.update(form=profile.video_form), daemon=True),
-        threading.Thread(target=lambda: found.update(budget=profile.budget), name="budget", daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert found == {"form": "frames", "budget": (64, 50_176)}
 
 
 def test_each_thing_is_asked_once(make: Make) -> None:

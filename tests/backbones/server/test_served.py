@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.server_cases import COLOURS, Make, frames
-from tests.support.stub_server import BadRequest, StubServer, letter
+from tests.support.stub_server import StubServer, letter
 from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.server.endpoint import wanted_flag
 from videopro.backbones.server.profile import find_served
@@ -94,22 +93,6 @@ def test_budgets_that_nothing_tells_are_asked_for() -> None:
         rootless.budget(None, None, "X")
 
 
-def test_a_run_takes_the_models_own_budgets_and_settings_come_first(make: Make, tmp_path: Path) -> None:
-    folder = adapter(tmp_path / "sft", frames=12, pixels=4096)
-    models = [card("served", "/srv/q"), card("mine", str(folder), "served"), card("pocket", "/srv/pocket")]
-    with StubServer(models=models) as stub:
-        assert make(stub, model="mine").identity()["frames"] == 12
-        assert make(stub, model="mine", frames=3).pixels == 4096
-        # Its own, beside a base too.
-        assert make(stub, model="pocket", adapter_model="mine").frames == 12
-        assert make(stub, adapter_model="mine").frames == 12
-        with pytest.raises(BackboneError, match="--backbone frames=N pixels=N"):
-            _ = make(stub).frames
-    # No request is needed where the settings give both.
-    backbone = make("http://127.0.0.1:9/v1", frames=3, pixels=1024)
-    assert (backbone.frames, backbone.pixels) == (3, 1024)
-
-
 def test_an_adapters_own_record_comes_before_its_base(
     make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -135,29 +118,9 @@ def test_an_adapters_own_record_comes_before_its_base(
         changed = make(stub, model="mine", video="frames")
         changed.identity()
         assert "was trained on pocket (files 0f), and is put on /srv/pocket (files" in changed.notes[0]
-
-
-def test_a_missing_flag_is_told_on_the_terminal_and_in_the_record(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuses(body: dict[str, Any]) -> Any:
-        if "media_io_kwargs" in body:
-            raise BadRequest(REFUSED)
-        return letter("A", [("A", -0.5)])
-
-    with StubServer(refuses, models=[card("served")]) as stub:
-        backbone = make(stub, frames=4, pixels=1024)
-        with caplog.at_level(logging.WARNING):
-            assert backbone.identity()["video"] == "frames"
-            assert backbone.identity()["video"] == "frames"
-        (note,) = backbone.notes
-        assert [record.getMessage() for record in caplog.records] == [f"warning: server {stub.url}: {note}"]
-        assert "frames are sent as pictures" in note
-        assert "start vLLM with --trust-request-mm-kwargs" in note
-        # Where a video was asked for, nothing else is sent.
-        with pytest.raises(BackboneError, match=r"status 400.*start vLLM with --trust-request-mm-kwargs"):
-            make(stub, frames=4, pixels=1024, video="video").answer(frames([1.0, 2.0]), COLOURS)
-        assert make(stub, frames=4, pixels=1024, video="frames").notes == ()
+    # No request is needed where the settings give both.
+    given = make("http://127.0.0.1:9/v1", frames=3, pixels=1024)
+    assert (given.frames, given.pixels) == (3, 1024)
 
 
 @pytest.mark.parametrize(

@@ -52,15 +52,6 @@ def test_a_batch_keeps_its_order_and_the_bound_on_requests_in_flight(make: Make)
         assert len(stub.chats) == 9
 
 
-def test_threads_share_the_bound(make: Make) -> None:
-    with StubServer(meeting(2)) as stub, ThreadPoolExecutor(6) as threads:
-        backbone = make(stub, concurrency=2)
-        calls = [threads.submit(backbone.answer, None, COLOURS, prompt="say A") for _ in range(6)]
-        assert [call.result(60).letter for call in calls] == ["A"] * 6
-        assert len(stub.chats) == 6
-        assert stub.peak == 2
-
-
 def test_frames_are_encoded_once_for_a_prefix(
     stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

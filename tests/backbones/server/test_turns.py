@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_cases import COLOURS, LN_01, LN_05, LN_08, Make, frames
+from tests.support.server_cases import COLOURS, LN_05, Make, frames
 from tests.support.stub_server import StubFault, StubServer, completion, entry
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved
 from videopro.errors import BackboneError
-from videopro.question import extract_letter, letter_confidence
 
 VLLM = [{"id": "served", "owned_by": "vllm"}]
 TURNS: dict[str, Any] = {"system": "Watch it.", "prefill": "Best Option: ("}
@@ -66,19 +65,6 @@ def test_texts_stand_before_their_frames(stub: StubServer, make: Make) -> None:
             "Which?",
         ]
     assert [part.get("text", part["type"]) for part in one] == ["He waves.\n", "image_url", "Which?"]
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_the_confidence_of_a_written_letter_is_its_own_tokens(make: Make, count: int) -> None:
-    written = [("The", LN_01), (" car", LN_01), (":", LN_05), (" (", LN_05), ("B", LN_08), (")", LN_01)]
-    entries = [entry(token, logprob) for token, logprob in written]
-    with StubServer(lambda body: completion("The car: (B)", entries)) as stub:
-        replies = make(stub).generate_batch([GenerateRequest(None, "Which?")] * count)
-    for reply in replies:
-        assert reply.tokens == tuple(token for token, _ in written)
-        assert extract_letter(reply.text, COLOURS) == "B"
-        confidence = letter_confidence(reply.tokens, reply.logprobs, "B", COLOURS)
-        assert confidence == pytest.approx(0.8, abs=1e-6)
 
 
 SCHEMA = {"title": "My verdict!", "type": "object", "properties": {"letter": {"type": "string"}}}

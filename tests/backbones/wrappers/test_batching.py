@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import qwen_models
 from tests.support.modules_world import CHOICES, ReadingBackbone, video
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import load_backbone
-from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling, YesNoRequest
+from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling
 from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question, prompts
@@ -115,23 +114,6 @@ def test_sampling_is_not_batched_unless_each_request_has_its_seed() -> None:
     )
     assert sum(inner.batches) == 13
     assert max(inner.batches) > 1
-
-
-def test_a_real_model_answers_in_batches_as_it_does_alone() -> None:
-    inner = qwen_models.backbone("qwen3_vl")
-    front = BatchingBackbone(inner)
-    asked = [
-        YesNoRequest(qwen_models.pictures(2, seed=i), prompts.yes_no(f"Is number {i} red?")) for i in range(3)
-    ]
-    alone = [inner.yes_no(request.visual, request.text) for request in asked]
-    at_once = together([lambda request=request: front.yes_no_batch([request])[0] for request in asked])  # type: ignore[misc]
-    for batched in (front.yes_no_batch(asked), at_once):
-        for answer, single in zip(batched, alone, strict=True):
-            assert answer.letter == single.letter
-            assert answer.letters == pytest.approx(single.letters, abs=1e-5)
-            assert answer.tokens_in == single.tokens_in
-    # Different pictures and questions do give different answers.
-    assert len({round(answer.letters["Yes"], 6) for answer in alone}) == 3
 
 
 def test_the_adapter_is_a_setting_and_part_of_the_identity() -> None:

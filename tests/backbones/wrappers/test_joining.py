@@ -230,37 +230,6 @@ def test_a_reply_that_nobody_else_waits_for_is_not_written_on(
     assert written < 400
 
 
-def test_one_of_several_requests_for_frames_leaves_and_the_others_are_written() -> None:
-    # Of a model with recurrent layers, whose rows are never joined.
-    alone = backbone("qwen3_5")
-    asked = [GenerateRequest(pictures(2, seed=seed), TEXTS[0]) for seed in (1, 2)]
-    expected = alone.generate_batch(asked, LONG)
-    batching = BatchingBackbone(alone, adapter=None)
-    run: Any = alone._runner
-    step, begun, go_on = run._step, threading.Event(), threading.Event()
-
-    def held(*args: Any) -> Any:
-        begun.set()
-        assert go_on.wait(SOON)
-        return step(*args)
-
-    with batching._line.serving():
-        first = CancelledWork(lambda: batching.generate_batch(asked[:1], LONG))
-        waits(batching, 1)
-        second = CancelledWork(lambda: batching.generate_batch(asked[1:], LONG))
-        waits(batching, 2)
-        run._step = held
-    try:
-        assert begun.wait(SOON)
-        second.cancellation.cancel()
-        go_on.set()
-        first.join()
-    finally:
-        run._step = step
-    second.cancel()
-    assert first.result[0].token_ids == expected[0].token_ids
-
-
 def test_a_caller_leaves_the_line_while_another_is_served() -> None:
     inner = ReadingBackbone()
     batching = BatchingBackbone(inner)

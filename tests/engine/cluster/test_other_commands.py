@@ -77,16 +77,6 @@ def test_synthesis_goes_on_after_a_worker_and_the_command_died(
     assert len(kept) == len(set(kept))
 
 
-def test_a_cap_ends_a_synthesis_there_too(
-    two_nodes: TestCluster, root: Path, tmp_path: Path, stub: StubServer
-) -> None:
-    output = tmp_path / "synthesis"
-    finish(two_nodes.start(SYNTHESIS, *flags(root, output, stub, "--max-requests", "14")))
-    assert len(stub.chats) == 14
-    finish(two_nodes.start(SYNTHESIS, *flags(root, output, stub)))
-    assert len(records(output)) == 9
-
-
 def test_a_server_that_refuses_everything(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
     with StubServer(lambda body: {}, key="another") as server:
         text = finish(two_nodes.start(SYNTHESIS, *flags(root, tmp_path / "synthesis", server)), status=2)
@@ -115,11 +105,3 @@ def test_indexing(two_nodes: TestCluster, tmp_path: Path) -> None:
     for path, vectors in there.items():
         for name, rows_there in vectors.items():
             np.testing.assert_allclose(rows_there, alone[path][name], atol=1e-6)
-
-
-def test_indexing_refuses_what_ray_decides(two_nodes: TestCluster, tmp_path: Path) -> None:
-    make_video(tmp_path / "v.mp4", "red")
-    as_pocket(tmp_path / "v.mp4")
-    words = ["videopro", "index", str(tmp_path / "v.mp4"), "--encoder", "pocket", "--query", "a ring"]
-    text = finish(two_nodes.start(*words), status=2)
-    assert "error: --query: searches on this machine; leave out --engine ray" in text
