@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -22,16 +22,10 @@ from videopro.cli import (
     CommandLine,
     OptionFlags,
     config_file,
-    is_setting,
-    parse_yaml,
-    read_yaml,
     setting,
 )
-from videopro.commands.completion import command_lines, script
+from videopro.commands.completion import script
 from videopro.errors import ConfigError
-from videopro.methods import METHODS
-
-TRAINERS = {"sft", "grpo"}
 
 
 @dataclass(frozen=True)
@@ -119,10 +113,6 @@ def test_every_command_has_help_with_its_examples(name: str, capsys: pytest.Capt
     assert callable(import_module(COMMANDS[name].module).main)
 
 
-def test_every_command_but_the_trainers_has_settings() -> None:
-    assert {name for name, line in command_lines().items() if line is None} == TRAINERS
-
-
 def test_every_kind_of_flag() -> None:
     words = "film.mp4 one two --count 2 --share 0.5 --kind b --loud --ids x y --ids z --names m n --names=o"
     assert TOY.parse([*words.split(), "--options", "a=1", "b=[2, c]"]) == Toy(
@@ -172,16 +162,6 @@ def test_a_file_with_a_mistake_names_it_in_one_short_line(text: str, named: str,
     assert named in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 500
-
-
-def test_aliases_that_save_words_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "settings.yaml"
-    path.write_text("base: &base {a: 1, b: [x, y]}\nother: {<<: *base, a: 2}\nlist: [*base, *base]\n")
-    base = {"a": 1, "b": ["x", "y"]}
-    assert read_yaml(path) == {"base": base, "other": {**base, "a": 2}, "list": [base, base]}
-    # What is written out is read, however long.
-    assert parse_yaml("[" + "x" * 100_000 + "]") == ["x" * 100_000]
-    assert parse_yaml("") is None
 
 
 def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
@@ -245,16 +225,6 @@ def test_help_shows_the_options_of_what_is_chosen(capsys: pytest.CaptureFixture[
         assert [text in named for text in ("how deep a deep one", "which tools", "how many")] == [
             *(True, True, False)
         ]
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_option_of_a_method_is_in_its_help_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of(["infer", "--method", name, "--help"]) == 0
-    shown = capsys.readouterr().out.replace("\u2502", " ")
-    _, _, options = shown.partition(f"Options of method {name}")
-    for option in filter(is_setting, fields(METHODS[name].Settings)):
-        flag = "--" + option.name.replace("_", "-")
-        assert len(re.findall(rf"^\s*{flag}\s", options, re.MULTILINE)) == 1, flag
 
 
 def test_print_config_is_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

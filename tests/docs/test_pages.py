@@ -212,13 +212,6 @@ def test_what_a_script_or_config_names_exists(script: Path) -> None:
     assert sorted(set(missing_names(text))) == []
 
 
-def test_a_name_that_is_gone_is_seen() -> None:
-    text = "`videopro.runner`, videopro.methods.no_method, `videopro/planners/base.py`, videopro.traces.Trace"
-    assert list(missing_names(text)) == [
-        "videopro.runner", "videopro.methods.no_method", "videopro/planners/base.py",
-    ]  # fmt: skip
-
-
 def test_the_floors_of_the_architecture_are_those_of_the_contract() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     picture = [line.split() for line in text.split("```")[1].strip().splitlines()]

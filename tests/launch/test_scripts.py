@@ -3,7 +3,6 @@ end."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
@@ -206,23 +205,6 @@ def test_one_machine_installs_and_the_others_wait_for_it(checkout: Checkout) -> 
     assert sum("Waiting until another process has installed" in text for text in said) == 2
 
 
-def test_waiting_for_an_installation_has_a_limit(checkout: Checkout) -> None:
-    with (checkout.folder / ".venv" / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        began = time.monotonic()
-        code, error = checkout.run("sft.sh", "pocket", SETUP_WAIT=1)
-    assert (code, "another process still holds" in error) == (2, True)
-    assert time.monotonic() - began < 30
-    assert checkout.calls() == []
-
-
-def test_a_machine_without_a_gpu_is_no_node(checkout: Checkout) -> None:
-    code, error = checkout.run("grpo_multinode.sh", "pocket", NODE_RANK=1, **SEVERAL)
-    assert (code, "machine 1 has no GPU" in error) == (2, True)
-    code, error = checkout.run("grpo_multinode.sh", "pocket", NODE_RANK=1)
-    assert (code, "set NODES" in error) == (1, True)
-
-
 # ---- the tests ---------------------------------------------------------------------------------------------
 
 
@@ -272,16 +254,6 @@ def test_the_tests_run_against_an_engine_that_is_ended(checkout: Checkout, statu
     assert not checkout.calls("python -m venv")
 
 
-def test_the_tests_run_without_a_flag_too(checkout: Checkout) -> None:
-    assert checkout.run("live.sh")[0] == 0
-    asked = [call.removeprefix("python -m pytest ") for call in checkout.calls("python -m pytest")]
-    assert asked == ["-m live tests/live", "-m live_untrusted tests/live"]
-    first, second = (set(call.split()) for call in checkout.calls("engine"))
-    assert first - second == {"--trust-request-mm-kwargs"}
-    assert second <= first
-    assert checkout.engines() == []
-
-
 def test_an_engine_that_cannot_be_installed_or_started(checkout: Checkout) -> None:
     """Its last words are told. The CPU build needs an index that pip does not have by itself."""
     code, error = checkout.run("live.sh", BROKEN=1)
@@ -309,22 +281,6 @@ def test_an_engine_that_dies_is_started_again(checkout: Checkout) -> None:
     assert checkout.run("live.sh", "-x", KILL=1)[0] == 0
     assert len(checkout.calls("engine")) == 2
     assert checkout.engines() == []
-
-
-def test_a_port_in_use_is_told(checkout: Checkout) -> None:
-    def is_served() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", checkout.port)) == 0
-
-    other = checkout.start("live.sh", "--serve", "--seed", "3")
-    try:
-        soon(is_served)
-        assert checkout.calls("engine")[0].endswith("--seed 3")
-        code, error = checkout.run("live.sh")
-        assert (code, f"something answers at port {checkout.port} already" in error) == (2, True)
-    finally:
-        os.killpg(other.pid, signal.SIGKILL)
-        other.communicate(timeout=30)
 
 
 def test_the_tests_engine_has_the_flags_that_users_are_told() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import shlex
 import sys
@@ -20,7 +19,6 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from tests.support import ROOT
-from videopro.commands.serve import COMMAND, KEYS
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -77,23 +75,6 @@ def test_the_build_arguments_are_ones_of_the_project(monkeypatch: pytest.MonkeyP
     needs = [*PROJECT["dependencies"], *extras["serve"], *extras["encoders"]]
     assert printed.getvalue().splitlines() == needs
     assert SERVE["build"]["args"].keys() <= given.keys()
-
-
-def test_both_start_a_server_that_can_be_reached_and_keeps_its_data() -> None:
-    (cmd,), (volume,), (port,) = map(all_of, ("CMD", "VOLUME", "EXPOSE"))
-    commands = [json.loads(cmd), [filled(word) for word in SERVE["command"]]]
-    for name, *flags in commands:
-        config = COMMAND.parse(flags)
-        assert name == "serve"
-        assert (config.host, str(config.port)) == ("0.0.0.0", port)
-        assert config.output.is_relative_to(volume)
-    assert config.model == f"server:{ENGINE_MODEL}@http://engine:8000/v1"
-    (check,) = all_of("HEALTHCHECK")
-    assert f"http://127.0.0.1:{port}/health" in check
-    assert filled(SERVE["ports"][0]) == f"127.0.0.1:{port}:{port}"
-    mounted = {filled(entry).split(":")[0]: filled(entry).split(":")[1] for entry in SERVE["volumes"]}
-    assert mounted == {"data": volume, "./films": str(config.folders[0])}
-    assert KEYS in SERVE["environment"]
 
 
 ENGINE_MODEL = filled(ENGINE["command"][0])

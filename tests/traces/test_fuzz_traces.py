@@ -42,15 +42,7 @@ def filled(kind: Any) -> Any:
 TRACE = dataclasses.replace(
     filled(Trace), schema=SCHEMA, selected=0, groups={"family": f"count{GROUP_SEPARATOR}order"}
 )
-EXECUTION = TRACE.rounds[0].execution
 GOOD = json.loads(TRACE.to_line())
-
-
-def test_an_execution_of_a_version_before_letters_were_reasoned_has_no_reason() -> None:
-    line = json.loads(TRACE.to_line())
-    del line["rounds"][0]["execution"]["reasoned"]
-    (only,) = Trace.from_line(json.dumps(line).encode()).rounds
-    assert only.execution == dataclasses.replace(EXECUTION, reasoned=None)
 
 
 def test_the_trace_that_is_changed_has_every_field() -> None:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,14 +62,6 @@ def test_a_head_is_written_once_and_its_traces_name_it(tmp_path: Path) -> None:
     assert stored(path) == [HEAD, HEAD.replace("Write", "Speak")]
     assert b"Write." not in path.read_bytes()
     assert whole_prompts(path) == [HEAD + BLOCK] * 3 + [HEAD.replace("Write", "Speak") + BLOCK]
-
-
-def test_half_of_a_character_is_stored_as_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    TraceLog(path).append(asking("a", HEAD + "\ud83d"))
-    assert whole_prompts(path) == [HEAD + "\ufffd" + BLOCK]
-    # A trace by itself has its prompt, as it goes from one machine to another.
-    assert Trace.from_line(asking("a").to_line()) == asking("a")
 
 
 def test_a_torn_head_is_written_again(tmp_path: Path) -> None:
@@ -156,15 +147,3 @@ def test_a_head_that_does_not_fit_keeps_its_trace_out(tmp_path: Path) -> None:
     assert whole_prompts(path) == [HEAD + BLOCK]
     assert TraceLog(path).append(asking("b", HEAD * 40))
     assert whole_prompts(path)[-1] == HEAD * 40 + BLOCK
-
-
-def test_resuming_a_run_of_an_earlier_version(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    old = json.loads(make("old").to_line())
-    del old["rounds"][0]["prompt"]
-    path.write_text(json.dumps(old | {"schema": 4}) + "\n")
-    assert TraceLog(path).append(asking("new"))
-    first, second = read_traces(path)
-    assert first == replace(make("old"), rounds=first.rounds)
-    assert first.rounds[0].prompt is None
-    assert second.rounds[0].prompt is not None

@@ -18,7 +18,6 @@ from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
-from videopro.errors import ConfigError
 
 TRAINED = ["sft", "grpo"]
 RUNS = ["infer-native", "infer-videopro", "infer-program", "infer-sft"]
@@ -164,17 +163,6 @@ def test_every_shipped_config_is_a_road(path: Path, tmp_path: Path) -> None:
     assert names(stages_of(road(tmp_path, path.stem, gpus=1)))[-1] == "report"
 
 
-def test_prompts_of_a_planner_ask_what_a_synthesis_may_ask(tmp_path: Path) -> None:
-    given = {"grpo_prompts": "planner", "sft_data": "sft.jsonl"}
-    asked = road(tmp_path, gpus=1, synthesize={"limit": 40, "exclude": ["x"]}, **given)
-    (command,) = by_name(asked)["prompts"].commands
-    settings = dict(command.settings or {})
-    expected = {"source": "cg_bench", "evaluation": "skip", "limit": 40, "exclude": ["x"]}
-    expected |= {"sft_data": "sft.jsonl", "adapter": str(tmp_path / "out/sft")}
-    assert settings.items() >= expected.items()
-    assert "teacher" not in settings
-
-
 @pytest.mark.parametrize("config", ["paper", "api-teacher", "no-teacher", "miniature"])
 def test_every_command_reads_the_settings_that_it_is_given(config: str, tmp_path: Path) -> None:
     teacher = (
@@ -252,12 +240,6 @@ def test_a_backbone_that_writes_its_own_rows_is_told_of_the_modules(tmp_path: Pa
     takes = estimates(walked, stages_of(walked), {}, {"sft": 0, "grpo": 7_000})
     assert (takes["sft"].works_on, takes["sft"].gpu_hours) == ("what rejection leaves", None)
     assert (takes["grpo"].works_on, takes["grpo"].gpu_hours) == ("what prompts leaves", None)
-
-
-def test_a_teacher_of_ones_own_is_named(tmp_path: Path) -> None:
-    walked = road(tmp_path, "api-teacher", gpus=1)
-    with pytest.raises(ConfigError, match="teacher is missing"):
-        expected_of_synthesis(walked, stages_of(walked), {})
 
 
 def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path: Path) -> None:

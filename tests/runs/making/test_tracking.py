@@ -17,7 +17,6 @@ from tests.support.infer_world import root as root
 from tests.support.tracked import history
 from videopro.commands.infer import main
 from videopro.runs.making import tracking
-from videopro.runs.making.tracking import flat
 
 
 def summary(output: Path) -> dict[str, Any]:
@@ -48,11 +47,6 @@ def check(numbers: dict[str, float], output: Path) -> None:
     assert numbers["cost/tokens_in"] == pytest.approx(summarized["cost"]["tokens_in"])
 
 
-def test_names_of_metrics() -> None:
-    nested = {"a": {"b c": 1, "d": None}, "e": [0.5, {"f": 2}], "g": "text", "h": True, "i": 3.0}
-    assert dict(flat(nested)) == {"a/b c": 1.0, "e/0": 0.5, "e/1/f": 2.0, "i": 3.0}
-
-
 def test_tensorboard_gets_the_summary(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracking, "SECONDS", 0.0)
     output = tmp_path / "run"
@@ -65,14 +59,6 @@ def test_tensorboard_gets_the_summary(root: Path, tmp_path: Path, monkeypatch: p
     assert steps[-1] == 12
     check({name: values[-1][1] for name, values in written.items()}, output)
     assert yaml.safe_load((output / "config.yaml").read_text())["report_to"] == ["tensorboard"]
-
-
-def test_a_finished_run_is_sent_when_it_is_asked_for_later(root: Path, tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    assert main(flags(root, output), load=load_fake) == 0
-    assert not (output / "work" / "tensorboard").exists()
-    assert main(flags(root, output, "--report-to", "tensorboard"), load=load_fake) == 0
-    check({name: values[-1][1] for name, values in events(output).items()}, output)
 
 
 def test_a_missing_package_is_named_before_anything_is_written(
