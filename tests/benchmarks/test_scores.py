@@ -16,7 +16,6 @@ from tests.support.benchmark_world import (
     MLVU_TASKS,
     MME,
     cg,
-    ego,
     lvb,
     metrics,
     mlvu,
@@ -212,19 +211,3 @@ def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None
         (tmp_path / "atp-hard-ct4.txt").write_text(lines)
         with pytest.raises(BenchmarkError, match=why):
             load("nextqa", root=tmp_path)
-
-
-# ---- EgoSchema --------------------------------------------------------------------------------------------
-
-
-def test_egoschema_subset_scores_and_full_has_no_gold(tmp_path: Path) -> None:
-    ego(tmp_path)
-    subset = load("egoschema", root=tmp_path)
-    assert [(item.id, item.answer) for item in subset.items] == [("uid-0", "E"), ("uid-2", "B")]
-    # Officially the first of the letters in brackets, before a space or before a full stop: the A of "A man".
-    summary = score(subset, {"uid-0": "E. reason 4.", "uid-2": "A man sits, so it is (B)"})
-    assert (summary["accuracy"], summary["official_accuracy"]) == (1.0, 0.5)
-    full = load("egoschema", split="full", root=tmp_path)
-    assert [item.answer for item in full.items] == [None] * 3
-    summary = score(full, {"uid-0": "A", "uid-1": "B", "uid-2": "?"})
-    assert (summary["n"], summary["questions"], summary["accuracy"]) == (0, 3, None)

@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from tests.support.infer_world import SRT
 from tests.support.making_videos import damage, make
 from tests.support.method_world import NO_MODELS
 from videopro import methods
-from videopro.backbones import GenerateRequest
 from videopro.commands import infer, view
 from videopro.commands.ask.command import AskConfig, _options, main
 from videopro.commands.ask.console import ConsoleObserver, print_code, show_answer
@@ -32,7 +31,6 @@ from videopro.methods.program import round_from_reply
 from videopro.question import Answer, Question
 from videopro.runs import AskedRun
 from videopro.traces import AnswerRule, Cost, Execution, Preparation, Result, Round, Segment, Step
-from videopro.video import Frame
 
 PROGRAM = """
 def execute_command(video, question):
@@ -134,45 +132,6 @@ def test_an_answer_that_a_refinement_lost_is_kept() -> None:
 
 
 # ---- agents ------------------------------------------------------------------------------------------------
-
-
-class ExploringBackbone(ColourBackbone):
-    """Scores every part alike, looks into one of them, then answers; "(mumble)": in no JSON."""
-
-    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
-        if "(mumble)" in request.text:
-            return "I am [red]not[/red] sure. " * 100
-        if "New parts" not in request.text:
-            is_second = "Looked into" in request.text
-            in_words = "a few words" in request.text
-            return json.dumps(
-                {"answer": "a [blue] wall" if in_words else "B"} if is_second else {"segment": 3}
-            )
-        listed = request.text.partition("New parts")[2]
-        numbers = re.findall(r"^(\d+): ", listed, re.MULTILINE)
-        return json.dumps({number: {"why": f"wall {number}", "score": 40} for number in numbers})
-
-
-def load_exploring(model: str, **settings: Any) -> ExploringBackbone:
-    backbone = ExploringBackbone(model, **settings)
-    backbone.frames = 16
-    return backbone
-
-
-VCA: dict[str, Any] = {"load": load_exploring}
-
-
-def test_an_agents_unparsed_replies_are_cropped_and_its_fallback_is_named(films: Path, ask: Ask) -> None:
-    asked = [films / "long.mp4", "Which colour? (mumble) blue", *QUESTION[1:], "--method", "vca"]
-    shown = ask(*asked, **VCA)
-    assert "asked again, as the reply could not be parsed: there is no JSON object in the reply" in shown
-    assert "   the reply could not be parsed: there is no JSON object in the reply" in shown
-    assert "I am [red]not[/red] sure." in shown, "brackets are not markup"
-    assert "more characters)" in shown
-    assert max(map(len, shown.splitlines())) < 800
-    assert "the method gave no answer: this is the model's direct one" in shown
-    last = ask(*asked, "--fallback", "none", **VCA)
-    assert "no option: the model says 'I am [red]not[/red] sure." in last
 
 
 def test_a_tools_call_is_shown_with_its_arguments(capsys: Capture) -> None:

@@ -18,7 +18,6 @@ from videopro.__main__ import main
 from videopro.cli import (
     COMMANDS,
     CONFIGS,
-    GROUPS,
     CommandLine,
     OptionFlags,
     config_file,
@@ -74,17 +73,6 @@ class Chooser:
 
 WAYS = OptionFlags({"quick": Quick, "deep": Deep}, "way", default_choices=("quick",))
 CHOOSER = CommandLine("videopro.chooser", Chooser, summary="A chooser.", options=WAYS)
-
-
-def test_help_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    said = capsys.readouterr().out
-    places = [said.index(group) for group in GROUPS]
-    assert places == sorted(places)
-    for name, command in COMMANDS.items():
-        assert f" {name.split()[0]} " in said
-        assert command.examples, name
-        assert all(f"{example} ".startswith(f"videopro {name} ") for example in command.examples)
 
 
 def status_of(argv: list[str]) -> object:
@@ -207,24 +195,6 @@ def test_an_option_that_cannot_be_read_names_itself(
         CHOOSER.parse([*words, "--config", str(file)])
     assert expected.replace("FILE", str(file)) in str(error.value)
     assert str(error.value).count("\n") == 0 or "{" in words
-
-
-def test_help_shows_the_options_of_what_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each once, with the help of its own settings; those of the others only for a method that is named."""
-
-    def shown(*words: str) -> str:
-        with pytest.raises(SystemExit):
-            CHOOSER.parse([*words, "--help"])
-        return " ".join(capsys.readouterr().out.replace("\u2502", " ").split())
-
-    default = shown()
-    assert (default.count("how deep a quick one goes (default: 2)"), default.count("--count")) == (1, 1)
-    assert not [text for text in ("how deep a deep one", "hidden by") if text in default]
-    for words in (("--way", "deep"), ("--way=deep",)):
-        named = shown(*words)
-        assert [text in named for text in ("how deep a deep one", "which tools", "how many")] == [
-            *(True, True, False)
-        ]
 
 
 def test_print_config_is_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,20 +55,6 @@ def test_what_is_left_out_stands_beside_every_accuracy(
     assert "Left out of the accuracy: Native VideoLLM 3 VideoError." in page
 
 
-def test_a_refused_request_is_one_questions_error(tmp_path: Path) -> None:
-    make_benchmark(tmp_path / "b", videos=2)
-    rewrite(tmp_path / "b", "v0q1", "What is it? (refuse)")
-    rewrite(tmp_path / "b", "v1q0", "What is it? (mumble)")
-    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
-    traces = check_complete(tmp_path / "run", 6)
-    assert [(t.question_id, t.error.type) for t in traces if t.error] == [("v0q1", "BackboneError")]
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    # Right: v0q0 and v1q1. Wrong: the two golds stated wrongly, the refused one, the one without a letter.
-    assert (summary["n"], summary["coverage"]) == (6, 1.0)
-    assert summary["accuracy"] == pytest.approx(2 / 6)
-    assert summary["unparsed"] == pytest.approx(1 / 6)
-
-
 @pytest.mark.parametrize(
     ("more", "says"),
     [

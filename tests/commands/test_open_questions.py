@@ -16,7 +16,6 @@ from tests.support.open_questions import COLOURS, load_writing, make_open_folder
 from videopro.benchmarks import Protocol, load
 from videopro.benchmarks.jsonl import JUDGE
 from videopro.commands import compare, infer, seeds
-from videopro.commands.ask import command as ask
 from videopro.commands.report import main as report_main
 from videopro.data_synthesis.questions import select_questions
 from videopro.errors import ConfigError, DatasetError
@@ -117,19 +116,6 @@ def test_tables_show_open_answers(runs: Path, tmp_path: Path, capsys: pytest.Cap
     found = json.loads(output.read_text())[1]["open"]
     assert found["f1_seeds"] == [pytest.approx(4 / 6)] * 2
     assert found["difference"]["f1"] == 0.0
-
-
-def test_ask_answers_in_words_with_programs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = [str(root / "v2.mp4"), "Which car is it?", "--model", "m"]
-    for method in ("program", "adaptive", "videopro"):
-        flags = ["--method", method, "--options", *NO_MODELS]
-        assert ask.main([*argv, *flags], load=load_writing) == 0
-        shown = capsys.readouterr().out
-        assert "it answered 'The blue one.', confidence 0.549" in shown
-        assert "\nThe blue one.\nconfidence 0.549" in shown
-    result = ask.ask(ask.COMMAND.parse([*argv, "--options", "frames=3"]), load=load_writing)
-    assert len(result.rounds[0].execution.calls[0].frames) == 3  # type: ignore[union-attr]
-    assert capsys.readouterr().out == "The blue one.\nconfidence 0.549\n"
 
 
 # ---- training ---------------------------------------------------------------------------------------------

@@ -66,16 +66,6 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_prose_wraps_at_110(page: Path) -> None:
-    long = [
-        f"{number}: {line}"
-        for number, line, fence in prose_and_code(page)
-        if fence == "-" and len(line) > 110 and not line.startswith(("|", "<!--", "!["))
-    ]
-    assert long == []
-
-
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = "\n".join(line for _, line, fence in prose_and_code(page) if fence == "-")
     broken = []

@@ -16,13 +16,9 @@ import pytest
 from tests.support import ROOT
 from tests.support.fakes import make_video
 from tests.support.making_videos import as_pocket
-from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone
-from videopro import benchmarks, methods
 from videopro.traces import read_traces
 
 EXAMPLES = ROOT / "docs" / "examples"
-GARDEN, BRIGHTNESS, MIDDLE = (str(EXAMPLES / f"{name}.py") for name in ("garden", "brightness", "middle"))
 
 
 def test_the_guide_shows_the_examples_as_they_are() -> None:
@@ -35,8 +31,6 @@ def test_the_guide_shows_the_examples_as_they_are() -> None:
     assert shown.keys() | linked == texts.keys()
     assert shown == {name: texts[name] for name in shown}
 
-
-# ---- a benchmark -----------------------------------------------------------------------------------------
 
 HEAD = "id,video,question,a,b,c,answer,season"
 
@@ -54,20 +48,8 @@ def garden(tmp_path: Path) -> Path:
         "3,two,Which colour?,red,green,blue,B,spring",
     ]
     (folder / "val.csv").write_text("\n".join(rows) + "\n")
-    (folder / "test.csv").write_text("\n".join([HEAD, "4,two,Which colour?,red,green,blue,,spring"]) + "\n")
     return folder
 
-
-def test_the_benchmarks_files_are_read(garden: Path) -> None:
-    val = benchmarks.load(GARDEN, root=garden)
-    assert [each.id for each in val.items] == ["1", "2", "3"]
-    assert val.items[0].video == garden / "videos" / "one.mp4"
-    assert val.items[0].question.text == "Which colour, please?"
-    assert (val.items[2].answer, val.items[2].groups) == ("B", {"season": "spring"})
-    assert benchmarks.load(GARDEN, root=garden, split="test").items[0].answer is None
-
-
-# ---- a module --------------------------------------------------------------------------------------------
 
 PROGRAM = """def execute_command(video, question):
     frames = extract_frames(video, num_frames=6)
@@ -75,24 +57,6 @@ PROGRAM = """def execute_command(video, question):
     return query_mc([brightest], question, choices)
 """
 
-
-# ---- a method --------------------------------------------------------------------------------------------
-
-
-def test_the_method_sees_the_middle() -> None:
-    """Of the minute, from 26 to 34 s: half of it grey, half of it blue; from 31 to 39 s it would be blue."""
-    result = methods.create(MIDDLE, {"seconds": 8}).run(item(), context(SceneBackbone()))
-    execution = result.rounds[0].execution
-    assert execution is not None
-    times = [frame[0] for frame in execution.calls[0].frames]
-    assert len(times) == 12
-    assert 26 <= min(times) < 27
-    assert 33 < max(times) <= 34
-    assert result.cost.frames == 12
-    assert result.cost.calls == 1
-
-
-# ---- all three, from outside of the package -----------------------------------------------------------
 
 # Several commands in one process: importing the model libraries takes longer than any of them.
 COMMANDS = """
@@ -120,7 +84,7 @@ def test_all_three_run_from_outside(site: Path, garden: Path, tmp_path: Path) ->
     """`infer`, `report` and `ask` with the pocket model, worker processes included: the benchmark and the
     module by their names, the method by its file."""
     as_pocket(*(garden / "videos").glob("*.mp4"))
-    shutil.copy(MIDDLE, tmp_path)
+    shutil.copy(EXAMPLES / "middle.py", tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
     work = tmp_path / "work"
     work.mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -29,13 +28,6 @@ esac
 echo "python $*" >> "$CALLS"
 [ "$2" = pytest ] || {{ sleep "${{INSTALL_SECONDS:-0}}"; exit 0; }}
 echo "$LIVE_ENGINE $LIVE_ENGINE_PID" >> "$CALLS"
-if [ -n "${{KILL:-}}" ]; then
-    kill -KILL -- "-$(cat "$LIVE_ENGINE_PID")"
-    for _ in $(seq 300); do
-        [ "$(grep -c ^engine "$CALLS")" -lt 2 ] || break
-        sleep 0.1
-    done
-fi
 sleep "${{TEST_SECONDS:-0}}"
 exit "${{STATUS:-0}}"
 """
@@ -44,7 +36,6 @@ ACCELERATE = '#!/usr/bin/env bash\necho "accelerate $*" >> "$CALLS"\n'
 ENGINE = f"""#!/usr/bin/env bash
 echo "engine $*" >> "$CALLS"
 echo "$$" >> "$PIDS"
-[ -z "${{BROKEN:-}}" ] || {{ echo "no such flag"; exit 1; }}
 while [ "$1" != --port ]; do shift; done
 exec {sys.executable} -c '
 import http.server, sys
@@ -205,39 +196,6 @@ def test_one_machine_installs_and_the_others_wait_for_it(checkout: Checkout) -> 
     assert sum("Waiting until another process has installed" in text for text in said) == 2
 
 
-# ---- the tests ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("failing", "code", "named"),
-    [
-        ("", 0, ""),
-        ("ruff", 3, ""),
-        ("mypy", 1, "mypy"),
-        ("zensical", 1, "bash launch/docs.sh"),
-        ("pytest", 3, ""),
-    ],
-)
-def test_whatever_fails_beside_the_tests_fails_their_command(
-    checkout: Checkout, failing: str, code: int, named: str
-) -> None:
-    """Each says one line and ends; the tests are still running when the others are done."""
-    (checkout.folder / "build" / "docs").mkdir(parents=True)
-    tools = ("ruff", "lint-imports", "mypy", "zensical", "pytest")
-    for name in tools:
-        wait = "sleep 0.5\n" if name == "pytest" else ""
-        ends = f'echo "{name} says"\nexit {3 if name == failing else 0}\n'
-        checkout.add(".venv", name, f"#!/usr/bin/env bash\n{wait}{ends}")
-    process = checkout.start("test.sh")
-    shown, error = process.communicate(timeout=60)
-    assert process.returncode == code
-    told = [line.removesuffix(" says") for line in shown.splitlines() if line.endswith(" says")]
-    assert set(told) == ({"ruff"} if failing == "ruff" else set(tools))
-    assert ("FAILED with status 3" in shown) == bool(named)
-    expected = f"error: {named} failed; its output is above, where it ended\n" if named else ""
-    assert error == expected
-
-
 # ---- a live engine -----------------------------------------------------------------------------------------
 
 
@@ -254,18 +212,6 @@ def test_the_tests_run_against_an_engine_that_is_ended(checkout: Checkout, statu
     assert not checkout.calls("python -m venv")
 
 
-def test_an_engine_that_cannot_be_installed_or_started(checkout: Checkout) -> None:
-    """Its last words are told. The CPU build needs an index that pip does not have by itself."""
-    code, error = checkout.run("live.sh", BROKEN=1)
-    assert (code, "no such flag" in error, checkout.engines()) == (2, True, [])
-    (checkout.folder / ".engine" / ".installed").unlink()
-    checkout.add(".engine", "python", "#!/bin/sh\nexit 1\n")
-    code, error = checkout.run("live.sh")
-    assert (code, "set PIP_EXTRA_INDEX_URL to the CPU index" in error) == (2, True)
-    assert not checkout.calls("python -m pytest")
-    assert not (checkout.folder / ".engine" / ".installed").exists()
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stop_ends_the_engine(checkout: Checkout, number: signal.Signals, status: int) -> None:
     process = checkout.start("live.sh", TEST_SECONDS=60)
@@ -275,30 +221,3 @@ def test_a_stop_ends_the_engine(checkout: Checkout, number: signal.Signals, stat
     process.communicate(timeout=30)
     assert process.returncode == status
     assert checkout.engines() == []
-
-
-def test_an_engine_that_dies_is_started_again(checkout: Checkout) -> None:
-    assert checkout.run("live.sh", "-x", KILL=1)[0] == 0
-    assert len(checkout.calls("engine")) == 2
-    assert checkout.engines() == []
-
-
-def test_the_tests_engine_has_the_flags_that_users_are_told() -> None:
-    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    told = re.search(r"^vllm serve Qwen/\S+ (--.*)$", text, re.MULTILINE)
-    script = (ROOT / "launch" / "live.sh").read_text(encoding="utf-8")
-    ours = re.search(r"^flags=\((.*?)^\)", script, re.MULTILINE | re.DOTALL)
-    assert told is not None
-    assert ours is not None
-
-    def flags(line: str) -> dict[str, str]:
-        parts = [part.partition(" ") for part in re.split(r"(?:^|\s)--", " ".join(shlex.split(line)))]
-        return {flag: value for flag, _, value in parts if flag}
-
-    documented, started = flags(told[1]), flags(ours[1])
-    # Where and as what it is served; the pocket model is shorter.
-    for own in ("served-model-name", "host", "port"):
-        del started[own]
-    assert {**documented, "max-model-len": ""} == {**started, "max-model-len": ""}
-    for flag in documented:
-        assert re.search(rf"^\| `[^|]*--{flag}", text, re.MULTILINE), f"{flag}: no reason is given"

@@ -228,22 +228,6 @@ def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert not check(changed=False).changed
 
 
-def test_a_run_of_several_versions_says_so_and_goes_on(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "run"
-    assert infer(root, output, "--limit", "1") == 0
-    assert "several versions" not in capsys.readouterr().out
-    trace = json.loads((output / "traces.jsonl").read_text())
-    now = trace["versions"]["torch"]
-    trace["versions"]["torch"] = "1.0"
-    (output / "traces.jsonl").write_text(json.dumps(trace) + "\n")
-    assert infer(root, output, "--limit", "3") == 0
-    said = f"answered by several versions (questions by each): torch 1.0 (1), {now} (2)"
-    assert said in " ".join(capsys.readouterr().out.split())
-    assert json.loads((output / "summary.json").read_text())["versions"]["torch"] == {"1.0": 1, now: 2}
-
-
 def test_long_texts_are_shown_where_they_begin_to_differ() -> None:
     text = "Watch the video. " * 20
     (line,) = identity_difference({"prompts": text + "Now answer."}, {"prompts": text + "Then answer." * 20})

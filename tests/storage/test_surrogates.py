@@ -10,12 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.modules_world import ReadingBackbone, library
 from tests.support.stub_server import StubServer, completion, entry
-from tests.support.synthesis_runs import own_world as own_world
-from tests.support.synthesis_runs import root as root
-from tests.support.synthesis_runs import stub as stub
 from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.server import ServerBackbone
