@@ -102,3 +102,12 @@ def test_a_broken_record_can_be_skipped(
     with pytest.raises(BenchmarkError, match=rf"{path}, record 1: .*{expected}"):
         load(name, root=tmp_path, annotations=str(path))
     assert len(load(name, root=tmp_path, annotations=str(path), skip_broken=True).items) == 1
+
+
+def test_a_broken_answer_of_tempcompass(tmp_path: Path) -> None:
+    asked = [{"question": "Is it?", "answer": "perhaps"}, {"question": "Is it?", "answer": "no"}]
+    write_json(tmp_path / "questions/yes_no.json", {"1034": {"order": asked}})
+    with pytest.raises(BenchmarkError, match=r"1034/order/1: field 'answer' is 'perhaps'; it must be one of"):
+        load("tempcompass", split="yes_no", root=tmp_path)
+    (item,) = load("tempcompass", split="yes_no", root=tmp_path, skip_broken=True).items
+    assert item.answer == "B"

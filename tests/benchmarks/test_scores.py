@@ -212,7 +212,8 @@ def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None
 
     with pytest.raises(BenchmarkError, match=r"counts rows of val\.csv"):
         load("nextqa", split="atp_hard", root=tmp_path, annotations="hf:someone/NExTQA")
-    for lines, why in (("0\n4\n", "names row 4, and there are 4 rows"), ("111_0\n", "must list row numbers")):
+    listed = "must list row numbers"
+    for lines, why in (("0\n4\n", "names row 4, and there are 4 rows"), ("111_0\n", listed), ("", listed)):
         (tmp_path / "atp-hard-ct4.txt").write_text(lines)
         with pytest.raises(BenchmarkError, match=why):
             load("nextqa", root=tmp_path)

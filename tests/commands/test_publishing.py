@@ -182,6 +182,16 @@ def test_what_the_owner_wrote_stays(hub: Hub, tmp_path: Path) -> None:
     assert repository.files["README.md"].decode() == broken
 
 
+def test_a_card_that_was_there_before_is_continued(hub: Hub, tmp_path: Path) -> None:
+    text = "---\nlicense: mit\n---\n# By hand\n"
+    hub.add("model", "mina/planner", {"README.md": text.encode()}, private=True)
+    assert push([str(adapter(tmp_path / "sft")), "mina/planner"]) == 0
+    card = card_of(hub)
+    assert card.text.startswith("# By hand\n")
+    assert "## Trained on" in card.text
+    assert card.data.license == "mit"
+
+
 def test_results_are_those_of_runs_with_this_model(
     hub: Hub, tmp_path: Path, run: Path, refused: Refused
 ) -> None:

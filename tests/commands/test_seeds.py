@@ -128,6 +128,19 @@ def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path
         seeds.read_seed_row(f"steps=steps:{adaptive}+{shorter}")
 
 
+def test_one_family_alone(tmp_path: Path) -> None:
+    asked = [
+        replace(
+            trace(number, program("program", answer), answer=answer, first=answer), groups={"family": family}
+        )
+        for number, (answer, family) in enumerate([("A", "order"), ("B", "order"), ("A", "count")])
+    ]
+    folder, out = run(tmp_path / "one", *asked), tmp_path / "table.json"
+    assert seeds.main([f"it={folder}", "--family", "order", "--output", str(out)]) == 0
+    (row,) = json.loads(out.read_text())
+    assert (row["questions"], row["accuracy"]) == (2, 0.5)
+
+
 def test_oracle_is_native_only_for_right_and_confident_answers() -> None:
     found = oracle_modes(
         [native(0, "A", 0.75), native(1, "A", 0.74), native(2, "B", 0.99), native(3, None)], tau=0.75

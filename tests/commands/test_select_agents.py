@@ -84,6 +84,14 @@ def test_a_second_command_asks_nothing_again(root: Path, tmp_path: Path) -> None
     assert (output / "team.json").read_bytes() == first
 
 
+def test_fewer_questions_of_a_larger_run_are_counted_alone(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "team"
+    assert choose(root, output) == 0
+    assert choose(root, output, "--questions", "1") == 0
+    assert team(output)["questions"] == 1
+    assert team(output)["cost"]["calls"] == pytest.approx(3)
+
+
 def test_a_domain_has_a_team_of_its_own(root: Path, tmp_path: Path) -> None:
     assert choose(root, tmp_path / "odd", "--domain", "family=odd") == 0
     found = team(tmp_path / "odd")

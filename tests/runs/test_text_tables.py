@@ -81,3 +81,9 @@ def test_a_folder_of_runs_is_compared(tmp_path: Path, capsys: pytest.CaptureFixt
     # Six programs of 100 tokens for four questions; direct answers have no planner.
     costs = [line.split()[-1] for line in lines if line.startswith(("b-native", "a-planned"))]
     assert costs[-2:] == ["0", "150"]
+
+
+def test_runs_of_one_name_are_told_apart_and_an_unknown_method_comes_last(tmp_path: Path) -> None:
+    folders = [write_comparison(tmp_path / "x"), write_comparison(tmp_path / "y", "mine")]
+    found = [run.name for run in compare.read_comparison_runs(folders)]
+    assert found == ["x/b-native", "x/a-planned", "y/a-planned", "y/b-native"]

@@ -69,6 +69,20 @@ def test_append_and_resume(tmp_path: Path) -> None:
     assert [t.question_id for t in read_traces(path)] == ["a", "b", "c"]
 
 
+def test_a_torn_line_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    whole, torn = make("a").to_line(), make("torn").to_line()
+    path.write_bytes(whole + torn[:-1])
+    assert [t.question_id for t in read_traces(path)] == ["a"]
+    assert path.read_bytes() == whole + torn[:-1], "reading leaves a file alone"
+    log = TraceLog(path)
+    log.refresh()
+    assert log.torn == 1
+    assert path.read_bytes() == whole
+    assert log.append(make("torn"))
+    assert path.read_bytes() == whole + torn
+
+
 BAD_LINES = [
     (b"garbage", "line 2 (not JSON"),
     (make("x").to_line().strip().replace(b"12.5", b"1" + b"0" * 308), "too large a number (309 digits)"),

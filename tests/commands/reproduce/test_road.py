@@ -163,6 +163,17 @@ def test_every_shipped_config_is_a_road(path: Path, tmp_path: Path) -> None:
     assert names(stages_of(road(tmp_path, path.stem, gpus=1)))[-1] == "report"
 
 
+def test_prompts_of_a_planner_ask_what_a_synthesis_may_ask(tmp_path: Path) -> None:
+    given = {"grpo_prompts": "planner", "sft_data": "sft.jsonl"}
+    asked = road(tmp_path, gpus=1, synthesize={"limit": 40, "exclude": ["x"]}, **given)
+    (command,) = by_name(asked)["prompts"].commands
+    settings = dict(command.settings or {})
+    expected = {"source": "cg_bench", "evaluation": "skip", "limit": 40, "exclude": ["x"]}
+    expected |= {"sft_data": "sft.jsonl", "adapter": str(tmp_path / "out/sft")}
+    assert settings.items() >= expected.items()
+    assert "teacher" not in settings
+
+
 @pytest.mark.parametrize("config", ["paper", "api-teacher", "no-teacher", "miniature"])
 def test_every_command_reads_the_settings_that_it_is_given(config: str, tmp_path: Path) -> None:
     teacher = (

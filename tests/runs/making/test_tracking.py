@@ -16,6 +16,7 @@ from tests.support.infer_world import root as root
 from tests.support.tracked import history
 from videopro.commands.infer import main
 from videopro.runs.making import tracking
+from videopro.runs.making.tracking import flat
 
 
 def summary(output: Path) -> dict[str, Any]:
@@ -44,6 +45,11 @@ def check(numbers: dict[str, float], output: Path) -> None:
     assert numbers["accuracy_ci95/0"] == pytest.approx(summarized["accuracy_ci95"][0])
     assert numbers["modes/native"] == summarized["modes"]["native"] == 1.0
     assert numbers["cost/tokens_in"] == pytest.approx(summarized["cost"]["tokens_in"])
+
+
+def test_names_of_metrics() -> None:
+    nested = {"a": {"b c": 1, "d": None}, "e": [0.5, {"f": 2}], "g": "text", "h": True, "i": 3.0}
+    assert dict(flat(nested)) == {"a/b c": 1.0, "e/0": 0.5, "e/1/f": 2.0, "i": 3.0}
 
 
 def test_tensorboard_gets_the_summary(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
