@@ -30,6 +30,33 @@ def summary_lines(folder: Path, traces: list[Trace]) -> str:
     return " ".join(" ".join(printed(summary_table(summary, (), folder), 80)).split())
 
 
+def test_names_wrap_beside_whole_numbers() -> None:
+    table = TextTable(
+        "a title",
+        ("", "accuracy %", "95 % interval"),
+        (("a-name of words", "12.5", "-12.5 to 100.0"),),
+        ("one two three four five six seven eight",),
+        frozenset(("95 % interval",)),
+    )
+    # The numbers take 8 + 14 and two gaps of 2, so 12 columns are left for the name.
+    assert printed(table, 38) == [
+        "a title",
+        "           accuracy",
+        "                  %  95 % interval",
+        "─" * 35,
+        "a-name of      12.5  -12.5 to 100.0",
+        "words",
+        "one two three four five six seven",
+        "eight",
+        "",
+    ]
+    assert "a-name of words      12.5  -12.5 to 100.0" in printed(table, 80)
+    # Too narrow for the numbers: they wrap, but nothing is cut.
+    narrow = printed(table, 24)
+    assert max(map(len, narrow)) <= 24
+    assert sorted("".join("".join(narrow[4:7]).split())) == sorted("a-nameofwords12.5-12.5to100.0")
+
+
 def test_a_table_in_markdown() -> None:
     table = TextTable("A title", ("", "n", "of"), (("a | b", "1", "x"),), ("caption",), frozenset(("of",)))
     rows = ("|  | n | of |", "| --- | ---: | --- |", "| a \\| b | 1 | x |")
