@@ -7,10 +7,8 @@ import ast
 import functools
 import json
 import multiprocessing
-import os
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -38,52 +36,6 @@ def sources() -> Mapping[str, str]:
         parts = parts if parts[0] == "videopro" else ("videopro", *parts)
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
     return found
-
-
-# Lines that break a contract, and its beginning.
-BROKEN = [
-    (
-        "videopro/video/video.py",
-        "from videopro.commands.infer import main",
-        "A package imports only packages",
-    ),
-    ("videopro/report/pages/site.py", "import videopro.runs.making.worker", "Packages that read runs"),
-    ("train/merge.py", "def f():\n    import videopro.commands.infer", "A package imports only packages"),
-    ("modules/answering.py", "from videopro.executor import use_frames", "Modules import no executor"),
-    ("modules/errors.py", "from videopro.modules import library", "No import cycle between siblings"),
-    ("videopro/report/table.py", "import videopro.report.main_results", "No import cycle between siblings"),
-]
-
-
-def test_broken_contracts_and_wrong_types_are_found_in_every_folder(tmp_path: Path) -> None:
-    """In a copy of the package, links and all. mypy knows each of the folders at the top by the package's
-    name."""
-    for folder in ("videopro", *FOLDERS):
-        ignored = shutil.ignore_patterns("__pycache__", "*.safetensors")
-        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=ignored)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for file, line, _ in BROKEN:
-        with (tmp_path / file).open("a") as module:
-            module.write(f"\n{line}\n")
-    lint = str(Path(sys.executable).with_name("lint-imports"))
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
-    told = {"cwd": tmp_path, "env": environment, "stdout": subprocess.PIPE, "text": True}
-    said: str = subprocess.run([lint, "--no-cache"], **told).stdout  # type: ignore[call-overload]
-    broken = [line for line in said.splitlines() if " BROKEN" in line]
-    for file, _, contract in BROKEN:
-        assert any(line.startswith(contract) for line in broken), said
-        assert f"{Path(file).stem} ->" in said
-
-    checked = []
-    for folder in FOLDERS:
-        (tmp_path / folder / "seeded.py").write_text("wrong: int = 'text'\n")
-        use = f"from videopro.{folder}.seeded import wrong\n\nalso: str = wrong\n"
-        (tmp_path / f"uses_{folder}.py").write_text(use)
-        checked += [(f"videopro/{folder}/seeded.py", 1), (f"uses_{folder}.py", 3)]
-    mypy = [sys.executable, "-m", "mypy", "--no-incremental", "--follow-imports=skip"]
-    said = subprocess.run([*mypy, *(file for file, _ in checked)], **told).stdout  # type: ignore[call-overload]
-    for file, number in checked:
-        assert f"{file}:{number}: error: Incompatible types" in said, said
 
 
 def imported_at_once(tree: ast.Module) -> set[str]:

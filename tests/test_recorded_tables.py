@@ -9,16 +9,13 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perf.recorded import MARK, lines_of, pages
 from tests.support import ROOT
-from videopro.traces import read_traces
 
 RESULTS = ROOT / "docs" / "results"
 COMPUTED = "tests/benchmarks/official_scores.py"
@@ -124,18 +121,3 @@ def test_recount_makes_exactly_what_is_committed(results: str, tmp_path: Path) -
     made = {path.relative_to(output): path.read_bytes() for path in output.rglob("*") if path.is_file()}
     assert made
     assert [str(name) for name, content in made.items() if content != (RESULTS / name).read_bytes()] == []
-
-
-def test_a_merged_planner_writes_and_answers_as_its_adapter_does(tmp_path: Path) -> None:
-    # Python before 3.11.4 (Debian 12's) has no filter, and needs none for files of our own.
-    safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-    with tarfile.open(RESULTS / "pocket-merged" / "traces.tar.xz") as archive:
-        archive.extractall(tmp_path, **safely)
-    said: list[dict[str, Any]] = []
-    for name in ("adapter", "merged"):
-        said.append({})
-        for trace in read_traces(tmp_path / name / "traces.jsonl"):
-            answers = [each.execution and each.execution.answer.letter for each in trace.rounds]
-            said[-1][trace.question_id] = (answers, [each.raw for each in trace.rounds])
-    assert said[0] == said[1]
-    assert len(said[0]) == 22

@@ -158,18 +158,6 @@ def test_a_damaged_archive_is_named_and_a_pickle_is_not_read(
     assert "video_0.pkl: reading a pickle can run anything" in capsys.readouterr().err
 
 
-def test_archives_are_unpacked_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mlvu_dev(tmp_path)
-    one_tar(tmp_path)
-    assert check("mlvu", tmp_path, "--unpack") == 0
-    output = capsys.readouterr().out
-    assert "MLVU/video a.tar" in output
-    assert output.endswith("complete\n")
-    # What is unpacked is not unpacked again.
-    assert check("mlvu", tmp_path, "--unpack") == 0
-    assert "tar -xf" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("name", "questions", "archives", "tool", "last"),
     [

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.official_scorers import data_contributed
-from tests.support.benchmark_world import Hub, metrics, score, touch, traces_of, write_json
+from tests.support.benchmark_world import Hub, touch, traces_of, write_json
 from videopro.benchmarks import Benchmark, load
 from videopro.benchmarks.metrics import set_score
 from videopro.errors import BenchmarkError
-from videopro.question import Question
 from videopro.runs import summarize
 
 
@@ -37,14 +36,6 @@ def test_sets_without_all_their_questions_do_not_count(tmp_path: Path) -> None:
     assert (value["n"], value["official"]) == (1000 - 8, 1.0)
 
 
-def test_words_are_listed_where_they_are(tmp_path: Path) -> None:
-    data_contributed.videomme_v2().write(tmp_path)
-    (tmp_path / "subtitle").mkdir()
-    (tmp_path / "subtitle" / "002.jsonl").touch()
-    items = load("videomme_v2", root=tmp_path, protocol="interleaved").items
-    assert [item.subtitles for item in items[3:5]] == [None, tmp_path / "subtitle" / "002.jsonl"]
-
-
 def test_a_set_of_questions_by_hand() -> None:
     assert set_score([True] * 3 + [False]) == 9 / 16
     # A chain ends at its first wrong step.
@@ -53,19 +44,6 @@ def test_a_set_of_questions_by_hand() -> None:
     # [[1, 2], 3, 4] weighs 1, 1, 3 and 5.
     assert set_score([False, True, True, True], (2, 1, 1)) == 1 / 10
     assert set_score([True, True, True, False], (2, 1, 1)) == 5 / 10
-
-
-@pytest.mark.parametrize("split", ["multi-choice", "yes_no", "caption_matching"])
-def test_prompts_of_tempcompass(split: str, tmp_path: Path) -> None:
-    world = data_contributed.tempcompass(split)
-    world.write(tmp_path)
-    benchmark = load("tempcompass", split=split, root=tmp_path)
-    prompt = benchmark.protocol.answer_prompt
-    assert prompt is not None
-    first = world.files[f"questions/{split}.json"]["1000"]["action"][0]
-    # As run_qwen2_vl.py asks: the question with its options, and the last line.
-    last = "answer yes or no" if split == "yes_no" else "directly give the best option"
-    assert prompt.fill(benchmark.items[0].question) == f"{first['question']}\nPlease {last}:"
 
 
 def test_nextqa_has_the_same_hard_questions(tmp_path: Path) -> None:
@@ -77,27 +55,6 @@ def test_nextqa_has_the_same_hard_questions(tmp_path: Path) -> None:
         (tmp_path / "atp-hard-ct4.txt").write_text(lines)
         with pytest.raises(BenchmarkError, match=r"atp-hard-ct4.txt: must list row numbers"):
             load("nextqa_atp_hard", root=tmp_path)
-
-
-def test_times_of_charades_sta(tmp_path: Path) -> None:
-    lines = [f"V{number} 3.3 6.8##person opens a door {number}." for number in range(4)]
-    (tmp_path / "charades_sta_test.txt").write_text("\n".join(lines))
-    benchmark = with_videos(tmp_path, "charades_sta")
-    # IoUs of 1, 7 / 10 and 3 / 7, and nothing to read. lmms-eval's `iou` has 0.6999999999999998 for 7 / 10.
-    written = ("3.3s - 6.8s", "It happens in the 3.3 - 8.3 seconds", "3.8 to 5.3", "It happens at 3 s.")
-    replies = dict(zip((item.id for item in benchmark.items), written, strict=True))
-    traces = traces_of(benchmark, replies)
-    read = [trace.official_intervals for trace in traces]
-    assert read == [((3.3, 6.8),), ((3.3, 8.3),), ((3.8, 5.3),), None]
-    found = {name: value for name, (_, value) in metrics(score(benchmark, replies)).items()}
-    assert found.pop("mIoU") == pytest.approx((1 + 7 / 10 + 3 / 7) / 4)
-    assert found == {"R@0.3": 3 / 4, "R@0.5": 2 / 4, "R@0.7": 1 / 4}
-    first = benchmark.items[0]
-    assert first.question.is_open
-    prompt = benchmark.protocol.answer_prompt
-    assert prompt is not None
-    asked = prompt.fill(Question.open("person opens a door"))
-    assert asked.endswith("sentence: person opens a door. Please return its start time and end time.")
 
 
 def test_charades_sta_and_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,19 +75,6 @@ def test_they_are_used_where_no_field_says_otherwise(root: Path) -> None:
         assert benchmarks.load("jsonl", root=root).version == ""
 
 
-def test_they_are_shown_where_subtitles_are_asked_for(root: Path, tmp_path: Path) -> None:
-    write(root, talk={})
-    for subtitles in ("all", "none"):
-        prompts = run(root, tmp_path / subtitles, "--options", f"subtitles={subtitles}")
-        assert ("the code is seven" in prompts) is (subtitles == "all")
-    assert "Which?" in (bare := asked(root))
-    assert "seven" not in bare
-    assert "the code is seven" in asked(root, "--options", "subtitles=all")
-    from_file = asked(root, "--options", "subtitles=all", "--subtitles", str(root / "talk.srt"))
-    assert "from the file" in from_file
-    assert "seven" not in from_file
-
-
 def test_the_track_of_a_run_is_part_of_its_key(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -128,21 +128,6 @@ def dumped(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-@pytest.mark.parametrize(("name", "split", "file", "record", "field"), JSON + LINES)
-@pytest.mark.parametrize("bad", [b"9" * 400, b"NaN", b"[" * 5000 + b"]" * 5000])
-def test_a_number_or_nesting_beyond_use_breaks_its_record_alone(
-    name: str, split: str, file: str, record: dict[str, Any], field: str, bad: bytes
-) -> None:
-    good = [dumped(row) for row in (record, again(record, field))]
-    content = joined(file, good[0], b'{"%b": %b}' % (field.encode(), bad), good[1])
-    with (
-        written(name, file, content) as where,
-        pytest.raises(BenchmarkError, match=rf"{file}, (line|record) 2: is not (valid )?JSON"),
-    ):
-        load(name, split=split, **where)
-    check(name, split, file, content, 2)
-
-
 @pytest.mark.parametrize("name", ["n" * 300, "\u00e9" * 130, "a\0b", "a/" * 3000])
 @pytest.mark.parametrize(
     ("benchmark", "split", "file", "record", "video", "field"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
 from videopro.commands.view import main as view_main
 from videopro.errors import BenchmarkError
-from videopro.runs.making import Supervisor
 from videopro.traces import read_traces
 
 FILE = '''"""Colours: which colour is it?"""
@@ -150,21 +148,6 @@ def test_a_changed_file_cannot_resume(file: Path, capsys: pytest.CaptureFixture[
     assert run(file) == 0
 
 
-def test_beside_other_benchmarks(file: Path, tmp_path: Path) -> None:
-    """Of several, each is read from ROOT/NAME and run into OUTPUT/NAME, by the name in the file."""
-    data = tmp_path / "data"
-    data.mkdir()
-    (tmp_path / "root").rename(data / "colours")
-    (data / "intentqa").mkdir()
-    head = "video_id,question,answer,qid,type,a0,a1,a2,a3,a4"
-    row = "one,which,0,1,CW,red,green,blue,grey,none"
-    (data / "intentqa/test.csv").write_text(f"{head}\n{row}\n")
-    make_video(data / "intentqa/Videos/one.mp4", "red")
-    assert infer(data, tmp_path / "runs", "--benchmark", str(file), "intentqa") == 0
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"colours", "intentqa"}
-    assert json.loads((tmp_path / "runs/intentqa/summary.json").read_text())["accuracy"] == 1.0
-
-
 def test_questions_of_the_hub(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Hub(monkeypatch, {("me/colours", "colours", "val"): RECORDS[:1]})
     (item,) = load(str(file), root=tmp_path / "root", annotations="hf:me/colours", split="val").items
@@ -269,45 +252,3 @@ def test_an_error_of_a_parser_names_the_line(body: str, named: str, file: Path, 
     file.write_text(FILE)
     with pytest.raises(BenchmarkError, match="has changed since the run started"):
         found.parser("B", found.items[0].question)
-
-
-# ---- packages ---------------------------------------------------------------------------------------------
-
-
-def test_a_benchmark_of_a_package(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    about = tmp_path / "site/own_colours-1.0.dist-info"
-    about.mkdir(parents=True)
-    (tmp_path / "site/own_colours.py").write_text(FILE)
-    (about / "METADATA").write_text("Name: own-colours\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[videopro.benchmarks]\ncolours = own_colours:BENCHMARK\n")
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    assert infer(tmp_path / "root", tmp_path / "run", "--benchmark", "colours") == 0
-    sys.modules.pop("own_colours")
-    summary = json.loads((tmp_path / "run/summary.json").read_text())
-    assert summary["official_accuracy"] == pytest.approx(2 / 3)
-    # The package's version is part of the key, so its file alone is another benchmark.
-    assert run(file) == 2
-    assert "the run has '1.0 " in capsys.readouterr().err
-
-
-# ---- worker processes -------------------------------------------------------------------------------------
-
-
-def test_workers_read_replies_with_the_files_parser(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """In processes of their own, by a path that is relative to where the command runs."""
-    monkeypatch.setattr("videopro.commands.infer.Supervisor", Supervisor)
-    monkeypatch.chdir(file.parent)
-    assert infer(Path("root"), tmp_path / "run", "--benchmark", file.name) == 0
-    traces = read_traces(tmp_path / "run/traces.jsonl")
-    assert {trace.question_id: trace.official for trace in traces} == {"q1": "A", "q2": "B", "q3": "B"}
-    content = FILE.replace(PARSED, "return reply.letter")
-    file.write_text(content)
-    capfd.readouterr()
-    assert infer(Path("root"), tmp_path / "other", "--benchmark", file.name) == 2
-    told = capfd.readouterr().err
-    assert f"{file}, line {line_of('return reply.letter', content)}: AttributeError: " in told
-    assert "Traceback" not in told

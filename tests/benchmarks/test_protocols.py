@@ -7,10 +7,9 @@ import json
 import pytest
 
 from videopro.benchmarks import BENCHMARKS, OFFICIAL, PRESETS, load
-from videopro.benchmarks.protocol import AnswerPrompt, Protocol
+from videopro.benchmarks.protocol import Protocol
 from videopro.benchmarks.registry import CONTRIBUTED
 from videopro.errors import BenchmarkError
-from videopro.question import Question
 
 
 @pytest.mark.parametrize("name", [*OFFICIAL, *CONTRIBUTED])
@@ -36,9 +35,3 @@ def test_presets_exist() -> None:
         for name, split, protocol in parts:
             assert split in BENCHMARKS[name].splits
             assert BENCHMARKS[name].protocol(protocol).name == protocol
-
-
-def test_a_prompt_leaves_other_braces_alone() -> None:
-    prompt = AnswerPrompt("x", 'Say {"result": "B"} {other}: {question}\n{options}')
-    filled = prompt.fill(Question("Is {options} a slot?", ("yes", "no {question}")))
-    assert filled == 'Say {"result": "B"} {other}: Is {options} a slot?\nA. yes\nB. no {question}'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import yaml
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import coloured, infer, paper_folders
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.benchmark_world import MME, ego, touch, write_parquet
+from tests.support.benchmark_world import MME, touch, write_parquet
 from tests.support.fakes import load_fake, make_video
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.commands.benchmarks.command import main as benchmarks_main
@@ -44,20 +43,6 @@ def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest
     # Another protocol is another run.
     assert infer(root, tmp_path / "run", *flags, "--protocol", "no_subtitles") == 2
     assert "protocol.subtitles: the run has 'interleaved'" in capsys.readouterr().err
-
-
-def test_a_run_without_subtitles_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = tmp_path / "lvb"
-    coloured(root)
-    shutil.rmtree(root / "subtitles")
-    assert infer(root, tmp_path / "none", "--benchmark", "longvideobench") == 2
-    assert "needs subtitles, but" in capsys.readouterr().err
-    flags = ["--benchmark", "longvideobench", "--protocol", "videopro"]
-    assert infer(root, tmp_path / "run", *flags, "--options", "subtitles=all") == 0
-    summary = json.loads((tmp_path / "run/summary.json").read_text())
-    assert summary["notes"] == {"no subtitles listed": 2}
-    assert infer(root, tmp_path / "off", *flags[:2], "--protocol", "no_subtitles") == 0
-    assert json.loads((tmp_path / "off/summary.json").read_text())["subtitles"] == "none, by the protocol"
 
 
 def test_native_follows_the_protocol() -> None:
@@ -98,14 +83,6 @@ def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     # With --open, a file that only looks like a video is detected.
     assert benchmarks_main([*flags, "--open"]) == 2
     assert "video-id_01.mp4" in capsys.readouterr().out
-
-
-def test_check_of_a_whole_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ego(tmp_path)
-    assert benchmarks_main(["check", "egoschema", "--root", str(tmp_path), "--split", "full"]) == 0
-    output = capsys.readouterr().out
-    assert "questions: 3 (3 without a known answer)" in output
-    assert output.endswith("complete\n")
 
 
 def test_evidence_past_the_end_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,15 +3,12 @@ fix, before any client is made."""
 
 from __future__ import annotations
 
-import ssl
 import threading
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server import Endpoint
 from videopro.cli import check_connections, check_key, key_problem, proxies
@@ -75,14 +72,6 @@ def test_no_proxy_exempts_a_server(monkeypatch: pytest.MonkeyPatch, exempt: str)
             check_connections("https://example.org/v1")
 
 
-def test_good_certificates_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = ssl.get_default_verify_paths().openssl_cafile
-    if not Path(here).is_file():
-        pytest.skip("this machine has no file of certificates")
-    monkeypatch.setenv("SSL_CERT_FILE", here)
-    check_connections("https://example.org/v1")
-
-
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
@@ -120,15 +109,3 @@ def test_an_endpoint_is_refused_before_anything_starts(monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match="MY_KEY"):
         Endpoint(_config(api_key_env="MY_KEY"))
     assert threading.active_count() == before
-
-
-def test_a_server_that_no_proxy_exempts_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a SOCKS proxy for all other hosts, whose package may be missing."""
-    with StubServer() as server:
-        monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1080")
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-        endpoint = Endpoint(_config(base_url=server.url))
-        try:
-            assert endpoint.models()
-        finally:
-            endpoint.close()

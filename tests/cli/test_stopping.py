@@ -16,14 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.infer_world import root as root
 from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
 from videopro.cli import exit_status
-from videopro.errors import BenchmarkError, ConfigError
+from videopro.errors import ConfigError
 from videopro.modules.search import build_index
 from videopro.modules.search.clip_index import load_index
-from videopro.pocket import world
 from videopro.video import Video
 
 
@@ -128,41 +126,6 @@ def test_an_index_on_a_full_disk(full_disk: Path, tmp_path: Path) -> None:
     ballast.unlink()
     build_index(video, NumberEncoder(), root=full_disk)
     assert load_index(video, NumberEncoder(), root=full_disk) is not None
-
-
-def test_the_pocket_world_on_a_full_disk(full_disk: Path) -> None:
-    """There is room for the questions, and not for a video."""
-    with pytest.raises(BenchmarkError, match=r"short_000: No space left on device; free some space"):
-        world.ensure("val", full_disk, videos=["short_000"], quiet=True)
-    assert {path.name for path in full_disk.rglob("*") if path.is_file()} == {
-        "questions.jsonl",
-        "pocket.lock",
-    }
-
-
-def test_making_videos_stops_at_once(tmp_path: Path) -> None:
-    """The 36 videos of a split take a minute; SIGTERM to the command alone ends all its workers."""
-    code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from videopro.cli.process import exit_status\n"
-        "from videopro.pocket import world\n"
-        "if __name__ == '__main__':\n"
-        "    with exit_status() as status:\n"
-        "        world.ensure('val', Path(sys.argv[1]))\n"
-        "    sys.exit(status.code)\n"
-    )
-    (tmp_path / "make.py").write_text(code)
-    videos = tmp_path / f"pocket-{world.fingerprint()}" / "val" / "videos"
-    command = [sys.executable, str(tmp_path / "make.py"), str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    while process.poll() is None and not list(videos.glob(".*.mp4")):
-        threading.Event().wait(0.05)
-    process.terminate()
-    _, error = process.communicate(timeout=30)
-    assert process.returncode == 143, error
-    assert "Traceback" not in error
-    assert len(list(videos.glob("*.json"))) < 36
 
 
 @pytest.mark.parametrize("write", ["print", "Console().print"])

@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from tests.support.infer_world import SRT
 from tests.support.making_videos import damage, make
 from tests.support.method_world import NO_MODELS
 from videopro import methods
-from videopro.backbones import GenerateRequest
 from videopro.commands import infer, view
 from videopro.commands.ask.command import AskConfig, _options, main
 from videopro.commands.ask.console import ConsoleObserver, print_code, show_answer
@@ -29,11 +28,9 @@ from videopro.commands.infer_settings import InferConfig
 from videopro.errors import BackboneError, ConfigError
 from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.methods.program import round_from_reply
-from videopro.pocket import world
 from videopro.question import Answer, Question
 from videopro.runs import AskedRun
 from videopro.traces import AnswerRule, Cost, Execution, Preparation, Result, Round, Segment, Step
-from videopro.video import Frame
 
 PROGRAM = """
 def execute_command(video, question):
@@ -137,66 +134,6 @@ def test_an_answer_that_a_refinement_lost_is_kept() -> None:
 # ---- agents ------------------------------------------------------------------------------------------------
 
 
-class ExploringBackbone(ColourBackbone):
-    """Scores every part alike, looks into one of them, then answers; "(mumble)": in no JSON."""
-
-    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
-        if "(mumble)" in request.text:
-            return "I am [red]not[/red] sure. " * 100
-        if "New parts" not in request.text:
-            is_second = "Looked into" in request.text
-            in_words = "a few words" in request.text
-            return json.dumps(
-                {"answer": "a [blue] wall" if in_words else "B"} if is_second else {"segment": 3}
-            )
-        listed = request.text.partition("New parts")[2]
-        numbers = re.findall(r"^(\d+): ", listed, re.MULTILINE)
-        return json.dumps({number: {"why": f"wall {number}", "score": 40} for number in numbers})
-
-
-def load_exploring(model: str, **settings: Any) -> ExploringBackbone:
-    backbone = ExploringBackbone(model, **settings)
-    backbone.frames = 16
-    return backbone
-
-
-VCA: dict[str, Any] = {"load": load_exploring}
-
-
-def test_an_agents_steps_are_shown_as_they_happen(films: Path, ask: Ask) -> None:
-    asked = ask(films / "long.mp4", *QUESTION, "--method", "vca", **VCA)
-    shown = [line.strip() for line in asked.splitlines()]
-    heads = [line for line in shown if re.match(r"\d+ (reward|evict|explore)", line)]
-    assert [re.findall(r"\w+", line)[:2] for line in heads] == [
-        ["1", "reward"], ["2", "explore"], ["3", "reward"], ["4", "evict"], ["5", "explore"],
-    ]  # fmt: skip
-    assert "round 2 · 6 frames" in heads[2]
-    assert "3  0:06.0 – 0:08.0  40  wall 3" in shown
-    assert "segment: 3" in shown
-    assert any(line.startswith("3.6 ") for line in shown), "its parts"
-    at = shown.index("B. blue")
-    assert not any("confidence" in line for line in shown[at:]), "no answering call was made"
-    table = {line.split()[0]: line.split()[1:] for line in shown[at:] if line}
-    assert table["reward"][0] == table["explore"][0] == "2"
-    assert table["in"][:2] == ["all", "5"]
-    assert shown[-1] == "12 frames of the video were looked at"
-    in_words = ask(films / "long.mp4", "What is it?", "--model", "m", "--method", "vca", **VCA)
-    assert "\na [blue] wall\n" in in_words
-
-
-def test_an_agents_unparsed_replies_are_cropped_and_its_fallback_is_named(films: Path, ask: Ask) -> None:
-    asked = [films / "long.mp4", "Which colour? (mumble) blue", *QUESTION[1:], "--method", "vca"]
-    shown = ask(*asked, **VCA)
-    assert "asked again, as the reply could not be parsed: there is no JSON object in the reply" in shown
-    assert "   the reply could not be parsed: there is no JSON object in the reply" in shown
-    assert "I am [red]not[/red] sure." in shown, "brackets are not markup"
-    assert "more characters)" in shown
-    assert max(map(len, shown.splitlines())) < 800
-    assert "the method gave no answer: this is the model's direct one" in shown
-    last = ask(*asked, "--fallback", "none", **VCA)
-    assert "no option: the model says 'I am [red]not[/red] sure." in last
-
-
 def test_a_tools_call_is_shown_with_its_arguments(capsys: Capture) -> None:
     def shown(step: Step) -> str:
         ConsoleObserver().on_step(step)
@@ -234,27 +171,6 @@ def test_claims_and_what_was_prepared_are_in_the_end(capsys: Capture) -> None:
 
 
 # ---- the pocket world --------------------------------------------------------------------------------------
-
-
-def test_a_pocket_video_is_made_when_it_is_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
-) -> None:
-    """Its narration is beside it, and goes to the modules as an embedded track would."""
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
-    native = methods.METHODS["native"]
-    asked: list[Any] = []
-    answer = native.run_video
-
-    def recorded(self: methods.Method, items: Any, context: methods.MethodContext) -> Any:
-        asked.extend(items)
-        return answer(self, items, context)
-
-    monkeypatch.setattr(native, "run_video", recorded)
-    ask("pocket:test/short_001", *QUESTION[:2], *COLOURS, "--model", "m")
-    (item,) = asked
-    assert item.video == world.ensure("test", videos=()) / "videos" / "short_001.mp4"
-    assert item.video.stat().st_size > 0
-    assert "-->" in item.subtitles.read_text()
 
 
 def test_the_pocket_model_gets_a_planner_that_can_write_programs(

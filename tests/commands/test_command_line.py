@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -18,20 +18,13 @@ from videopro.__main__ import main
 from videopro.cli import (
     COMMANDS,
     CONFIGS,
-    GROUPS,
     CommandLine,
     OptionFlags,
     config_file,
-    is_setting,
-    parse_yaml,
-    read_yaml,
     setting,
 )
-from videopro.commands.completion import command_lines, script
+from videopro.commands.completion import script
 from videopro.errors import ConfigError
-from videopro.methods import METHODS
-
-TRAINERS = {"sft", "grpo"}
 
 
 @dataclass(frozen=True)
@@ -82,17 +75,6 @@ WAYS = OptionFlags({"quick": Quick, "deep": Deep}, "way", default_choices=("quic
 CHOOSER = CommandLine("videopro.chooser", Chooser, summary="A chooser.", options=WAYS)
 
 
-def test_help_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    said = capsys.readouterr().out
-    places = [said.index(group) for group in GROUPS]
-    assert places == sorted(places)
-    for name, command in COMMANDS.items():
-        assert f" {name.split()[0]} " in said
-        assert command.examples, name
-        assert all(f"{example} ".startswith(f"videopro {name} ") for example in command.examples)
-
-
 def status_of(argv: list[str]) -> object:
     """The status that a command ends with, whether it returns it or exits."""
     try:
@@ -117,10 +99,6 @@ def test_every_command_has_help_with_its_examples(name: str, capsys: pytest.Capt
     said = capsys.readouterr().out
     assert all(line in said for line in COMMANDS[name].help_examples().splitlines())
     assert callable(import_module(COMMANDS[name].module).main)
-
-
-def test_every_command_but_the_trainers_has_settings() -> None:
-    assert {name for name, line in command_lines().items() if line is None} == TRAINERS
 
 
 def test_every_kind_of_flag() -> None:
@@ -174,16 +152,6 @@ def test_a_file_with_a_mistake_names_it_in_one_short_line(text: str, named: str,
     assert len(str(error.value)) < 500
 
 
-def test_aliases_that_save_words_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "settings.yaml"
-    path.write_text("base: &base {a: 1, b: [x, y]}\nother: {<<: *base, a: 2}\nlist: [*base, *base]\n")
-    base = {"a": 1, "b": ["x", "y"]}
-    assert read_yaml(path) == {"base": base, "other": {**base, "a": 2}, "list": [base, base]}
-    # What is written out is read, however long.
-    assert parse_yaml("[" + "x" * 100_000 + "]") == ["x" * 100_000]
-    assert parse_yaml("") is None
-
-
 def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
     spelt = CHOOSER.parse(["--way", "deep", "--options", "share=0.25", "tools=[a, b]", "depth=3", "file=7"])
     words = ["--way", "deep", "--share", "0.25", "--tools", "a", "b", "--depth", "3", "--file", "7"]
@@ -227,34 +195,6 @@ def test_an_option_that_cannot_be_read_names_itself(
         CHOOSER.parse([*words, "--config", str(file)])
     assert expected.replace("FILE", str(file)) in str(error.value)
     assert str(error.value).count("\n") == 0 or "{" in words
-
-
-def test_help_shows_the_options_of_what_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each once, with the help of its own settings; those of the others only for a method that is named."""
-
-    def shown(*words: str) -> str:
-        with pytest.raises(SystemExit):
-            CHOOSER.parse([*words, "--help"])
-        return " ".join(capsys.readouterr().out.replace("\u2502", " ").split())
-
-    default = shown()
-    assert (default.count("how deep a quick one goes (default: 2)"), default.count("--count")) == (1, 1)
-    assert not [text for text in ("how deep a deep one", "hidden by") if text in default]
-    for words in (("--way", "deep"), ("--way=deep",)):
-        named = shown(*words)
-        assert [text in named for text in ("how deep a deep one", "which tools", "how many")] == [
-            *(True, True, False)
-        ]
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_option_of_a_method_is_in_its_help_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of(["infer", "--method", name, "--help"]) == 0
-    shown = capsys.readouterr().out.replace("\u2502", " ")
-    _, _, options = shown.partition(f"Options of method {name}")
-    for option in filter(is_setting, fields(METHODS[name].Settings)):
-        flag = "--" + option.name.replace("_", "-")
-        assert len(re.findall(rf"^\s*{flag}\s", options, re.MULTILINE)) == 1, flag
 
 
 def test_print_config_is_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,20 +108,6 @@ def test_what_every_run_needs_is_status_2(
     assert "broken: sandbox: this kernel has no seccomp filters." in capsys.readouterr().err
 
 
-def test_what_an_extra_lacks(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    required = ["pytest>=9; extra == 'train'", 'no-such; extra == "tracking"', "mypy; extra == 'test'"]
-    monkeypatch.setattr(doctor, "_required", lambda: required)
-    found = findings(capsys)
-    assert (found["train"]["state"], found["tracking"]["state"]) == ("ok", "missing")
-    assert found["train"]["text"].startswith("pytest ")
-    assert found["tracking"]["text"] == "without no-such: pip install 'videopro[tracking]'"
-    assert "test" not in found
-    assert main([]) == 0
-    assert "'videopro[tracking]'" in capsys.readouterr().out
-
-
 def test_gpus_by_their_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559 MiB, 80994 MiB'\n")

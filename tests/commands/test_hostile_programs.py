@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from tests.stress.module_programs import CASES, program, program_texts
-from tests.support import tiny_models
 from tests.support.stub_server import StubServer, completion, text_of
 from videopro.commands import compare, infer, report, view
 from videopro.pocket import world
@@ -129,14 +128,6 @@ def test_hostile_programs_end_no_run(
     assert summary["coverage"] == 1.0
     read_everywhere(film, tmp_path / "hostile", tmp_path)
     assert "cannot be read" not in capfd.readouterr().err
-
-
-def test_odd_pictures_meet_the_models_of_a_users_own_choice(film: tuple[Path, str], tmp_path: Path) -> None:
-    """Grounding DINO and SAM 3 made from their configs, in place of pocket's own grounding."""
-    odd = [text for name, text in program_texts(200, 3) if name == "odd pictures"]
-    finds = [text for text in odd if "detect_object" in text or "track_object" in text]
-    models = (f"detector=grounding-dino:{tiny_models.grounding_dino()}", f"tracker=sam3:{tiny_models.sam3()}")
-    answered(film, tmp_path / "run", finds[:3], *models)
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import pytest
 import yaml
 
 from tests.support import ROOT
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import SRT, check_complete, flags
+from tests.support.fakes import load_fake
+from tests.support.infer_world import check_complete, flags
 from tests.support.infer_world import root as root
 from videopro.backbones import read_spec
 from videopro.benchmarks import load
-from videopro.commands.infer import COMMAND, main, run
-from videopro.commands.infer_settings import InferConfig
+from videopro.commands.infer import COMMAND, main
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.traces import read_traces
@@ -84,27 +82,6 @@ def test_config_file_makes_the_same_run(root: Path, tmp_path: Path) -> None:
     assert made("first") == made("second")
 
 
-@pytest.mark.parametrize(
-    ("how", "lines"),
-    [("none", ""), ("frames", "said in the middle\n"), ("all", "said early\nsaid in the middle\n")],
-)
-def test_subtitles_reach_the_prompt(tmp_path: Path, how: str, lines: str) -> None:
-    """One frame, at 1 s, so that "frames" takes the line that is on screen then, and not the other one."""
-    make_benchmark(tmp_path / "b", videos=1, questions=2)
-    (tmp_path / "b" / "a.srt").write_text(SRT)
-    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
-    records[0]["subtitles"] = "a.srt"
-    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
-    log = tmp_path / "prompts.txt"
-    more = ("--options", "frames=1", f"subtitles={how}", "--backbone", f"log={log}")
-    assert main(flags(tmp_path / "b", tmp_path / "run", *more), load=load_fake) == 0
-    first, second = map(ast.literal_eval, log.read_text().splitlines())
-    assert first.startswith(lines + "Which colour is shown (0)?")
-    assert second.startswith("Which colour is shown (1)?")
-    notes = {t.question_id: t.notes for t in check_complete(tmp_path / "run", 2)}
-    assert notes == {"v0q0": (), "v0q1": () if how == "none" else ("no subtitles listed",)}
-
-
 def test_limits_are_prefixes_of_each_other(root: Path) -> None:
     benchmark = load("jsonl", root=root)
     for seed in range(3):
@@ -131,13 +108,3 @@ def test_shares_and_offsets_are_parts_of_the_same_order(root: Path) -> None:
             benchmark.select(offset=offset)
     with pytest.raises(ConfigError, match=r"limit is 1\.5; give a whole number"):
         benchmark.select(limit=1.5)
-
-
-def test_chosen_questions_from_python(root: Path, tmp_path: Path) -> None:
-    asked = InferConfig(
-        benchmark="jsonl", root=root, model="m", output=tmp_path / "run", ids=("v3q2", "v0q1")
-    )
-    summary = run(asked, load=load_fake)
-    assert summary is not None
-    assert (summary["n"], summary["accuracy"]) == (2, 0.5)
-    assert {t.question_id for t in read_traces(tmp_path / "run" / "traces.jsonl")} == {"v3q2", "v0q1"}

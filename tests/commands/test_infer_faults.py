@@ -11,7 +11,6 @@ import pytest
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import check_complete, flags, lines, rewrite
 from tests.support.infer_world import root as root
-from tests.support.making_videos import box
 from videopro.commands import compare, seeds
 from videopro.commands.infer import main
 from videopro.commands.report import main as report_main
@@ -54,61 +53,6 @@ def test_what_is_left_out_stands_beside_every_accuracy(
     assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main"]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
     assert "Left out of the accuracy: Native VideoLLM 3 VideoError." in page
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        "[" * 5000,
-        f'[{{"start": "0:0:1", "end": "{"9" * 400}:0:2", "line": "x"}}]',
-        '[{"start": 1, "end": 1e999, "line": "x"}]',
-        f"1\n00:00:01,000 --> {'9' * 400}:00:02,000\nx\n",
-    ],
-)
-def test_a_missing_or_invalid_subtitle_file_is_an_error_of_that_question(
-    content: str | None, tmp_path: Path
-) -> None:
-    """The first of two questions lists it; its error names the file, and the second question has none."""
-    make_benchmark(tmp_path / "b", videos=1, questions=2)
-    if content is not None:
-        (tmp_path / "b" / "bad.srt").write_text(content)
-    questions = tmp_path / "b" / "questions.jsonl"
-    records = [json.loads(line) for line in questions.read_text().splitlines()]
-    records[0]["subtitles"] = "bad.srt"
-    questions.write_text("\n".join(map(json.dumps, records)))
-    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
-    first, second = (trace.error for trace in check_complete(tmp_path / "run", 2))
-    assert second is None
-    assert first is not None
-    assert (first.type, "bad.srt" in first.message) == ("SubtitleError", True)
-
-
-def test_odd_timestamps_of_a_video_are_in_its_traces(tmp_path: Path) -> None:
-    make_benchmark(tmp_path / "b", videos=2, questions=2)
-    path = tmp_path / "b" / "videos" / "v1.mp4"
-    data = bytearray(path.read_bytes())
-    where = box(data, b"mvhd") + 16
-    data[where : where + 4] = (7200 * 1000).to_bytes(4, "big")
-    path.write_bytes(data)
-    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
-    notes = {trace.question_id: trace.notes for trace in check_complete(tmp_path / "run", 4)}
-    assert [len(notes[name]) - len(notes["v0q0"]) for name in ("v0q1", "v1q0", "v1q1")] == [0, 1, 1]
-    assert "its header says 7,200 s" in notes["v1q0"][0]
-
-
-def test_a_refused_request_is_one_questions_error(tmp_path: Path) -> None:
-    make_benchmark(tmp_path / "b", videos=2)
-    rewrite(tmp_path / "b", "v0q1", "What is it? (refuse)")
-    rewrite(tmp_path / "b", "v1q0", "What is it? (mumble)")
-    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
-    traces = check_complete(tmp_path / "run", 6)
-    assert [(t.question_id, t.error.type) for t in traces if t.error] == [("v0q1", "BackboneError")]
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    # Right: v0q0 and v1q1. Wrong: the two golds stated wrongly, the refused one, the one without a letter.
-    assert (summary["n"], summary["coverage"]) == (6, 1.0)
-    assert summary["accuracy"] == pytest.approx(2 / 6)
-    assert summary["unparsed"] == pytest.approx(1 / 6)
 
 
 @pytest.mark.parametrize(
@@ -194,29 +138,3 @@ def test_a_machine_without_memory_stops_the_run(tmp_path: Path, capsys: pytest.C
     assert [(error.type, error.message.partition(",")[0]) for error in failed] == [
         ("WorkerDied", "the worker that answered it failed (MemoryError: no room on purpose)")
     ]
-
-
-def test_a_damaged_line_is_told_and_its_question_answered_again(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    make_benchmark(tmp_path / "b")
-    output = tmp_path / "run"
-    argv = flags(tmp_path / "b", output)
-    assert main(argv, load=load_fake) == 0
-    summary = json.loads((output / "summary.json").read_text())
-    whole = (output / "traces.jsonl").read_bytes().splitlines(keepends=True)
-    # Of a disk that lost a block, and a number that no reader takes.
-    damaged = [*whole[:3], b"\0" * 400 + b"\n", whole[4].replace(b'"refined":0', b'"refined":' + b"1" * 309)]
-    (output / "traces.jsonl").write_bytes(b"".join([*damaged, *whole[5:]]))
-    capfd.readouterr()
-    assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main"]) == 0
-    said = capfd.readouterr().err
-    assert f"{output}/traces.jsonl: 2 lines cannot be read and were set aside: line 4 (not JSON" in said
-    assert "line 5 (not JSON: 1111111111111111111111111111111111111111... is too large a number" in said
-    assert main(argv, load=load_fake) == 0
-    assert capfd.readouterr().err.count("were set aside") == 1
-    assert lines(output) == 14
-    traces = read_traces(output / "traces.jsonl")
-    assert {trace.question_id for trace in traces} == {f"v{v}q{q}" for v in range(4) for q in range(3)}
-    again = json.loads((output / "summary.json").read_text())
-    assert (again["n"], again["accuracy"]) == (12, summary["accuracy"])

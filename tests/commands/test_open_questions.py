@@ -13,17 +13,12 @@ from tests.support.benchmark_runs import InProcessSupervisor
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.method_world import NO_MODELS
 from tests.support.open_questions import COLOURS, load_writing, make_open_folder
-from tests.support.stub_server import StubServer, completion, entry, text_of
-from videopro.backbones import load_backbone
 from videopro.benchmarks import Protocol, load
 from videopro.benchmarks.jsonl import JUDGE
 from videopro.commands import compare, infer, seeds
-from videopro.commands.ask import command as ask
-from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
 from videopro.data_synthesis.questions import select_questions
 from videopro.errors import ConfigError, DatasetError
-from videopro.runs import summarize, summary_table
 from videopro.traces import Trace, read_traces
 from videopro.train.runtime.evaluation import load_eval_questions
 
@@ -121,47 +116,6 @@ def test_tables_show_open_answers(runs: Path, tmp_path: Path, capsys: pytest.Cap
     found = json.loads(output.read_text())[1]["open"]
     assert found["f1_seeds"] == [pytest.approx(4 / 6)] * 2
     assert found["difference"]["f1"] == 0.0
-
-
-def test_a_judge_grades_the_answers(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = runs / "native"
-
-    def reply(body: dict[str, Any]) -> dict[str, Any]:
-        asked = text_of(body)
-        grade = "3" if "Reference: the" in asked else "1"
-        return completion(grade, [entry(grade, -0.1)])
-
-    with StubServer(reply) as server:
-        flags = ["judge", str(run), "--judge", f"server:served@{server.url}"]
-        assert benchmarks_main(flags, load=load_backbone) == 0
-        system, user = server.chats[0]["messages"]
-    assert system["content"] == JUDGE.system
-    assert "Answer: The " in user["content"]
-    # Three of 3 and three of 1.
-    assert summary_of(run)["metrics"]["Grade (0 to 3)"]["robust"] == 2.0
-
-
-def test_ask_answers_in_words_with_programs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = [str(root / "v2.mp4"), "Which car is it?", "--model", "m"]
-    for method in ("program", "adaptive", "videopro"):
-        flags = ["--method", method, "--options", *NO_MODELS]
-        assert ask.main([*argv, *flags], load=load_writing) == 0
-        shown = capsys.readouterr().out
-        assert "it answered 'The blue one.', confidence 0.549" in shown
-        assert "\nThe blue one.\nconfidence 0.549" in shown
-    result = ask.ask(ask.COMMAND.parse([*argv, "--options", "frames=3"]), load=load_writing)
-    assert len(result.rounds[0].execution.calls[0].frames) == 3  # type: ignore[union-attr]
-    assert capsys.readouterr().out == "The blue one.\nconfidence 0.549\n"
-
-
-def test_the_table_of_open_questions_alone_shows_their_metrics(root: Path, runs: Path) -> None:
-    traces = [trace for trace in traces_of(runs / "native").values() if not trace.choices]
-    about = {"method": "native", "benchmark": "jsonl", "split": "test", "model": "m", "subtitles": "none"}
-    summary = summarize(traces, load("jsonl", root=root).protocol, about)
-    table = summary_table(summary, ("family",), runs)
-    assert table.heads == ("", "n", "videos", "exact match %", "token F1 %", "95 % interval")
-    assert table.rows[1][:5] == ("family: car", "6", "6", "50.0", "66.7")
-    assert not any("unparsed" in line or "- %" in line for line in table.caption)
 
 
 # ---- training ---------------------------------------------------------------------------------------------

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from huggingface_hub import ModelCard, constants
 
 from tests.support.benchmark_runs import coloured, in_this_process, infer  # noqa: F401
 from tests.support.fakes import make_video
-from tests.support.hub import TOKEN, Hub, connected, running_hub
+from tests.support.hub import Hub, connected, running_hub
 from tests.support.publishing_world import MACHINE, adapter, dataset, planner
 from videopro.backbones import folder_fingerprint
 from videopro.commands.publishing.portable import portable, video_folders
@@ -371,15 +368,6 @@ def test_neither_secrets_nor_rows_that_nobody_could_read_go_up(
     assert hub.requests == []
 
 
-def test_what_only_looks_like_a_secret_or_a_path_goes_up_as_it_is(hub: Hub, tmp_path: Path) -> None:
-    folder = adapter(tmp_path / "sft")
-    tokens = {"think": "/think", "slash": "/", "url": "https://example.org/a/b", "ratio": "and/or/not"}
-    template = 'Basic characterization of a task-oriented-conversational-agent: {{ "/a/b" }}'
-    (folder / "tokenizer_config.json").write_text(json.dumps({**tokens, "chat_template": template}))
-    assert push([str(folder), "mina/planner"]) == 0
-    assert json.loads(files_of(hub)["tokenizer_config.json"]) == {**tokens, "chat_template": template}
-
-
 @pytest.mark.parametrize(
     ("lacking", "named"),
     [
@@ -492,20 +480,3 @@ def test_what_this_version_cannot_read(
     repository = next(iter(hub.repositories.values()))
     repository.commit({**repository.files, name: content})
     assert named in refused(pull, "mina/new", tmp_path / "pulled")
-
-
-def test_as_a_user_types_it(tmp_path: Path) -> None:
-    """With the client as it is installed, by its documented variables."""
-    folder = adapter(tmp_path / "sft", base=QWEN)
-    with running_hub() as server:
-        variables = {"HF_ENDPOINT": server.url, "HF_TOKEN": TOKEN, "HF_HUB_OFFLINE": "0"}
-        variables |= {"HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "home")}
-        done = subprocess.run(
-            [sys.executable, "-m", "videopro", "push", str(folder), "mina/planner"],
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        assert f"pushed: {server.url}/mina/planner/commit/" in done.stdout
-        assert "adapter_model.safetensors" in server.repositories["model", "mina/planner"].files

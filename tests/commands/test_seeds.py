@@ -17,12 +17,10 @@ from videopro.traces import (
     SCHEMA,
     Cost,
     Execution,
-    Failure,
     Round,
     Trace,
     TraceLog,
     VideoRef,
-    rescore_before_refinement,
 )
 from videopro.traces.scoring import metrics as scoring
 from videopro.traces.scoring import oracle_modes
@@ -78,18 +76,6 @@ def run(folder: Path, *traces: Trace) -> Path:
 def native(number: int, answer: str | None, confidence: float = 0.9) -> Trace:
     attempt = Round("native", "", execution=execution(answer, confidence), mode="native")
     return trace(number, attempt, answer=answer, first=answer)
-
-
-def test_answers_before_refinement_cost_what_the_first_round_cost() -> None:
-    refined = trace(0, program("program", "B"), program("program", "A"), answer="A", first="B")
-    before = rescore_before_refinement(refined)
-    assert before.final == reply("B")
-    assert len(before.rounds) == 1
-    assert before.refined == 0
-    # 0.25 s shared, 0.5 s of writing and 1 s of running it; a call to write and two to run.
-    assert before.cost.seconds == pytest.approx(1.75)
-    assert before.cost.calls == 3.0
-    assert refined.cost.calls == 6.0
 
 
 def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -153,11 +139,6 @@ def test_one_family_alone(tmp_path: Path) -> None:
     assert seeds.main([f"it={folder}", "--family", "order", "--output", str(out)]) == 0
     (row,) = json.loads(out.read_text())
     assert (row["questions"], row["accuracy"]) == (2, 0.5)
-
-
-def test_an_error_stays_an_error_before_refinement() -> None:
-    broken = replace(trace(0), first=None, final=None, error=Failure("VideoError", "no such file"))
-    assert rescore_before_refinement(broken) == broken
 
 
 def test_oracle_is_native_only_for_right_and_confident_answers() -> None:

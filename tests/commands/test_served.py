@@ -12,13 +12,9 @@ import pytest
 from tests.support.fakes import make_benchmark
 from tests.support.method_world import NO_MODELS
 from tests.support.reason_world import NATIVE
-from tests.support.stub_server import BadRequest, StubServer, completion, entry, letter, text_of
+from tests.support.stub_server import StubServer, completion, entry, text_of
 from videopro.commands.infer import main
-from videopro.runs import RunFolder
 
-REFUSED = (
-    "Per-request media_io_kwargs are disabled by default. Start the server with --trust-request-mm-kwargs."
-)
 QUESTIONS = 6
 
 
@@ -34,32 +30,6 @@ def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("colours")
     make_benchmark(folder)
     return folder
-
-
-def refuses_times(body: dict[str, Any]) -> Any:
-    if "media_io_kwargs" in body:
-        raise BadRequest(REFUSED)
-    return letter("A", [("A", -0.5)])
-
-
-def test_a_missing_flag_is_in_the_summary(
-    colours: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with StubServer(refuses_times, models=[{"id": "served", "owned_by": "vllm"}]) as stub:
-        assert ask(colours, tmp_path / "run", stub) == 0
-        said = capfd.readouterr().err
-        assert said.count(f"warning: server {stub.url}: frames are sent as pictures") == 1
-        assert "start vLLM with --trust-request-mm-kwargs" in said
-        summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-        ((note, count),) = summary["notes"].items()
-        assert (note.partition(" as ")[0], count) == ("frames are sent", QUESTIONS)
-        assert {trace.notes for trace in RunFolder(tmp_path / "run").read()} == {(note,)}
-        # Who asks for a video gets one, or no run.
-        assert ask(colours, tmp_path / "no", stub, "video=video") == 2
-        said = capfd.readouterr().err
-        assert "takes no video, and video=video asks for one" in said
-        assert "start vLLM with --trust-request-mm-kwargs" in said
-        assert not (tmp_path / "no").exists()
 
 
 class KilledPlanner(StubServer):

@@ -6,14 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.loudness import Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.commands.transcribe import main
-from videopro.modules.models import Heard, SpeechSpec
+from videopro.modules.models import SpeechSpec
 from videopro.video import load_subtitles
 
 SPEECH = ["--speech", "whisper:loudness"]
@@ -103,23 +102,3 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
     assert main([*flags, "--subtitles", "none"]) == 0
     assert "2 videos" in capsys.readouterr().out
     assert len(speech.heard) == 2
-
-
-def test_an_exception_that_nobody_foresaw_is_told_once_and_the_rest_goes_on(
-    tmp_path: Path, speech: Loudness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("a", "b"):
-        with_tone(tmp_path / f"{name}.mkv", starts=(1.0 if name == "a" else 2.0,), seconds=1.0)
-    transcribe = Loudness.transcribe
-
-    def fails_once(self: Loudness, sound: np.ndarray, language: str | None = None) -> Heard:
-        if not self.heard:
-            self.heard.append(0.0)
-            raise ZeroDivisionError("no such sound")
-        return transcribe(self, sound, language)
-
-    monkeypatch.setattr(Loudness, "transcribe", fails_once)
-    assert main([str(tmp_path / "a.mkv"), str(tmp_path / "b.mkv"), *SPEECH]) == 2
-    done = capsys.readouterr()
-    assert done.err.count(f"error: {tmp_path / 'a.mkv'}: cannot be transcribed") == 1
-    assert "1 failed, 1 transcribed" in done.out

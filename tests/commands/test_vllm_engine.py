@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from tests.support import engine_folder, stub_engine
 from tests.support.benchmark_runs import in_this_process  # noqa: F401
 from tests.support.engine_folder import is_alive, processes
 from videopro.backbones.qwen import find_checkpoint
-from videopro.backbones.server import ServerBackbone
 from videopro.commands.infer import main
 from videopro.data_synthesis.run import main as synthesize
 from videopro.errors import ConfigError
@@ -67,25 +64,6 @@ def test_a_planner_is_served_beside_its_base_from_the_start(tmp_path: Path) -> N
     assert served.model.dtype == "fp32"
     assert served.asked_with["adapter_model"] == "pocket-sft"
     assert not {"adapter", "dtype"} & served.asked_with.keys()
-
-
-def test_a_dead_engine_is_replaced_in_the_middle_of_a_run(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    before = ServerBackbone.answer_batch
-
-    def answer(self: ServerBackbone, requests: object) -> object:
-        asked.append(1)
-        if len(asked) == 1:
-            os.kill(stub_engine.starts(folder)[0]["pid"], signal.SIGKILL)
-        return before(self, requests)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(ServerBackbone, "answer_batch", answer)
-    assert infer(folder, tmp_path / "out", *PICTURES, limit=2) == 0
-    assert len(stub_engine.starts(folder)) == 2
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert (summary["questions"], summary["errors"]) == (2, {})
 
 
 def test_an_adapter_of_another_model_is_refused_before_anything_starts(

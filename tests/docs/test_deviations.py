@@ -112,15 +112,3 @@ def test_every_row_says_how_to_restore_theirs() -> None:
 @pytest.mark.parametrize("span", named())
 def test_what_restores_something_can_be_given(span: str) -> None:
     check(span)
-
-
-@pytest.mark.parametrize(
-    "span",
-    [
-        *("temprature=0", "planner_prompt=release", "--restore", "--final last --fallback never"),
-        *("--backbone frame=64", "videopro grpo --loss GRPO", "videopro synthesise", "configs/stf", "oracle"),
-    ],
-)
-def test_what_does_not_exist_is_found(span: str) -> None:
-    with pytest.raises((ConfigError, AssertionError)):
-        check(span)

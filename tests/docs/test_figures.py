@@ -109,14 +109,3 @@ def test_a_figure_in_a_sentence_is_in_a_table_of_the_page_or_in_its_record(page:
                 wrong.append(f"{figure}: {' '.join(paragraph.split())[:90]}")
     assert wrong == []
     assert given - used == set()
-
-
-def test_a_figure_that_is_not_recorded_is_found(tmp_path: Path) -> None:
-    record = str(tmp_path / "record.json")
-    Path(record).write_text('{"samples_per_s": 1.255}')
-    assert is_recorded("1.26", [record])
-    assert is_recorded("1.25", [record])
-    assert not is_recorded("1.19", [record])
-    assert not is_recorded("1.26", [])
-    text = "On vLLM 0.32 and Python 3.11 to 3.13 it has 1.27 rows, `1.5` and [4.5](a_2.3.md), 48.6 % (-0.1)."
-    assert figures(text) == ["1.27", "4.5", "48.6", "0.1"]

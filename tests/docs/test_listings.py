@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import tomllib
 from collections import defaultdict
 from dataclasses import MISSING, Field, fields
@@ -14,8 +13,7 @@ import pytest
 
 from tests.support import ROOT
 from videopro import benchmarks, methods
-from videopro.cli import COMMANDS, exit_status
-from videopro.errors import RunError, WorkerBug
+from videopro.cli import COMMANDS
 from videopro.methods.planners import check_planner
 
 DOCS = ROOT / "docs"
@@ -71,19 +69,6 @@ def test_shipped_configs() -> None:
         shipped[commands.get(path.parent.name, path.parent.name)].add(path.stem)
     assert shipped.pop("accelerate"), "whose files are the launch scripts'"
     assert listed == shipped
-
-
-def test_exit_statuses() -> None:
-    listed = {
-        int(number) for cells in rows(DOCS / "commands.md", "exit status") for number in cells[0].split(", ")
-    }
-    found = {0}
-    for end in (RunError("x"), WorkerBug("x"), KeyboardInterrupt()):
-        with exit_status() as status:
-            raise end
-        found.add(status.code)
-    stopped = {128 + one for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
-    assert listed == found | stopped
 
 
 def test_environment_variables() -> None:

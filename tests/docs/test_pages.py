@@ -66,16 +66,6 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_prose_wraps_at_110(page: Path) -> None:
-    long = [
-        f"{number}: {line}"
-        for number, line, fence in prose_and_code(page)
-        if fence == "-" and len(line) > 110 and not line.startswith(("|", "<!--", "!["))
-    ]
-    assert long == []
-
-
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = "\n".join(line for _, line, fence in prose_and_code(page) if fence == "-")
     broken = []
@@ -210,13 +200,6 @@ def test_what_a_script_or_config_names_exists(script: Path) -> None:
     # Groups of entry points are no modules.
     text = re.sub(r"entry-points\.\"[\w.]+\"", "", script.read_text(encoding="utf-8"))
     assert sorted(set(missing_names(text))) == []
-
-
-def test_a_name_that_is_gone_is_seen() -> None:
-    text = "`videopro.runner`, videopro.methods.no_method, `videopro/planners/base.py`, videopro.traces.Trace"
-    assert list(missing_names(text)) == [
-        "videopro.runner", "videopro.methods.no_method", "videopro/planners/base.py",
-    ]  # fmt: skip
 
 
 def test_the_floors_of_the_architecture_are_those_of_the_contract() -> None:

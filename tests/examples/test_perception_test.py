@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,8 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.benchmark_world import metrics, score, write_parquet
-from tests.support.fakes import load_fake, make_video
+from tests.support.fakes import make_video
 from videopro import benchmarks
-from videopro.commands import infer
-from videopro.errors import BenchmarkError
 
 FILE = str(ROOT / "docs" / "examples" / "perception_test.py")
 PARQUET = "mc_question_val/validation-00000-of-00001.parquet"
@@ -60,21 +57,6 @@ def test_rows_of_the_hub_are_read(root: Path) -> None:
     assert items[1].groups == {"area": "memory", "reasoning": "explanatory"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"answer_id": "3"}, "'answer_id' is '3'"),
-        ({"video_name": "../up"}, "'video_name' is '../up'"),
-        ({"question": ""}, "field 'question' is ''"),
-        ({"question_id": "0"}, "duplicate id 'video_1/0'"),
-    ],
-)
-def test_a_broken_row_is_named(root: Path, changes: dict[str, str], named: str) -> None:
-    write_parquet(root / PARQUET, [row("video_1", 0, "0"), row("video_1", 1, "1", **changes)])
-    with pytest.raises(BenchmarkError, match=f"(?s)1 record is broken.*{named}"):
-        benchmarks.load(FILE, root=root)
-
-
 def test_the_prompt_is_lmms_evals(root: Path) -> None:
     """The question, a line for each option, and the request for a letter."""
     benchmark = benchmarks.load(FILE, root=root)
@@ -95,15 +77,3 @@ def test_the_reader_takes_a_letter_alone(root: Path, reply: str, official: int) 
     benchmark = benchmarks.load(FILE, root=root)
     replies = {"video_1/0": reply, "video_2/0": "C", "video_2/1": "A"}
     assert metrics(score(benchmark, replies))["accuracy"][1] == pytest.approx(official / 3)
-
-
-def test_it_runs(root: Path, tmp_path: Path) -> None:
-    """The model names the colour that it sees: right, right, wrong by the annotation."""
-    output = tmp_path / "run"
-    words = ["--benchmark", FILE, "--root", str(root), "--model", "m", "--output", str(output)]
-    assert infer.main(words, load=load_fake) == 0
-    summary = json.loads((output / "summary.json").read_text())
-    assert (summary["n"], summary["accuracy"]) == (3, pytest.approx(2 / 3))
-    assert {name: group["n"] for name, group in summary["groups"]["area"].items()} == {
-        "physics": 1, "memory": 2
-    }  # fmt: skip

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.kuberay_schema import TARGET, documents
-from videopro.commands.infer import COMMAND
-from videopro.engine.cluster import read_ray_settings
 
 SCHEMAS = json.loads(TARGET.read_text())
 MANIFESTS = dict(documents())
@@ -40,21 +37,6 @@ def test_manifests_fit_the_schema_which_finds_mistakes() -> None:
         wrong = copy.deepcopy(job)
         change(wrong["spec"])
         assert len(problems(wrong)) == 1
-
-
-def test_the_job_is_a_command_that_infer_takes() -> None:
-    """Its shares fit the pods that it asks for."""
-    (job,) = [content for content in MANIFESTS.values() if content["kind"] == "RayJob"]
-    program, command, *words = shlex.split(job["spec"]["entrypoint"])
-    assert (program, command) == ("videopro", "infer")
-    config = COMMAND.parse(words)
-    settings = read_ray_settings(config.engine, config.ray)
-    (group,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
-    (container,) = group["template"]["spec"]["containers"]
-    limits = container["resources"]["limits"]
-    assert settings.workers == group["replicas"]
-    share = settings.share([])
-    assert share.workers_on({"CPU": float(limits["cpu"]), "GPU": float(limits["nvidia.com/gpu"])}) == 1
 
 
 def test_scripts_are_valid_bash() -> None:

@@ -3,10 +3,8 @@ end."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -30,13 +28,6 @@ esac
 echo "python $*" >> "$CALLS"
 [ "$2" = pytest ] || {{ sleep "${{INSTALL_SECONDS:-0}}"; exit 0; }}
 echo "$LIVE_ENGINE $LIVE_ENGINE_PID" >> "$CALLS"
-if [ -n "${{KILL:-}}" ]; then
-    kill -KILL -- "-$(cat "$LIVE_ENGINE_PID")"
-    for _ in $(seq 300); do
-        [ "$(grep -c ^engine "$CALLS")" -lt 2 ] || break
-        sleep 0.1
-    done
-fi
 sleep "${{TEST_SECONDS:-0}}"
 exit "${{STATUS:-0}}"
 """
@@ -45,7 +36,6 @@ ACCELERATE = '#!/usr/bin/env bash\necho "accelerate $*" >> "$CALLS"\n'
 ENGINE = f"""#!/usr/bin/env bash
 echo "engine $*" >> "$CALLS"
 echo "$$" >> "$PIDS"
-[ -z "${{BROKEN:-}}" ] || {{ echo "no such flag"; exit 1; }}
 while [ "$1" != --port ]; do shift; done
 exec {sys.executable} -c '
 import http.server, sys
@@ -206,56 +196,6 @@ def test_one_machine_installs_and_the_others_wait_for_it(checkout: Checkout) -> 
     assert sum("Waiting until another process has installed" in text for text in said) == 2
 
 
-def test_waiting_for_an_installation_has_a_limit(checkout: Checkout) -> None:
-    with (checkout.folder / ".venv" / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        began = time.monotonic()
-        code, error = checkout.run("sft.sh", "pocket", SETUP_WAIT=1)
-    assert (code, "another process still holds" in error) == (2, True)
-    assert time.monotonic() - began < 30
-    assert checkout.calls() == []
-
-
-def test_a_machine_without_a_gpu_is_no_node(checkout: Checkout) -> None:
-    code, error = checkout.run("grpo_multinode.sh", "pocket", NODE_RANK=1, **SEVERAL)
-    assert (code, "machine 1 has no GPU" in error) == (2, True)
-    code, error = checkout.run("grpo_multinode.sh", "pocket", NODE_RANK=1)
-    assert (code, "set NODES" in error) == (1, True)
-
-
-# ---- the tests ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("failing", "code", "named"),
-    [
-        ("", 0, ""),
-        ("ruff", 3, ""),
-        ("mypy", 1, "mypy"),
-        ("zensical", 1, "bash launch/docs.sh"),
-        ("pytest", 3, ""),
-    ],
-)
-def test_whatever_fails_beside_the_tests_fails_their_command(
-    checkout: Checkout, failing: str, code: int, named: str
-) -> None:
-    """Each says one line and ends; the tests are still running when the others are done."""
-    (checkout.folder / "build" / "docs").mkdir(parents=True)
-    tools = ("ruff", "lint-imports", "mypy", "zensical", "pytest")
-    for name in tools:
-        wait = "sleep 0.5\n" if name == "pytest" else ""
-        ends = f'echo "{name} says"\nexit {3 if name == failing else 0}\n'
-        checkout.add(".venv", name, f"#!/usr/bin/env bash\n{wait}{ends}")
-    process = checkout.start("test.sh")
-    shown, error = process.communicate(timeout=60)
-    assert process.returncode == code
-    told = [line.removesuffix(" says") for line in shown.splitlines() if line.endswith(" says")]
-    assert set(told) == ({"ruff"} if failing == "ruff" else set(tools))
-    assert ("FAILED with status 3" in shown) == bool(named)
-    expected = f"error: {named} failed; its output is above, where it ended\n" if named else ""
-    assert error == expected
-
-
 # ---- a live engine -----------------------------------------------------------------------------------------
 
 
@@ -272,28 +212,6 @@ def test_the_tests_run_against_an_engine_that_is_ended(checkout: Checkout, statu
     assert not checkout.calls("python -m venv")
 
 
-def test_the_tests_run_without_a_flag_too(checkout: Checkout) -> None:
-    assert checkout.run("live.sh")[0] == 0
-    asked = [call.removeprefix("python -m pytest ") for call in checkout.calls("python -m pytest")]
-    assert asked == ["-m live tests/live", "-m live_untrusted tests/live"]
-    first, second = (set(call.split()) for call in checkout.calls("engine"))
-    assert first - second == {"--trust-request-mm-kwargs"}
-    assert second <= first
-    assert checkout.engines() == []
-
-
-def test_an_engine_that_cannot_be_installed_or_started(checkout: Checkout) -> None:
-    """Its last words are told. The CPU build needs an index that pip does not have by itself."""
-    code, error = checkout.run("live.sh", BROKEN=1)
-    assert (code, "no such flag" in error, checkout.engines()) == (2, True, [])
-    (checkout.folder / ".engine" / ".installed").unlink()
-    checkout.add(".engine", "python", "#!/bin/sh\nexit 1\n")
-    code, error = checkout.run("live.sh")
-    assert (code, "set PIP_EXTRA_INDEX_URL to the CPU index" in error) == (2, True)
-    assert not checkout.calls("python -m pytest")
-    assert not (checkout.folder / ".engine" / ".installed").exists()
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stop_ends_the_engine(checkout: Checkout, number: signal.Signals, status: int) -> None:
     process = checkout.start("live.sh", TEST_SECONDS=60)
@@ -303,46 +221,3 @@ def test_a_stop_ends_the_engine(checkout: Checkout, number: signal.Signals, stat
     process.communicate(timeout=30)
     assert process.returncode == status
     assert checkout.engines() == []
-
-
-def test_an_engine_that_dies_is_started_again(checkout: Checkout) -> None:
-    assert checkout.run("live.sh", "-x", KILL=1)[0] == 0
-    assert len(checkout.calls("engine")) == 2
-    assert checkout.engines() == []
-
-
-def test_a_port_in_use_is_told(checkout: Checkout) -> None:
-    def is_served() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", checkout.port)) == 0
-
-    other = checkout.start("live.sh", "--serve", "--seed", "3")
-    try:
-        soon(is_served)
-        assert checkout.calls("engine")[0].endswith("--seed 3")
-        code, error = checkout.run("live.sh")
-        assert (code, f"something answers at port {checkout.port} already" in error) == (2, True)
-    finally:
-        os.killpg(other.pid, signal.SIGKILL)
-        other.communicate(timeout=30)
-
-
-def test_the_tests_engine_has_the_flags_that_users_are_told() -> None:
-    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    told = re.search(r"^vllm serve Qwen/\S+ (--.*)$", text, re.MULTILINE)
-    script = (ROOT / "launch" / "live.sh").read_text(encoding="utf-8")
-    ours = re.search(r"^flags=\((.*?)^\)", script, re.MULTILINE | re.DOTALL)
-    assert told is not None
-    assert ours is not None
-
-    def flags(line: str) -> dict[str, str]:
-        parts = [part.partition(" ") for part in re.split(r"(?:^|\s)--", " ".join(shlex.split(line)))]
-        return {flag: value for flag, _, value in parts if flag}
-
-    documented, started = flags(told[1]), flags(ours[1])
-    # Where and as what it is served; the pocket model is shorter.
-    for own in ("served-model-name", "host", "port"):
-        del started[own]
-    assert {**documented, "max-model-len": ""} == {**started, "max-model-len": ""}
-    for flag in documented:
-        assert re.search(rf"^\| `[^|]*--{flag}", text, re.MULTILINE), f"{flag}: no reason is given"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import shlex
 import sys
@@ -20,12 +19,10 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from tests.support import ROOT
-from videopro.commands.serve import COMMAND, KEYS
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVE, ENGINE = COMPOSE["services"]["serve"], COMPOSE["services"]["engine"]
-VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -42,11 +39,6 @@ def all_of(name: str) -> list[str]:
 def defaults() -> dict[str, str]:
     """The build arguments with their defaults."""
     return dict(rest.split("=", 1) for rest in all_of("ARG"))
-
-
-def filled(text: str) -> str:
-    """Text of compose.yaml as it is with no variable set."""
-    return VARIABLE.sub(lambda match: match[2], text)
 
 
 def test_what_is_copied_is_there_and_not_ignored() -> None:
@@ -77,47 +69,3 @@ def test_the_build_arguments_are_ones_of_the_project(monkeypatch: pytest.MonkeyP
     needs = [*PROJECT["dependencies"], *extras["serve"], *extras["encoders"]]
     assert printed.getvalue().splitlines() == needs
     assert SERVE["build"]["args"].keys() <= given.keys()
-
-
-def test_both_start_a_server_that_can_be_reached_and_keeps_its_data() -> None:
-    (cmd,), (volume,), (port,) = map(all_of, ("CMD", "VOLUME", "EXPOSE"))
-    commands = [json.loads(cmd), [filled(word) for word in SERVE["command"]]]
-    for name, *flags in commands:
-        config = COMMAND.parse(flags)
-        assert name == "serve"
-        assert (config.host, str(config.port)) == ("0.0.0.0", port)
-        assert config.output.is_relative_to(volume)
-    assert config.model == f"server:{ENGINE_MODEL}@http://engine:8000/v1"
-    (check,) = all_of("HEALTHCHECK")
-    assert f"http://127.0.0.1:{port}/health" in check
-    assert filled(SERVE["ports"][0]) == f"127.0.0.1:{port}:{port}"
-    mounted = {filled(entry).split(":")[0]: filled(entry).split(":")[1] for entry in SERVE["volumes"]}
-    assert mounted == {"data": volume, "./films": str(config.folders[0])}
-    assert KEYS in SERVE["environment"]
-
-
-ENGINE_MODEL = filled(ENGINE["command"][0])
-
-
-def test_the_engine_is_started_as_the_page_about_serving_says() -> None:
-    page = (ROOT / "docs" / "serving.md").read_text()
-    shown = re.search(r"^vllm serve (.*?[^\\])\n", page, re.MULTILINE | re.DOTALL)
-    assert shown is not None
-    model, *flags = shlex.split(shown[1].replace("\\\n", " "))
-    given = [word for entry in ENGINE["command"][1:] for word in entry.split("=", 1)]
-    # Without a planner's adapter.
-    assert (ENGINE_MODEL, sorted([*given, "--enable-lora", "--max-lora-rank", "64"])) == (
-        model,
-        sorted(flags),
-    )
-    assert f"vllm=={ENGINE['image'].split(':v')[1]}" in page
-
-
-def test_variables_volumes_and_services_are_declared() -> None:
-    page = (ROOT / "docs" / "docker.md").read_text().split("## One container")[0]
-    used = {name for name, _ in VARIABLE.findall((ROOT / "compose.yaml").read_text())}
-    rows = re.findall(r"^\| (`[A-Z_`, ]+) \|", page, re.MULTILINE)
-    assert used == {name.strip("`") for row in rows for name in row.split(", ")}
-    named = {entry.split(":")[0] for service in (SERVE, ENGINE) for entry in service["volumes"]}
-    assert {name for name in named if not name.startswith((".", "$"))} == COMPOSE["volumes"].keys()
-    assert SERVE["depends_on"].keys() <= COMPOSE["services"].keys()

@@ -19,10 +19,9 @@ from trl import GRPOConfig, ModelConfig, SFTConfig
 from tests.support import ROOT
 from videopro.backbones.qwen import find_checkpoint
 from videopro.benchmarks import load
-from videopro.cli import COMMANDS, MissingExtra, check_extra, check_needs, needs_extra, tracker_needs
+from videopro.cli import COMMANDS, MissingExtra, needs_extra
 from videopro.errors import ConfigError
 from videopro.modules.models import load_ocr
-from videopro.modules.models.encoders import load_encoder, load_text_encoder
 from videopro.pocket import model_dir
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import load_trainable, read_settings
@@ -108,29 +107,9 @@ def test_the_libraries_have_the_settings_that_help_shows() -> None:
     [
         ("easyocr", lambda _: load_ocr("easyocr:en"), "ocr=easyocr needs easyocr: EXTRA[easyocr]"),
         (
-            "sentence_transformers",
-            lambda _: load_text_encoder("BAAI/bge-m3"),
-            "a text encoder needs sentence_transformers: EXTRA[encoders]",
-        ),
-        (
-            "timm",
-            lambda _: load_encoder("pe_video:facebook/pe-av-small"),
-            "a pe_video encoder needs timm: EXTRA[encoders]",
-        ),
-        (
             "pyarrow",
             lambda folder: load("lvbench", root=folder, annotations=str(folder / "questions.parquet")),
             "questions.parquet needs pyarrow: EXTRA[benchmarks]",
-        ),
-        (
-            "datasets",
-            lambda folder: load("lvbench", root=folder, annotations="hf:someone/LVBench"),
-            "hf:someone/LVBench needs datasets: EXTRA[benchmarks]",
-        ),
-        (
-            "trackio",
-            lambda _: check_needs(tracker_needs(["trackio"])),
-            "report_to trackio: needs the package trackio; to install: EXTRA[tracking]",
         ),
         (
             "wandb",
@@ -214,10 +193,3 @@ def test_the_extras_that_are_named_exist() -> None:
         *("train", "qlora", "deepspeed", "ray", "serve"),
     }
     assert named <= set(PROJECT["optional-dependencies"])
-
-
-def test_an_installed_package_is_enough() -> None:
-    check_extra("report", "a report", "json")
-    with needs_extra("report", "a report"):
-        import json as found
-    assert found is json

@@ -13,7 +13,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.video_utils import VideoMetadata
 
 from videopro.backbones import load_backbone
-from videopro.pocket import model_dir, vocabulary, world
+from videopro.pocket import world
 from videopro.question import Question
 from videopro.train.pocket import architecture as checkpoint
 from videopro.train.pocket.batches import BatchEncoder, patches, still_size
@@ -32,37 +32,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def loaded(folder: Path) -> tuple[Any, Any]:
     return AutoProcessor.from_pretrained(folder), AutoModelForImageTextToText.from_pretrained(folder).eval()
-
-
-def test_every_word_that_a_question_turns_on_is_one_token() -> None:
-    tokenizer = checkpoint.build_tokenizer()
-    words = [
-        *vocabulary.COLORS, *vocabulary.SHAPES, *vocabulary.MOVES, *vocabulary.WEATHERS, *vocabulary.PLACES,
-        *vocabulary.SIGNS, *vocabulary.COUNTS, *vocabulary.NAMES, *vocabulary.THINGS, *vocabulary.TOPICS,
-    ]  # fmt: skip
-    spaced = [f" {word}" for word in words if not word.isdigit()]
-    for text in (*words, *spaced, *"ABCDEFGHIJ"):
-        assert len(tokenizer(text).input_ids) == 1
-
-
-def test_the_tokenizer_gives_any_text_back() -> None:
-    tokenizer = checkpoint.build_tokenizer()
-    for text in (
-        "What color is the ring at the beach?\nA. red\nB. blue",
-        '    clips = get_informative_clips(video, "beach", top_k=3)\n        return x[0]\n\n\n',
-        "naïve 東京 🙂 zqx_w\t tab",
-        "<12.5 seconds> 3.75 e.g. it's",
-        "<planning>\nLook.\n</planning>\n<code>\npass\n</code>",
-    ):
-        assert tokenizer.decode(tokenizer(text).input_ids) == text
-
-
-def test_a_saved_model_loads_by_the_auto_classes(saved: Path) -> None:
-    processor, model = loaded(saved)
-    assert type(model).__name__ == "Qwen3VLForConditionalGeneration"
-    assert type(processor).__name__ == "Qwen3VLProcessor"
-    assert sum(p.numel() for p in model.parameters()) <= 8_000_000
-    assert processor.tokenizer("red ring").input_ids == checkpoint.build_tokenizer()("red ring").input_ids
 
 
 def test_a_shared_row_reads_as_each_exchange_would_alone(saved: Path) -> None:
@@ -123,17 +92,6 @@ def test_stills_get_the_size_that_the_processor_gives_them(saved: Path, size: tu
     grid = processor.image_processor(images=[picture], return_tensors="pt")["image_grid_thw"][0].tolist()
     height, width = still_size(*size)
     assert patches(np.zeros((2, height, width, 3), dtype=np.uint8))[1] == tuple(grid)
-
-
-def test_the_shipped_model_is_recorded_and_fits() -> None:
-    """The recorded numbers are of this world, and the weights are within the size limit."""
-    folder = model_dir()
-    record = json.loads((folder / "figures.json").read_text())
-    assert record["test"]["world"] == record["val"]["world"] == world.fingerprint()
-    assert (folder / "model.safetensors").stat().st_size <= 16_000_000
-    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="auto")
-    assert model.dtype == torch.bfloat16
-    assert sum(p.numel() for p in model.parameters()) <= 8_000_000
 
 
 def test_the_shipped_model_sees_what_it_is_shown(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from tests.support import view_world as world
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.commands import view
-from videopro.errors import RunError
 from videopro.report import read_runs
 from videopro.runs import AskedRun, asked_identity
 from videopro.traces import Trace
@@ -57,22 +56,6 @@ def test_questions_are_numbered_on_also_beside_another_process_and_after_a_resta
     assert [(each.question_id, each.run_key, each.final) for each in read] == [
         (number, key, trace.final) for number in numbers
     ]
-
-
-@pytest.mark.parametrize(
-    ("method", "seed", "named"),
-    [({"name": "dvd"}, 0, r"method\.name"), (IDENTITY["method"], 7, r"generation\.seed")],
-    ids=["method", "seed"],
-)
-def test_other_settings_are_another_run(
-    run: AskedRun, method: dict[str, object], seed: int, named: str
-) -> None:
-    # The model is not compared before it is loaded.
-    run.check(IDENTITY)
-    with pytest.raises(RunError, match=f"(?s)contains another run; give another --output.*{named}"):
-        run.check(asked_identity(Protocol(parser=ROBUST), method=method, seed=seed))
-    with pytest.raises(RunError, match=r"model\.model: the run has 'some/model', this command 'another'"):
-        run.open(SETTINGS, {**IDENTITY, "model": {"kind": "qwen", "model": "another"}})
 
 
 def test_the_viewer_and_the_report_open_it(run: AskedRun, trace: Trace, tmp_path: Path) -> None:

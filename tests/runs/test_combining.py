@@ -10,40 +10,10 @@ import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
-from tests.support.benchmark_world import cg, ego, touch, traces_of, write_json
+from tests.support.benchmark_world import cg, ego, write_json
 from tests.support.fakes import make_video
-from videopro.benchmarks import load
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
-from videopro.runs import combine_cg_bench
-
-REPLIES = {
-    "long": {"1": "D", "2": "D", "3": "A", "4": "no idea"},
-    "clue": {"1": "D", "2": "D", "3": "D", "4": "D"},
-    "miou": {"1": "0 to 10", "2": "5 to 15", "3": "0 to 10", "4": "0 to 10"},
-}
-
-
-def test_the_numbers_of_three_runs(tmp_path: Path) -> None:
-    records = [
-        {**cg(i, [[0, 10]], "D"), "duration": 300 if i < 3 else 5000, "domain": "News"} for i in (1, 2, 3, 4)
-    ]
-    write_json(tmp_path / "cgbench_mini.json", records)
-    touch(tmp_path, *(f"cg_videos_720p/uid{i}.mp4" for i in (1, 2, 3, 4)))
-    long, clue, miou = (
-        traces_of(load("cg_bench", split="mini", root=tmp_path, protocol=name), replies)
-        for name, replies in REPLIES.items()
-    )
-    numbers = combine_cg_bench(long, clue, miou)
-    # The fourth reply is left out of the long accuracy, and so of acc@IoU. IoU: 1, 5 of 15, 1, 1.
-    wanted = {"long_acc": 2 / 3, "clue_acc": 1.0, "mIoU": (1 + 1 / 3 + 1 + 1) / 4, "CRR": 2 / 3}
-    wanted |= {"rec@IoU": (5 + 3 + 5 + 5) / 20, "acc@IoU": (5 + 3 + 0) / 15}
-    assert numbers["all"] == pytest.approx(wanted)
-    assert numbers["duration: 0 ~ 10"]["long_acc"] == 1.0
-    assert numbers["duration: 60+"]["CRR"] == 0.0
-    assert numbers["domain: News"] == numbers["all"]
-    alone = combine_cg_bench(long, None, None)["all"]
-    assert alone == dict.fromkeys(wanted) | {"long_acc": pytest.approx(2 / 3)}
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,6 @@ from tests.support.fakes import load_fake
 from tests.support.infer_world import check_complete, flags
 from tests.support.infer_world import root as root
 from videopro.commands.infer import main
-from videopro.engine import record_crash
-from videopro.errors import RunError
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
@@ -42,11 +40,3 @@ def test_a_run_on_a_full_disk_names_the_file_and_resumes(
     assert not list((tmp_path / "run").rglob(".*")), "nothing half-written is left"
     assert infer() == 0
     check_complete(tmp_path / "run", 1)
-
-
-@needs_full
-def test_a_record_of_crashes_on_a_full_disk(tmp_path: Path) -> None:
-    deaths = tmp_path / "deaths.jsonl"
-    deaths.symlink_to(FULL)
-    with pytest.raises(RunError, match=r"deaths\.jsonl: cannot be written \(No space left on device\)"):
-        record_crash(deaths, ["q"], "why")

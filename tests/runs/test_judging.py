@@ -163,35 +163,6 @@ def overall(run: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_judge_that_reasons(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It needs room, refuses a temperature and returns no log-probabilities; what it thinks is no grade."""
-    capsys.readouterr()
-
-    def reply(body: dict[str, Any]) -> Any:
-        if "temperature" in body or "max_tokens" in body:
-            name = "temperature" if "temperature" in body else "max_tokens"
-            return StubFault(400, {"error": {"message": f"Unsupported parameter: {name}"}})
-        if body["max_completion_tokens"] < 100:
-            return said(None, finish="length", message={"reasoning_content": "Perhaps 3"})
-        return said("<think>1 or 2?</think>3/3", finish="eos")
-
-    with StubServer(reply) as server:
-        # Every reply is cut off while the judge thinks: no grade, and not a zero.
-        assert judge(run, server, "--max-new-tokens", "64") == 0
-        assert "3 answers were not graded (3: the reply was cut off at 64 tokens" in capsys.readouterr().err
-        assert overall(run)["robust"] is None
-        written = [(line["raw"], line["cut_at"], line["thoughts"]) for line in lines(run)]
-        assert written == [("", 64, "Perhaps 3")] * 3
-        # The same command with more room asks them all again.
-        assert judge(run, server) == 0
-        assert server.chats[-1]["max_completion_tokens"] == 4096
-        assert "logprobs" not in server.chats[-1]
-        assert overall(run)["valid"] == 3.0
-        before = len(server.chats)
-        assert judge(run, server) == 0
-        assert len(server.chats) == before
-
-
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
@@ -242,16 +213,3 @@ def test_a_judge_that_never_gives_a_grade_is_stopped(
         assert judge(run, server) == 2
         assert len(server.chats) == 2
     assert "none of the judge's first 2 replies has a grade" in capsys.readouterr().err
-
-
-def test_grades_of_earlier_versions_are_read_strictly(run: Path) -> None:
-    """Their lines say nothing of a limit: an unfinished thought is no grade, and is asked again."""
-    with StubServer(lambda body: said("3")) as server:
-        assert judge(run, server) == 0
-        old = lines(run)
-        old[0]["raw"], old[1]["raw"] = "<think>The reference says 3", "Rating: 1"
-        (run / "grades.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
-        before = len(server.chats)
-        assert judge(run, server) == 0
-        assert len(server.chats) == before + 1
-    assert overall(run)["valid"] == pytest.approx(7 / 3)

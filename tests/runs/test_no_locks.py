@@ -51,9 +51,3 @@ def test_the_message_names_the_fix(
     why = re.escape(f"cannot be locked ({os.strerror(code)}): this disk offers no file locks")
     with pytest.raises(RunError, match=f"^{tmp_path}.* {why}.*Lustre mounted with flock"):
         WORK[work](tmp_path)
-
-
-def test_a_lock_that_another_process_has_is_not_a_missing_one(tmp_path: Path) -> None:
-    with JsonLinesLog(tmp_path / "grades.jsonl") as first, JsonLinesLog(tmp_path / "grades.jsonl") as second:
-        assert first.hold()
-        assert not second.hold()

@@ -18,7 +18,6 @@ from tests.support.infer_world import SRT, check_complete, flags, lines, rewrite
 from tests.support.infer_world import root as root
 from tests.support.traces import make
 from videopro import benchmarks
-from videopro.commands import compare
 from videopro.commands.infer import main
 from videopro.errors import RunError
 from videopro.modules.models import read_transcript
@@ -90,21 +89,6 @@ def test_another_run_is_refused(
         assert out == ""
         assert contents(output) == before
     assert infer(root, output, "--limit", "2") == 0
-
-
-def test_a_finished_method_of_a_table_keeps_its_model(
-    root: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`compare` detects it before it runs any method."""
-    shutil.copytree(finished, tmp_path / "table" / "adaptive")
-    argv = flags(root, tmp_path / "table", "--limit", "1", "--methods", "native", "adaptive")
-    assert compare.main(argv, load=load_fake) == 2
-    assert "method.name: the run has 'native', this command 'adaptive'" in capsys.readouterr().err
-    assert not (tmp_path / "table" / "native").exists()
-    (tmp_path / "table" / "adaptive").rename(tmp_path / "table" / "native")
-    assert compare.main([*argv, "--model", "other"], load=load_fake) == 2
-    assert "model.model: the run has 'm', this command 'other'" in capsys.readouterr().err
-    assert not (tmp_path / "table" / "adaptive").exists()
 
 
 def test_a_deleted_model_is_compared_by_its_name(
@@ -187,27 +171,6 @@ def listing(root: Path, *names: str) -> str:
     return "".join(json.dumps(row) + "\n" for row in listed)
 
 
-def test_other_subtitles_are_refused_where_they_were_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = tmp_path / "b"
-    make_benchmark(root, videos=1)
-    (root / "questions.jsonl").write_text(listing(root, "v0.srt"))
-    subtitles = root / "v0.srt"
-    subtitles.write_text(SRT)
-    reads = partial(infer, root, tmp_path / "reads", "--options", "subtitles=all")
-    does_not = partial(infer, root, tmp_path / "does not")
-    assert reads("--limit", "1") == does_not("--limit", "1") == 0
-    subtitles.write_text(SRT.replace("early", "late"))
-    assert does_not() == 0
-    assert reads() == 2
-    assert f"{subtitles}: another one when these were answered: v0q0" in capsys.readouterr().err
-    assert reads("--redo-changed") == 0
-    traces = RunFolder(tmp_path / "reads").read()
-    assert {trace.video.text_id for trace in traces} == {content_id(subtitles)}
-    assert lines(tmp_path / "reads") == 4
-
-
 @pytest.mark.parametrize("method", ["native", "program"])
 def test_added_and_removed_subtitles_are_refused_where_they_are_looked_for(
     tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]
@@ -229,33 +192,6 @@ def test_added_and_removed_subtitles_are_refused_where_they_are_looked_for(
             assert run() == status
             assert (f"{root / 'v0.srt'}" in capsys.readouterr().err) is (status == 2)
             assert run("--redo-changed") == 0
-
-
-def test_a_question_about_another_file_than_before_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root, output = tmp_path / "b", tmp_path / "run"
-    make_benchmark(root, videos=1)
-    assert infer(root, output) == 0
-    film, other = root / "videos" / "v0.mp4", root / "videos" / "other.mp4"
-    questions = root / "questions.jsonl"
-    questions.write_text(questions.read_text().replace(film.name, other.name))
-    shutil.copy(film, other)
-    assert infer(root, output) == 0
-    make_video(other, "blue")
-    assert infer(root, output) == 2
-    assert f"{other}: another one when these were answered: v0q0" in capsys.readouterr().err
-
-
-def test_a_film_may_have_subtitles_of_one_name_in_two_folders(tmp_path: Path) -> None:
-    root = tmp_path / "b"
-    make_benchmark(root, videos=1, questions=2)
-    for language in ("en", "de"):
-        (root / language).mkdir()
-        (root / language / "v0.srt").write_text(SRT.replace("early", language))
-    (root / "questions.jsonl").write_text(listing(root, "en/v0.srt", "de/v0.srt"))
-    assert infer(root, tmp_path / "run", "--options", "subtitles=all") == 0
-    assert lines(tmp_path / "run") == 2
 
 
 def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,22 +226,6 @@ def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert trace in check(changed=True)
     stored.unlink()
     assert not check(changed=False).changed
-
-
-def test_a_run_of_several_versions_says_so_and_goes_on(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "run"
-    assert infer(root, output, "--limit", "1") == 0
-    assert "several versions" not in capsys.readouterr().out
-    trace = json.loads((output / "traces.jsonl").read_text())
-    now = trace["versions"]["torch"]
-    trace["versions"]["torch"] = "1.0"
-    (output / "traces.jsonl").write_text(json.dumps(trace) + "\n")
-    assert infer(root, output, "--limit", "3") == 0
-    said = f"answered by several versions (questions by each): torch 1.0 (1), {now} (2)"
-    assert said in " ".join(capsys.readouterr().out.split())
-    assert json.loads((output / "summary.json").read_text())["versions"]["torch"] == {"1.0": 1, now: 2}
 
 
 def test_long_texts_are_shown_where_they_begin_to_differ() -> None:

@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.support.report_world import answers, planned_run, unreadable, write_run
+from tests.support.report_world import answers, planned_run, write_run
 from videopro.cli import TextTable
-from videopro.commands import compare, seeds
-from videopro.report.reading import read_runs
-from videopro.report.sections import build
+from videopro.commands import compare
 from videopro.runs import RunFolder, recorded_protocol, summarize, summary_table
 from videopro.traces import Trace
-from videopro.traces.scoring import seed_table
 
 ABOUT = {"benchmark": "pocket", "split": "test", "model": "tiny", "method": "native", "subtitles": "none"}
 
@@ -77,15 +74,6 @@ def test_a_summary_counts_videos_and_shows_no_interval_of_few(tmp_path: Path) ->
     assert float(low) < 60 < float(high)
 
 
-def test_questions_without_an_answer_are_named_with_what_to_do(tmp_path: Path) -> None:
-    said = summary_lines(tmp_path / "one", [*answers("AB"), unreadable(7)])
-    assert "1 question without an answer: VideoError (q7)" in said
-    # A long path may be broken by the terminal's width.
-    assert f"`error`in{tmp_path / 'one' / 'traces.jsonl'}sayswhy" in said.replace(" ", "")
-    many = summary_lines(tmp_path / "five", [*answers("AB"), *map(unreadable, range(3, 8))])
-    assert "5 questions without an answer: VideoError (q3, q4, q5 and 2 more)" in many
-
-
 def write_comparison(folder: Path, method: str = "native") -> Path:
     """A folder of two runs with a summary each, the second of this method: the planned one comes first in the
     alphabet."""
@@ -126,24 +114,3 @@ def test_runs_of_one_name_are_told_apart_and_an_unknown_method_comes_last(tmp_pa
     folders = [write_comparison(tmp_path / "x"), write_comparison(tmp_path / "y", "mine")]
     found = [run.name for run in compare.read_comparison_runs(folders)]
     assert found == ["x/b-native", "x/a-planned", "y/a-planned", "y/b-native"]
-
-
-def test_compare_seeds_and_report_count_the_same_tokens(tmp_path: Path) -> None:
-    planned = planned_run(tmp_path / "runs" / "a-planned")
-    write_comparison(tmp_path / "others")
-    (run,) = compare.read_comparison_runs([tmp_path / "others" / "a-planned"])
-    (row,) = seed_table([seeds.read_seed_row(f"a={planned}")], {}, {})
-    section, _ = build(read_runs([str(planned)]), ("efficiency",))
-    table = section[0].tables[0]
-    shown = table.rows[-1][table.heads.index("planner tokens out")]
-    # Six rounds of 100 tokens for four questions; the last row is the run with its refinements.
-    assert compare.tables_of([run])[-1].rows[0][-1] == str(shown) == "150"
-    assert row["planner_tokens_out"] == 150.0
-
-
-def test_seeds_show_no_interval_of_few_videos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_run(tmp_path / "n", answers("AB"))
-    assert seeds.main([f"native={folder}", f"again={folder}"]) == 0
-    text = capsys.readouterr().out
-    assert "native  2       1   50.0  -" in text
-    assert "0.0 to 100.0" not in text

@@ -28,25 +28,6 @@ assert backbone.name == {str(model_dir())!r}
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_the_hubs_retries_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    hub = logging.getLogger("huggingface_hub.utils._http")
-    known = list(hub.filters)
-    try:
-        for own in known:
-            hub.removeFilter(own)
-        hub.addFilter(startup._HubRetries())
-        for attempt in range(1, 4):
-            hub.warning("'no route' thrown while requesting HEAD https://huggingface.co/x/resolve/main/y")
-            hub.warning(f"Retrying in {attempt}s [Retry {attempt}/5].")
-        hub.warning("Rate limited. Waiting 61.0s before retry [Retry 1/5].")
-    finally:
-        hub.filters[:] = known
-    assert [record.getMessage() for record in caplog.records] == [
-        "the hub does not answer ('no route'); trying for about half a minute, for each file of the model",
-        "Rate limited. Waiting 61.0s before retry [Retry 1/5].",
-    ]
-
-
 def test_other_messages_of_the_same_loggers_and_categories_are_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -4,7 +4,6 @@ only use the package."""
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from videopro.cli import exit_status
 from videopro.commands.reproduce.stages import Command
 
 _INTERRUPTED = """
@@ -81,14 +79,3 @@ def test_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
     )
     done = _run(words, tmp_path)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "SIG_IGN")
-
-
-def test_an_error_that_ctrl_c_became_is_no_internal_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with exit_status("stopped") as status:
-        try:
-            os.kill(os.getpid(), signal.SIGINT)
-            raise AssertionError("no KeyboardInterrupt came")
-        except KeyboardInterrupt:
-            raise RuntimeError("this model cannot be loaded") from None
-    assert status.code == 130
-    assert capsys.readouterr().err == "\nstopped\n"

@@ -81,12 +81,6 @@ def test_a_home_that_can_only_be_read_is_read(
     assert "HF_HOME" not in told
 
 
-def test_a_usual_home_changes_nothing(tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path), "USER": "me"}
-    assert provide_folders(environment) == ""
-    assert environment == {"HOME": str(tmp_path), "USER": "me"}
-
-
 def test_a_folder_that_others_prepared_is_not_used(temporary: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import errno
-import json
-import multiprocessing
 import os
-import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from videopro.errors import RunError
 from videopro.storage import JsonLinesLog
-
-
-def test_lines_are_plain_json_and_any_text_is_kept(tmp_path: Path) -> None:
-    with JsonLinesLog(tmp_path / "folder" / "log.jsonl", make_folder=True) as log:
-        log.append({"n": 1}, {"text": "\u00e9 \ud83d\n"})
-        log.append()
-    content = (tmp_path / "folder" / "log.jsonl").read_bytes()
-    assert content == b'{"n": 1}\n{"text": "\\u00e9 \\ud83d\\n"}\n'
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
@@ -61,34 +49,6 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pyte
     log.append({"n": 4})
     log.close()
     assert (tmp_path / "log.jsonl").read_text() == '{"n": 1}\n{"n": 4}\n'
-
-
-def _append_for_ever(path: Path) -> None:
-    with JsonLinesLog(path) as log, ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: log.append({"n": n, "text": "x" * 5000}), range(100_000)))
-
-
-def test_threads_and_processes_that_are_killed_leave_whole_lines(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    context = multiprocessing.get_context("fork")
-    for _ in range(3):
-        writers = [context.Process(target=_append_for_ever, args=(path,)) for _ in range(2)]
-        size = path.stat().st_size if path.exists() else 0
-        for writer in writers:
-            writer.start()
-        deadline = time.monotonic() + 60
-        while not (path.exists() and path.stat().st_size > size + 50_000):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        for writer in writers:
-            assert writer.pid is not None
-            os.kill(writer.pid, signal.SIGKILL)
-            writer.join()
-    with JsonLinesLog(path) as log:
-        log.append({"n": -1, "text": ""})
-        lines = [json.loads(line) for line in log.read().split(b"\n")[:-1]]
-    assert path.read_bytes().endswith(b'{"n": -1, "text": ""}\n')
-    assert all(len(line["text"]) == 5000 for line in lines[:-1])
 
 
 def test_a_lock_on_a_file_is_exclusive(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,73 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import check_complete
-from tests.support.infer_world import flags as infer_flags
 from tests.support.modules_world import ReadingBackbone, library
-from tests.support.stub_server import StubServer, completion, entry, text_of
-from tests.support.synthesis_runs import datasets, flags, rows, said
-from tests.support.synthesis_runs import own_world as own_world
-from tests.support.synthesis_runs import root as root
-from tests.support.synthesis_runs import stub as stub
-from tests.support.synthesis_world import load_moody, teach
+from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.server import ServerBackbone
-from videopro.commands import infer
-from videopro.commands.report import main as report
-from videopro.data_synthesis.run import main
 from videopro.modules.models.ocr import _regions
 from videopro.question import Question
 
 HALF = "\ud800"
-
-
-def halved(reply: str) -> str:
-    """A reply with a lone surrogate in its planning and in its code."""
-    return reply.replace("Look at", f"Look{HALF} at").replace(
-        "    frames", f"    note = '{HALF}'\n    frames"
-    )
-
-
-def test_a_teacher_that_writes_lone_surrogates_is_learned_from(
-    root: Path, tmp_path: Path, stub: StubServer
-) -> None:
-    stub.reply = lambda body: said(halved(teach(text_of(body), body["seed"])))
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    assert main(flags(root, whole, stub), load=load_moody) == 0
-    replies = [row["messages"][1]["content"] for row in rows(whole, "sft.jsonl")]
-    assert any("\ufffd" in reply for reply in replies)
-    assert len(rows(whole, "records.jsonl")) == 9
-    asked, made = len(stub.chats), datasets(whole)
-    assert main(flags(root, whole, stub), load=load_moody) == 0
-    assert (len(stub.chats), datasets(whole)) == (asked, made)
-    # An older run kept them as JSON escapes, and goes on.
-    assert main(flags(root, out, stub, "--max-requests", "12", "--videos", "1"), load=load_moody) == 0
-    for name in ("work/replies.jsonl", "records.jsonl"):
-        kept = (out / name).read_text()
-        assert "\\ud8" not in kept
-        (out / name).write_text(kept.replace("\\ufffd", "\\ud800"))
-    assert "\\ud800" in (out / "work" / "replies.jsonl").read_text()
-    stub.seen.clear()
-    assert main(flags(root, out, stub, "--max-requests", "1000"), load=load_moody) == 0
-    assert datasets(out) == made
-    assert len(stub.chats) == len(rows(out, "work/replies.jsonl")) - 12
-
-
-def test_annotations_with_lone_surrogates_are_asked_and_reported(tmp_path: Path) -> None:
-    bench, out = tmp_path / "b", tmp_path / "run"
-    make_benchmark(bench, videos=1, questions=2)
-    path = bench / "questions.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    asked = f"Which colour{HALF} is shown (0)?"
-    records[0] |= {"id": f"q{HALF}", "question": asked, "groups": {"kind": HALF}}
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert infer.main(infer_flags(bench, out), load=load_fake) == 0
-    written = {trace.question_id: trace.question for trace in check_complete(out, 2)}
-    assert written["q\ufffd"] == "Which colour\ufffd is shown (0)?"
-    assert report([str(out), "--output", str(tmp_path / "report")]) == 0
 
 
 def test_a_server_that_writes_lone_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,24 +80,6 @@ def test_every_reader_refuses_them(tmp_path: Path, reader: str) -> None:
         assert (run / "traces.jsonl").read_bytes() == mixed
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_every_reader_sets_a_broken_line_aside(
-    tmp_path: Path, reader: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run = written(tmp_path / "run", reader)
-    first, *others = (run / "traces.jsonl").read_bytes().splitlines(keepends=True)
-    damaged = first + b'{"schema": 4, "run' + b"\x00" * 20 + b"\n" + b"".join(others)
-    (run / "traces.jsonl").write_bytes(damaged)
-    capfd.readouterr()
-    if reader not in ("judge", "live"):
-        READERS[reader](run)
-    else:
-        assert len(RunFolder(run).read()) == 3
-    said = capfd.readouterr().err
-    assert said.count(f"{run}/traces.jsonl: 1 line cannot be read and was set aside: line 2 (not JSON") == 1
-    assert (run / "traces.jsonl").read_bytes() == damaged
-
-
 @pytest.mark.parametrize(("key", "value"), [("model", "another"), ("run_key", "0")])
 def test_a_summary_of_another_run_is_not_compared(tmp_path: Path, key: str, value: str) -> None:
     """As was written when a finished run was given with another model."""

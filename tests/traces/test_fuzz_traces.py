@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import pytest
 from hypothesis import given
 
 from tests.support.fuzzing import FUZZ, json_bytes, mutated
 from videopro.errors import RunError
-from videopro.traces import SCHEMA, Trace, read_traces, set_aside_traces
-from videopro.traces.record import LaterSchema
+from videopro.traces import SCHEMA, Trace
 from videopro.traces.scoring import GROUP_SEPARATOR
 
 VALUES: dict[Any, Any] = {str: "ö", int: 1, float: 0.5, bool: True, object: "any", Any: "any"}
@@ -42,15 +38,7 @@ def filled(kind: Any) -> Any:
 TRACE = dataclasses.replace(
     filled(Trace), schema=SCHEMA, selected=0, groups={"family": f"count{GROUP_SEPARATOR}order"}
 )
-EXECUTION = TRACE.rounds[0].execution
 GOOD = json.loads(TRACE.to_line())
-
-
-def test_an_execution_of_a_version_before_letters_were_reasoned_has_no_reason() -> None:
-    line = json.loads(TRACE.to_line())
-    del line["rounds"][0]["execution"]["reasoned"]
-    (only,) = Trace.from_line(json.dumps(line).encode()).rounds
-    assert only.execution == dataclasses.replace(EXECUTION, reasoned=None)
 
 
 def test_the_trace_that_is_changed_has_every_field() -> None:
@@ -79,23 +67,3 @@ def test_a_line_is_a_trace_or_a_run_error(line: bytes) -> None:
     for round in trace.rounds:
         if round.execution is not None:
             assert all(isinstance(p, float) for p in round.execution.answer.letters.values())
-
-
-@FUZZ
-@given(json_bytes(mutated(GOOD)).filter(lambda line: b"\n" not in line))
-def test_a_broken_line_of_a_run_is_set_aside(line: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "traces.jsonl"
-        path.write_bytes(TRACE.to_line() + line + b"\n")
-        why = ""
-        try:
-            Trace.from_line(line)
-        except LaterSchema:
-            with pytest.raises(RunError, match=r"traces\.jsonl, line 2"):
-                read_traces(path)
-        except RunError as error:
-            why = str(error)[:200]
-        if why:
-            set_aside = set_aside_traces(path)
-            assert read_traces(path, set_aside=set_aside) == [TRACE]
-            assert set_aside.lines == {2: why}

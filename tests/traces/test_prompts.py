@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,14 +64,6 @@ def test_a_head_is_written_once_and_its_traces_name_it(tmp_path: Path) -> None:
     assert whole_prompts(path) == [HEAD + BLOCK] * 3 + [HEAD.replace("Write", "Speak") + BLOCK]
 
 
-def test_half_of_a_character_is_stored_as_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    TraceLog(path).append(asking("a", HEAD + "\ud83d"))
-    assert whole_prompts(path) == [HEAD + "\ufffd" + BLOCK]
-    # A trace by itself has its prompt, as it goes from one machine to another.
-    assert Trace.from_line(asking("a").to_line()) == asking("a")
-
-
 def test_a_torn_head_is_written_again(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     TraceLog(path).append(asking("a"))
@@ -113,9 +104,10 @@ def test_a_killed_writer_leaves_a_log_that_can_be_continued(tmp_path: Path) -> N
     path, done = tmp_path / "traces.jsonl", 0
     for turn in range(4):
         ids = [str(number) for number in range(done, done + 100_000)]
+        enough = 5_000 + (path.stat().st_size if turn else 0)
         writer = CONTEXT.Process(target=_write_many, args=(path, ids, 10**6))
         writer.start()
-        while not path.exists() or path.stat().st_size < (turn + 1) * 5_000:
+        while not path.exists() or path.stat().st_size < enough:
             time.sleep(0.001)
         os.kill(writer.pid or 0, signal.SIGKILL)
         writer.join()
@@ -156,15 +148,3 @@ def test_a_head_that_does_not_fit_keeps_its_trace_out(tmp_path: Path) -> None:
     assert whole_prompts(path) == [HEAD + BLOCK]
     assert TraceLog(path).append(asking("b", HEAD * 40))
     assert whole_prompts(path)[-1] == HEAD * 40 + BLOCK
-
-
-def test_resuming_a_run_of_an_earlier_version(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    old = json.loads(make("old").to_line())
-    del old["rounds"][0]["prompt"]
-    path.write_text(json.dumps(old | {"schema": 4}) + "\n")
-    assert TraceLog(path).append(asking("new"))
-    first, second = read_traces(path)
-    assert first == replace(make("old"), rounds=first.rounds)
-    assert first.rounds[0].prompt is None
-    assert second.rounds[0].prompt is not None

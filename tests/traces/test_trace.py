@@ -19,7 +19,6 @@ from videopro.traces import (
     Call,
     Cost,
     Execution,
-    Failure,
     Redo,
     Round,
     Trace,
@@ -112,16 +111,6 @@ def test_a_line_that_is_no_trace_is_set_aside_and_told(
     assert [trace.question_id for trace in read_traces(path)] == ["a", "b", "x"]
 
 
-def test_many_lines_are_told_in_one_message(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "traces.jsonl"
-    path.write_bytes(b"x\n" * 30 + make("a").to_line())
-    assert len(read_traces(path)) == 1
-    (said,) = capfd.readouterr().err.splitlines()
-    assert "30 lines cannot be read and were set aside: line 1 (" in said
-    assert "line 5 (" in said
-    assert "25 others" in said
-
-
 def test_a_trace_that_cannot_be_stored_is_written_as_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="q1"):
         make(final=Answer("A", math.nan, {}, "A")).to_line()
@@ -192,20 +181,6 @@ def test_a_foreign_line_added_during_a_run_is_seen(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="line 2 is of another run"):
         log.append(make("c"))
     log.close()
-
-
-def test_errors_can_be_redone(tmp_path: Path) -> None:
-    path = tmp_path / "traces.jsonl"
-    log = TraceLog(path)
-    log.append(make("a", final=None, error=Failure("VideoError", "gone")))
-    log.append(make("b"))
-    again = TraceLog(path, redo=Redo(errors=True))
-    again.refresh()
-    assert not again.is_done("a")
-    assert again.is_done("b")
-    assert again.append(make("a"))
-    assert not again.append(make("a"))
-    assert [(t.question_id, t.error) for t in read_traces(path)] == [("b", None), ("a", None)]
 
 
 def about(question_id: str, film: str, text: str = "") -> Trace:

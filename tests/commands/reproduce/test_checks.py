@@ -85,15 +85,6 @@ def test_the_disk_of_the_cache_is_looked_at_too(tmp_path: Path, monkeypatch: pyt
     assert findings(road(tmp_path), "sft")["disk"].state == "broken", "below a file"
 
 
-def test_whisper_is_downloaded_where_it_is_missing(tmp_path: Path) -> None:
-    stages = by_name(road(tmp_path))
-    downloads = [command.arguments[1] for command in stages["download"].commands]
-    assert "openai/whisper-large-v3-turbo" in downloads
-    needed = findings(road(tmp_path), "transcribe").items()
-    (speech,) = (name for name, each in needed if each.section == "models")
-    assert speech == "speech recognition whisper:openai/whisper-large-v3-turbo"
-
-
 @pytest.mark.parametrize("changes", [{"transcripts": False}, {"modules": {"speech": "none"}}])
 def test_without_transcripts_nothing_is_transcribed(tmp_path: Path, changes: dict[str, Any]) -> None:
     stages = by_name(road(tmp_path, **changes))

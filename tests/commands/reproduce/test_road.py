@@ -18,7 +18,6 @@ from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
-from videopro.errors import ConfigError
 
 TRAINED = ["sft", "grpo"]
 RUNS = ["infer-native", "infer-videopro", "infer-program", "infer-sft"]
@@ -252,12 +251,6 @@ def test_a_backbone_that_writes_its_own_rows_is_told_of_the_modules(tmp_path: Pa
     takes = estimates(walked, stages_of(walked), {}, {"sft": 0, "grpo": 7_000})
     assert (takes["sft"].works_on, takes["sft"].gpu_hours) == ("what rejection leaves", None)
     assert (takes["grpo"].works_on, takes["grpo"].gpu_hours) == ("what prompts leaves", None)
-
-
-def test_a_teacher_of_ones_own_is_named(tmp_path: Path) -> None:
-    walked = road(tmp_path, "api-teacher", gpus=1)
-    with pytest.raises(ConfigError, match="teacher is missing"):
-        expected_of_synthesis(walked, stages_of(walked), {})
 
 
 def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path: Path) -> None:

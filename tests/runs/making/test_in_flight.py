@@ -7,8 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -76,13 +74,6 @@ def answered(
     return read_traces(run.traces)
 
 
-def test_a_worker_alone_never_idles(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It sleeps only while others answer what is left, and so not after its last video."""
-    sleep = SimpleNamespace(sleep=lambda seconds: pytest.fail("it idled"))
-    monkeypatch.setattr("videopro.runs.making.worker.time", sleep)
-    assert answered(root, tmp_path / "run", ColourBackbone("m"), 1)
-
-
 def test_a_server_gets_the_requests_of_as_many_videos_as_are_in_flight(root: Path, tmp_path: Path) -> None:
     all_there = threading.Barrier(4)
     backbone = MeetingBackbone(lambda requests: all_there.wait(SECONDS), is_concurrent=True)
@@ -125,17 +116,6 @@ def test_a_local_model_answers_about_several_videos_in_one_batch(tmp_path: Path)
     assert {trace.question_id: trace.error for trace in traces} == {f"v{n}q0": None for n in range(4)}
 
 
-def test_answers_and_costs_are_those_of_one_video_at_a_time(root: Path, tmp_path: Path) -> None:
-    def facts(in_flight: int) -> dict[str, Any]:
-        traces = answered(root, tmp_path / str(in_flight), ColourBackbone("m"), in_flight)
-        return {
-            trace.question_id: (trace.final, trace.cost.calls, trace.cost.frames, trace.cost.tokens_in)
-            for trace in traces
-        }
-
-    assert facts(1) == facts(4)
-
-
 def test_the_seconds_of_questions_in_flight_add_up_to_the_workers_own(tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b", videos=4, questions=1)
     all_there = threading.Barrier(4)
@@ -171,17 +151,6 @@ def test_a_backbone_that_is_gone_ends_the_worker_while_other_calls_hang(root: Pa
     assert (tmp_path / "run" / "traces.jsonl").read_bytes() == b""
 
 
-def test_an_error_of_the_machine_ends_the_run_while_other_questions_hang(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    make_benchmark(tmp_path / "b", videos=2, questions=1)
-    rewrite(tmp_path / "b", "v0q0", "What is it? (hang)")
-    rewrite(tmp_path / "b", "v1q0", "What is it? (memory)")
-    words = ["--in-flight", "2", "--backbone", "is_concurrent=true"]
-    assert main(flags(tmp_path / "b", tmp_path / "run", *words), load=load_fake) == 2
-    assert "error: the machine failed (MemoryError: no room on purpose)" in capfd.readouterr().err
-
-
 def test_a_crash_blames_all_in_flight_and_finds_the_one(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,13 +171,6 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(
     assert [len(ids) for ids in blamed[-2:]] == [1, 1]
     assert len(blamed) <= 4
     assert capfd.readouterr().err.count("starting another") == len(blamed)
-
-
-def test_another_number_in_flight_resumes_the_same_run(root: Path, tmp_path: Path) -> None:
-    for limit, in_flight in (("4", "1"), ("12", "3")):
-        more = ("--limit", limit, "--in-flight", in_flight)
-        assert main(flags(root, tmp_path / "run", *more), load=load_fake) == 0
-    check_complete(tmp_path / "run")
 
 
 def test_the_default_depends_on_who_answers() -> None:

@@ -14,12 +14,6 @@ TOOL = Step("retrieve", args={"key": "a ball"}, result="3")
 WORDS = Step("caption", "captioner", raw="a red ball")
 
 
-def test_replies_are_counted_where_they_have_a_form() -> None:
-    """Words, tools and a letter from the distribution over the next token cannot be unparsed."""
-    found = replies_of([reply(), repaired(), unparsed(), CHOICE, TOOL, WORDS])
-    assert (found.n, found.repaired, found.unparsed) == (3, 1, 1)
-
-
 def test_a_reply_without_a_call_is_unparsed_in_either_protocol() -> None:
     """Of a conversation with tools the step has no fault, as words are all right where none must be called;
     but two thirds of these say that the model cannot use tools."""

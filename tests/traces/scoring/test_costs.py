@@ -11,15 +11,6 @@ from videopro.traces import Cost, Preparation, VideoRef
 from videopro.traces.scoring import cost_metrics, mean_costs, question_costs
 
 
-def test_a_preparation_is_counted_in_full_and_shared() -> None:
-    """Two questions use an index that took 8 s: 8 s more each if raw, 4 s more each if amortised."""
-    for costs in question_costs(agent_run("AB", prepared=(INDEX,))):
-        kinds = (costs.own, costs.raw, costs.amortised)
-        assert [kind.seconds for kind in kinds] == pytest.approx([0.75, 8.75, 4.75])
-        assert [kind.frames for kind in kinds] == [4, 44, 24]
-        assert not costs.is_at_least
-
-
 def test_only_the_questions_that_use_it_share_it() -> None:
     """Three questions use the index, one of them a database too; the fourth uses neither."""
     traces = [

@@ -1,7 +1,6 @@
 """Numbers from scored questions, against statsmodels, scikit-learn, a simulation and sums done by hand."""
 
 import math
-import random
 
 import pytest
 
@@ -87,30 +86,6 @@ def test_all_right_or_all_wrong_counts_videos() -> None:
 def test_one_video_says_nothing_about_others_and_none_nothing_at_all() -> None:
     assert accuracy(records({"a": [T, T, F, T]})) == Accuracy(0.75, (0.0, 1.0), 4, 1)
     assert accuracy([]) == Accuracy(None, None, 0, 0)
-
-
-def test_one_question_a_video_with_many_videos_is_the_plain_wilson_interval() -> None:
-    """scipy.stats.binomtest(600, 1000).proportion_ci(method="wilson"); t on 999 degrees is 0.1 % above z."""
-    low, high = clustered_interval({str(i): [i < 600] for i in range(1000)})
-    assert (low, high) == pytest.approx((0.5693094, 0.6299252), abs=2e-4)
-
-
-def test_intervals_hold_the_truth_19_times_in_20_where_unclustered_ones_do_not() -> None:
-    draw = random.Random(0)
-    truth, runs, clustered, unclustered = 0.9, 400, 0, 0
-    for _ in range(runs):
-        outcomes = {}
-        for video in range(25):
-            skill = draw.betavariate(truth, 1 - truth)  # correlation 1/2 within a video
-            outcomes[str(video)] = [draw.random() < skill for _ in range(10)]
-        low, high = clustered_interval(outcomes)
-        clustered += low <= truth <= high
-        low, high = clustered_interval(
-            {f"{v}.{i}": [x] for v, xs in outcomes.items() for i, x in enumerate(xs)}
-        )
-        unclustered += low <= truth <= high
-    assert clustered / runs > 0.9
-    assert unclustered / runs < 0.75
 
 
 def test_scores_that_cannot_be_are_refused() -> None:

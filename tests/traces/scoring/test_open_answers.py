@@ -12,11 +12,9 @@ from videopro.question import Answer
 from videopro.traces import Failure, Trace, VideoRef
 from videopro.traces.scoring import (
     exact_match,
-    normalized_tokens,
     open_difference,
     open_metrics,
     open_scores,
-    open_summary,
     token_f1,
 )
 
@@ -28,10 +26,6 @@ def test_answers_are_graded_as_by_the_official_script(row: dict[str, object]) ->
     answer, reference = str(row["answer"]), str(row["reference"])
     assert exact_match(answer, reference) == bool(row["exact"])
     assert token_f1(answer, reference) == pytest.approx(row["f1"], abs=1e-12)
-
-
-def test_words_that_do_not_count() -> None:
-    assert normalized_tokens("The cat, a dog; AN owl!") == ["cat", "dog", "owl"]
 
 
 def asked(question_id: str, video: str, reference: str | None, words: str, **changes: object) -> Trace:
@@ -71,14 +65,6 @@ def test_open_questions_of_a_run() -> None:
     assert (found.exact_match, found.f1, found.unanswered) == (0.25, 0.375, 0.5)
     low, high = found.f1_ci95
     assert 0 <= low < 0.375 < high <= 1
-
-
-def test_a_summary_has_the_groups_and_is_empty_without_open_questions() -> None:
-    summary = open_summary(TRACES)
-    assert summary["n"] == 4
-    assert summary["groups"]["family"]["count"]["f1"] == 0.375
-    assert open_summary([trace("q5")]) == {}
-    assert open_metrics([]) is None
 
 
 def test_runs_are_compared_question_by_question() -> None:
