@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.infer_world import root as root
+from tests.support.colours import root as root
 from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
 from videopro.cli import exit_status

@@ -7,8 +7,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.adapting import adapted
-from tests.support.fakes import COLOURS, ColourBackbone, load_fake, make_video
-from tests.support.infer_world import SRT
+from tests.support.colours import COLOURS, SRT, ColourBackbone, load_fake, make_video
 from tests.support.making_videos import damage, make
 from tests.support.method_world import NO_MODELS
 from videopro import methods
@@ -33,7 +33,6 @@ from videopro.pocket import world
 from videopro.question import Answer, Question
 from videopro.runs import AskedRun
 from videopro.traces import AnswerRule, Cost, Execution, Preparation, Result, Round, Segment, Step
-from videopro.video import Frame
 
 PROGRAM = """
 def execute_command(video, question):
@@ -137,30 +136,20 @@ def test_an_answer_that_a_refinement_lost_is_kept() -> None:
 # ---- agents ------------------------------------------------------------------------------------------------
 
 
-class ExploringBackbone(ColourBackbone):
-    """Scores every part alike, looks into one of them, then answers; "(mumble)": in no JSON."""
-
-    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
-        if "(mumble)" in request.text:
-            return "I am [red]not[/red] sure. " * 100
-        if "New parts" not in request.text:
-            is_second = "Looked into" in request.text
-            in_words = "a few words" in request.text
-            return json.dumps(
-                {"answer": "a [blue] wall" if in_words else "B"} if is_second else {"segment": 3}
-            )
-        listed = request.text.partition("New parts")[2]
-        numbers = re.findall(r"^(\d+): ", listed, re.MULTILINE)
-        return json.dumps({number: {"why": f"wall {number}", "score": 40} for number in numbers})
+def explore(request: GenerateRequest) -> str:
+    """Score every part alike, look into one of them, then answer; "(mumble)": in no JSON."""
+    if "(mumble)" in request.text:
+        return "I am [red]not[/red] sure. " * 100
+    if "New parts" not in request.text:
+        in_words = "a few words" in request.text
+        answer = {"answer": "a [blue] wall" if in_words else "B"}
+        return json.dumps(answer if "Looked into" in request.text else {"segment": 3})
+    listed = request.text.partition("New parts")[2]
+    numbers = re.findall(r"^(\d+): ", listed, re.MULTILINE)
+    return json.dumps({number: {"why": f"wall {number}", "score": 40} for number in numbers})
 
 
-def load_exploring(model: str, **settings: Any) -> ExploringBackbone:
-    backbone = ExploringBackbone(model, **settings)
-    backbone.frames = 16
-    return backbone
-
-
-VCA: dict[str, Any] = {"load": load_exploring}
+VCA: dict[str, Any] = {"load": partial(ColourBackbone, frames=16, writes=explore)}
 
 
 def test_an_agents_steps_are_shown_as_they_happen(films: Path, ask: Ask) -> None:
@@ -348,7 +337,7 @@ def test_a_question_that_fails_is_told_by_the_name_of_its_failure_and_kept(
 def test_what_a_library_prints_is_not_among_the_objects(video: Path) -> None:
     # In a process of its own, as the terminal has it.
     script = (
-        "import sys\nfrom tests.support.fakes import load_fake\n"
+        "import sys\nfrom tests.support.colours import load_fake\n"
         "from videopro.commands.ask.command import main\n"
         "def load(model, **settings):\n    print('loading shards: 100 %')\n    return load_fake(model)\n"
         "sys.exit(main(load=load))\n"

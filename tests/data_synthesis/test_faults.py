@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.infer_world import rewrite
+from tests.support.colours import rewrite
 from tests.support.stub_server import StubFault, StubServer, text_of
-from tests.support.synthesis_runs import KEY, Made, datasets, flags, rows, usual
-from tests.support.synthesis_world import load_moody, make_questions
+from tests.support.synthesis import KEY, Made, datasets, flags, load_moody, make_questions, rows, usual
 from videopro.data_synthesis.run import main
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.stub_server import StubServer, text_of
-from tests.support.synthesis_runs import flags, rows
-from tests.support.synthesis_world import load_moody
+from tests.support.synthesis import flags, load_moody, rows
 from videopro.data_synthesis.questions import ModuleDrops
 from videopro.data_synthesis.run import main
 from videopro.traces import read_traces

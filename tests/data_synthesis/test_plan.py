@@ -11,8 +11,17 @@ import yaml
 
 from tests.support import ROOT
 from tests.support.stub_server import StubServer
-from tests.support.synthesis_runs import cg, flags, write_cg
-from tests.support.synthesis_world import answered, crashed, load_moody, native, program, record
+from tests.support.synthesis import (
+    answered,
+    cg,
+    crashed,
+    flags,
+    load_moody,
+    native,
+    program,
+    record,
+    write_cg,
+)
 from videopro.backbones import Backbone
 from videopro.data_synthesis.plan import plan_rows
 from videopro.data_synthesis.rates import measured_rates

@@ -9,18 +9,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.fakes import make_benchmark, make_video
+from tests.support.colours import make_benchmark, make_video
 from tests.support.stub_server import StubFault, StubServer, text_of
-from tests.support.synthesis_runs import Made, datasets, flags, rows, start, usual
-from tests.support.synthesis_world import MoodyBackbone, load_moody
-from videopro.backbones.base import ChoiceRequest
+from tests.support.synthesis import Made, datasets, flags, load_moody, rows, start, usual
 from videopro.data_synthesis.run import main
-from videopro.question import Answer
 from videopro.traces import read_traces
 from videopro.video import content_id
 
@@ -134,14 +132,10 @@ def test_the_teacher_writes_while_the_backbone_answers(root: Path, tmp_path: Pat
         arrived.set()
         return usual(body)
 
-    class Waiting(MoodyBackbone):
-        def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-            # The first call answers natively; by then the teacher has been asked.
-            assert arrived.wait(60)
-            return super().answer_batch(requests)
-
+    # The first call answers natively; by then the teacher has been asked.
+    load = partial(load_moody, before=lambda requests: arrived.wait(60) or pytest.fail("nobody asked it"))
     stub.reply = arriving
-    assert main(flags(root, tmp_path / "out", stub, "--videos", "1", "--limit", "2"), load=Waiting) == 0
+    assert main(flags(root, tmp_path / "out", stub, "--videos", "1", "--limit", "2"), load=load) == 0
 
 
 @pytest.mark.kills

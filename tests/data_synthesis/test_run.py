@@ -13,22 +13,25 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.colours import ColourBackbone
 from tests.support.fake_backbone import confident_answer
 from tests.support.stub_server import StubServer, text_of
-from tests.support.synthesis_runs import KEY, Made, flags, rows
-from tests.support.synthesis_world import (
+from tests.support.synthesis import (
     BROKEN,
+    KEY,
     LIKE_NATIVE,
     NO_FORM,
     NO_MODELS,
     RIGHT,
-    MoodyBackbone,
+    Made,
     answered,
     crashed,
+    flags,
     load_moody,
     native,
     program,
     record,
+    rows,
 )
 from videopro.backbones.base import ChoiceRequest
 from videopro.benchmarks import load
@@ -281,8 +284,8 @@ def test_the_pocket_world_end_to_end(tmp_path: Path, pocket_cache: None) -> None
         letters, (place, sure) = request.question.letters, drawn.digest()[:2]
         return confident_answer(letters[place % len(letters)], 0.5 + sure / 512, letters, tokens_in=100)
 
-    def guesser(model: str, **settings: Any) -> MoodyBackbone:
-        made = MoodyBackbone(model)
+    def guesser(model: str, **settings: Any) -> ColourBackbone:
+        made = ColourBackbone(model)
         made.choose = guess  # type: ignore[method-assign]
         return made
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support import reason_world as world
-from tests.support.fakes import load_fake, make_video
+from tests.support import scenes as world
+from tests.support.colours import load_fake, make_video
 from tests.support.making_videos import as_pocket
 from tests.support.method_world import OPTIONS, context, item
-from tests.support.reason_world import SceneBackbone, ScriptedPlanner
+from tests.support.scenes import SceneBackbone, ScriptedPlanner
 from videopro import benchmarks, methods
 from videopro.commands import infer
 from videopro.errors import BenchmarkError, ConfigError

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.benchmark_world import metrics, score, write_parquet
-from tests.support.fakes import load_fake, make_video
+from tests.support.colours import load_fake, make_video
 from videopro import benchmarks
 from videopro.commands import infer
 from videopro.errors import BenchmarkError

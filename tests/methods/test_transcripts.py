@@ -11,7 +11,7 @@ import pytest
 from tests.support import method_world
 from tests.support.adapting import adapted
 from tests.support.making_videos import make
-from tests.support.reason_world import QUESTION, SceneBackbone, reply
+from tests.support.scenes import QUESTION, SceneBackbone, reply
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reason_world import context
+from tests.support.scenes import context
 from videopro.modules import VideoContext
 from videopro.modules.calls import MODULES, AnswerHandle, BoxHandle, FrameHandle, LineHandle, TrackHandle
 from videopro.modules.replaying import alternatives, first_values

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.modules_world import library
+from tests.support.numbered import library
 from videopro.modules.calls import MODULES, CallContext, Count, FrameHandle, Text, module
 from videopro.modules.errors import ArgumentError
 

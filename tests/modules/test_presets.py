@@ -10,11 +10,11 @@ import huggingface_hub.constants
 import pytest
 
 from tests.support import method_world, tiny_models
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import paper_folders
 from tests.support.making_videos import make
-from tests.support.reason_world import SceneBackbone
+from tests.support.scenes import SceneBackbone
 from tests.support.sounds import with_tone
 from videopro import methods
 from videopro.backbones import MODELS, load_backbone, read_spec

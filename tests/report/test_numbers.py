@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.method_world import OPTIONS, context, item
 from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable
 from videopro.methods import create

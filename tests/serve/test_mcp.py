@@ -25,10 +25,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from PIL import Image
 from starlette.requests import Request
 
-from tests.support.fake_backbone import FakeBackbone, confident_answer
+from tests.support.fake_backbone import FakeBackbone
 from tests.support.making_videos import read_number
-from tests.support.modules_world import LINES, ReadingBackbone, video
 from tests.support.number_encoder import NumberEncoder
+from tests.support.numbered import LINES, ReadingBackbone, video
 from videopro.errors import Cancellation, check_cancelled
 from videopro.methods import last_event
 from videopro.modules import loading
@@ -76,16 +76,6 @@ class HeldEncoder(NumberEncoder):
                 time.sleep(0.01)
         finally:
             self.ended.set()
-
-
-class FiveAtOnce(FakeBackbone):
-    """Answers when five questions are there."""
-
-    barrier = threading.Barrier(5)
-
-    def choose(self, request: Any, frames: Any) -> Any:
-        self.barrier.wait(timeout=60)
-        return confident_answer("B", 0.9, request.question.letters)
 
 
 @contextmanager
@@ -358,9 +348,10 @@ def test_five_calls_are_answered_at_once(folder: Path) -> None:
                 group.start_soon(ask, number)
         return answers
 
-    backbone = FiveAtOnce("five", is_concurrent=True)
+    all_there = threading.Barrier(5)
+    backbone = FakeBackbone(is_concurrent=True, before=lambda requests: all_there.wait(60))
     with served(folder, backbone, ServeLimits(at_once=5)) as address:
-        assert [answer["choice"] for answer in talk(address, dialogue)] == ["b"] * 5
+        assert [answer["choice"] for answer in talk(address, dialogue)] == ["a"] * 5
 
 
 def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:

@@ -12,16 +12,14 @@ import numpy as np
 import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import check_complete
-from tests.support.infer_world import flags as infer_flags
-from tests.support.modules_world import ReadingBackbone, library
+from tests.support.colours import check_complete, load_fake, make_benchmark
+from tests.support.colours import flags as infer_flags
+from tests.support.numbered import ReadingBackbone, library
 from tests.support.stub_server import StubServer, completion, entry, text_of
-from tests.support.synthesis_runs import datasets, flags, rows, said
-from tests.support.synthesis_runs import own_world as own_world
-from tests.support.synthesis_runs import root as root
-from tests.support.synthesis_runs import stub as stub
-from tests.support.synthesis_world import load_moody, teach
+from tests.support.synthesis import datasets, flags, load_moody, rows, said, teach
+from tests.support.synthesis import own_world as own_world
+from tests.support.synthesis import root as root
+from tests.support.synthesis import stub as stub
 from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.server import ServerBackbone

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone, colour_of
+from tests.support.scenes import SceneBackbone, colour_of
 from tests.support.scripted_model import ScriptedModel, scripted
 from videopro.benchmarks import Item
 from videopro.methods.agents import AgentModel, ModelReply, ToolCall

@@ -6,15 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.support.fakes import ColourBackbone
 from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone, SceneIndex
+from tests.support.scenes import SceneBackbone, SceneIndex
 from tests.support.scripted_model import Line, ScriptedModel, scripted
-from videopro.backbones import Backbone, ChoiceRequest
 from videopro.benchmarks import Item
 from videopro.methods.agents import AgentModel, Prepared
-from videopro.question import Answer
-from videopro.video import Frame
 
 NAMES = ("one", "two", "three", "four")
 """The agents, as the settings name them."""
@@ -38,23 +34,3 @@ def agents(*scripts: Sequence[Line]) -> dict[str, ScriptedModel]:
 def discuss(models: Mapping[str, AgentModel], asked: Item | None = None, **settings: Any) -> Any:
     """The result of the question about the red place."""
     return team_of(models, **settings).run(asked if asked is not None else item(), context(SceneBackbone()))
-
-
-class LibraryBackbone(ColourBackbone):
-    """Sees the colour, and takes the next option instead for questions that hold one of its marks."""
-
-    MARKS: Mapping[str, tuple[str, ...]] = {"good": (), "fair": ("(1)",), "poor": ("(0)", "(1)")}
-
-    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-        answer = super().choose(request, frames)
-        if not any(mark in request.question.text for mark in self.MARKS[self.name]):
-            return answer
-        letters = request.question.letters
-        assert answer.letter is not None
-        wrong = letters[(letters.index(answer.letter) + 1) % len(letters)]
-        return Answer(wrong, 0.9, {}, wrong, answer.tokens_in, answer.tokens_out)
-
-
-def load_library(model: str, **settings: Any) -> Backbone:
-    """Stands for `videopro.backbones.load_backbone`."""
-    return LibraryBackbone(model, **settings)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.support import reason_world as world
-from tests.support.reason_world import QUESTION, SceneBackbone
+from tests.support import scenes as world
+from tests.support.scenes import QUESTION, SceneBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.support import ROOT, synthesis_world
-from tests.support.modules_world import CHOICES, FixedIndex, ReadingBackbone
-from tests.support.modules_world import context as numbered_context
-from tests.support.modules_world import library as numbered_library
-from tests.support.modules_world import video as numbered_video
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, SceneBackbone, reply
-from tests.support.reason_world import context as scenes_context
+from tests.support import ROOT
+from tests.support import synthesis as synthesis_world
+from tests.support.numbered import CHOICES, FixedIndex, ReadingBackbone
+from tests.support.numbered import context as numbered_context
+from tests.support.numbered import library as numbered_library
+from tests.support.numbered import video as numbered_video
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, SceneBackbone, reply
+from tests.support.scenes import context as scenes_context
 from tests.support.stub_server import StubServer, completion
 from videopro.backbones.base import Sampling
 from videopro.backbones.server.messages import EncodedFrames, Messages, user_message

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone
+from tests.support.scenes import SceneBackbone
 from tests.support.scripted_model import Line, Request, ScriptedModel, kinds, scripted, steps
 from videopro.methods.agents import ModelReply
 from videopro.traces import Step

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.fakes import COLOURS
+from tests.support.colours import COLOURS
 from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone, colour_of
+from tests.support.scenes import SceneBackbone, colour_of
 from tests.support.scripted_model import Line, ScriptedModel, scripted
 from videopro.benchmarks import Item
 from videopro.modules.models.encoders import VideoTextEncoder

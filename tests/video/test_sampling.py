@@ -12,7 +12,7 @@ from qwen_vl_utils.vision_process import smart_nframes
 
 from tests.support.making_videos import make, read_number
 from tests.support.method_world import item
-from tests.support.reason_world import SceneBackbone
+from tests.support.scenes import SceneBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.methods import MethodContext, create

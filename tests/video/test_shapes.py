@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.support import making_videos, qwen_models, tiny_models
-from tests.support.modules_world import noise
+from tests.support.numbered import noise
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones.server import encode_frames
 from videopro.modules.models.detection import Detection, Detector, GroundingDino

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, RootModel
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.method_world import context, item
-from tests.support.reason_world import QUESTION, SceneBackbone
+from tests.support.scenes import QUESTION, SceneBackbone
 from tests.support.scripted_model import ScriptedModel, kinds
 from tests.support.stub_server import StubFault, StubServer, completion, pictures_of
 from videopro.backbones import BackboneConfig, Sampling, ServerSettings

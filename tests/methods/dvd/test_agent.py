@@ -26,7 +26,7 @@ from tests.support.dvd_world import (
     vqa,
 )
 from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone
+from tests.support.scenes import SceneBackbone
 from tests.support.scripted_model import ScriptedModel, kinds, steps
 from videopro.backbones import load_backbone
 from videopro.backbones.wrappers import Meter

@@ -10,10 +10,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.lvagent_world import BUDGET, agents, discuss, team_of
 from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone, colour_of
+from tests.support.scenes import SceneBackbone, colour_of
 from tests.support.scripted_model import ScriptedModel, steps
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from tests.support import reason_world as world
-from tests.support.reason_world import SceneBackbone
+from tests.support import scenes as world
+from tests.support.scenes import SceneBackbone
 from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro.backbones.base import Sampling

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support import server_cases
 from tests.support.adapting import adapted
 from tests.support.method_world import OPTIONS, context, item
-from tests.support.reason_world import LOCAL, NATIVE, SceneBackbone
+from tests.support.scenes import LOCAL, NATIVE, SceneBackbone
 from tests.support.server_cases import RAY_CARD
 from tests.support.stub_server import (
     StubFault,

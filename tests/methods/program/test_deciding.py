@@ -1,6 +1,6 @@
 """The confidence of letters that programs reason: which calls decided, and what it comes to.
 
-Expected values are worked out by hand from the minute of coloured scenes (tests/support/reason_world.py): a
+Expected values are worked out by hand from the minute of coloured scenes (tests/support/scenes.py): a
 yes-or-no question is answered with 0.8, text is read with 0.9, one colour is chosen among others with the
 share of the frames that have it less 0.1 (0.9 within a scene), and a search has no confidence.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reason_world import QUESTION, SCENES, SceneBackbone, context, reply
+from tests.support.scenes import QUESTION, SCENES, SceneBackbone, context, reply
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import DEFAULT_LIMITS, Limits, parse_program
 from videopro.executor import run as executor_run

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.fake_backbone import visual_frames
-from tests.support.reason_world import (
+from tests.support.scenes import (
     BROKEN,
     LOCAL,
     NATIVE,
@@ -40,7 +40,6 @@ from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Answer, Question
 from videopro.traces import AnswerRule, Cost, Execution, Result, is_confident, select_answer
-from videopro.video import Frame
 
 WIDER = reply(
     """intervals, clips = get_informative_clips(video, "red", top_k=2)
@@ -220,14 +219,11 @@ def test_refinements_below_another_bound_are_stored_but_not_used() -> None:
 def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
     """Killed from outside, as by the OOM killer, while the program waits for an answer."""
 
-    class Killing(SceneBackbone):
-        def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-            if len(self.asked) == 1:
-                zygote: Any = executor._executor()._zygote
-                os.kill(zygote.pid, signal.SIGKILL)
-            return super().choose(request, frames)
+    def kill(requests: Sequence[ChoiceRequest]) -> None:
+        zygote: Any = executor._executor()._zygote
+        os.kill(zygote.pid, signal.SIGKILL)
 
-    backbone = Killing()
+    backbone = SceneBackbone(before=kill)
     (result,), _ = reason({"plan": LOCAL}, backbone=backbone)
     assert (kinds(result), final(result)) == (["plan"], ("B", 0.9))
     execution = result.rounds[0].execution

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
-from tests.support.reason_world import QUESTION, SceneBackbone
+from tests.support import scenes as world
+from tests.support.scenes import QUESTION, SceneBackbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter
 from videopro.executor import Limits, parse_program
 from videopro.methods.program import execute

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.stress.module_programs import HEAD, KEYWORDS, VALUES
 from tests.support.fuzzing import FUZZ
-from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
+from tests.support.scenes import QUESTION, SceneBackbone, context, reply
 from tests.support.traces import make
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.executor import Limits, parse_program

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone, colour_of
+from tests.support.scenes import SceneBackbone, colour_of
 from tests.support.scripted_model import ScriptedModel, scripted
 from tests.support.vca_world import explore, flat, listed, scores
 from videopro.benchmarks import Protocol

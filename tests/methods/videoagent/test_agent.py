@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.method_world import item
-from tests.support.reason_world import QUESTION
+from tests.support.scenes import QUESTION
 from tests.support.scripted_model import ScriptedModel, kinds, scripted, steps
 from tests.support.videoagent_world import SceneVideoAgent, looked_at, predict, reflect, search
 from videopro.backbones import load_backbone

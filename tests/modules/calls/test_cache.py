@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modules_world import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library
+from tests.support.numbered import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library
 from videopro.errors import BackboneError
 from videopro.modules.library import CallCache, ModuleLibrary
 from videopro.video import Subtitles

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modules_world import ReadingBackbone, context
+from tests.support.numbered import ReadingBackbone, context
 from videopro.modules import ModuleLibrary, api_reference, available_modules
 from videopro.modules.calls import AnswerHandle, modules_for, read_open_answer
 from videopro.modules.errors import ArgumentError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modules_world import CHOICES, FixedIndex, ReadingBackbone, library, video
+from tests.support.numbered import CHOICES, FixedIndex, ReadingBackbone, library, video
 from videopro.modules.calls import VideoHandle
 from videopro.modules.errors import ArgumentError, UnavailableError
 from videopro.video import Video

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.modules_world import LINES, video
+from tests.support.numbered import LINES, video
 from tests.support.tool_calling_server import ToolCallingServer, tool_calling_server
 
 PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")

@@ -15,8 +15,7 @@ import pytest
 from rich.console import Console
 
 from tests.support import view_world as world
-from tests.support.fakes import make_benchmark
-from tests.support.infer_world import finish, lines, start, wait_for
+from tests.support.colours import finish, lines, make_benchmark, start, wait_for
 from videopro.report.pages.live import SpeedMeter, watch_run
 from videopro.runs import RunFolder
 from videopro.traces import TraceLog, read_traces

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.fakes import load_fake
-from tests.support.infer_world import finish, flags, start
-from tests.support.infer_world import root as root
+from tests.support.colours import finish, flags, load_fake, start
+from tests.support.colours import root as root
 from tests.support.tracked import history
 from videopro.commands.infer import main
 from videopro.runs.making import tracking

@@ -16,7 +16,6 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from tests.support import qwen_models
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
 from tests.support.reward_world import (
     MetricRecorder,
     SceneBackbone,
@@ -27,6 +26,7 @@ from tests.support.reward_world import (
     rows,
     score,
 )
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, SceneIndex, reply
 from videopro.errors import BackboneError, ConfigError, DatasetError, WorkerBug
 from videopro.executor import Limits, Program, SandboxError, parse_program
 from videopro.methods.program import execution

@@ -7,7 +7,6 @@ up.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,36 +14,12 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from tests.support.fakes import ColourBackbone, make_video
-from videopro.backbones import Backbone, ChoiceRequest
-from videopro.errors import check_cancelled
-from videopro.question import Answer
+from tests.support.colours import ColourBackbone, make_video
+from videopro.backbones import Backbone
 from videopro.serve import Answerer, ServeLimits, ServerState, create_app, listen
 from videopro.serve.app import StoppableServer
 
 QUESTION = {"question": "Which colour is shown?", "choices": ["red", "green", "blue"]}
-
-
-class PatientBackbone(ColourBackbone):
-    """Answers "(slow)" questions when `go_on` is set, and looks in between whether they were cancelled, as
-    every model does between two steps. `begun` and `ended` tell when one is at work and when it no longer
-    is."""
-
-    def __init__(self, model: str, **settings: Any) -> None:
-        super().__init__(model, is_concurrent=True, **settings)
-        self.go_on = threading.Event()
-        self.begun = threading.Semaphore(0)
-        self.ended: list[float] = []
-
-    def choose(self, request: ChoiceRequest, frames: Any) -> Answer:
-        if "(slow)" in request.question.text:
-            self.begun.release()
-            try:
-                while not self.go_on.wait(0.01):
-                    check_cancelled()
-            finally:
-                self.ended.append(time.monotonic())
-        return super().choose(request, frames)
 
 
 class World:
@@ -55,7 +30,7 @@ class World:
     ) -> None:
         """`answerer`: one that answers in the place of the model of colours."""
         self.folder = folder
-        self.backbone = PatientBackbone(model)
+        self.backbone = ColourBackbone(model, is_concurrent=True)
         self.answerer = Answerer(model, load=self._load) if answerer is None else answerer
         self.answerer.load()
         limits = {"at_once": 2, "waiting": 4, **limits}
@@ -92,14 +67,6 @@ class World:
         self.state.questions.stop_all("the test ends")
         self.state.line.wait_until_idle(5)
         self.state.questions.close()
-
-
-def wait_for(condition: Any, seconds: float = 20.0) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.005)
 
 
 @contextmanager

@@ -1,6 +1,9 @@
-"""A minute of coloured scenes, a backbone that sees colours, and planners that write what a test gives, for
-tests of planning and reasoning: which answer is right, and how confident, is then known from how the video
-was made."""
+"""A minute of coloured scenes, a backbone that sees how many frames have a colour, and planners that write
+what a test gives: which answer is right, and how confident, is then known from how the video was made.
+
+`context` is what programs run in (index, subtitles, OCR, detector), `SceneBackbone` answers,
+`ScriptedPlanner` plans. NATIVE, LOCAL, BROKEN and NOTHING are replies whose outcome is known; `reply` makes others.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 
+from tests.support.colours import colour_of, make_film, nearest
 from tests.support.fake_backbone import FakeBackbone, confident_answer, unparsed
-from tests.support.fakes import COLOURS
 from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
@@ -33,21 +35,8 @@ QUESTION = Question("What is shown at the red place?", ("blue", "red", "green", 
 def video(scenes: tuple[str, ...] = SCENES) -> Video:
     """The minute, or one of other colours, two frames a second, 64x48."""
     path = Path(tempfile.mkdtemp()) / "scenes.mp4"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=2)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        stream.options = {"preset": "ultrafast"}
-        for colour in scenes:
-            for _ in range(20):
-                image = np.full((48, 64, 3), COLOURS[colour], dtype=np.uint8)
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode(None))
+    make_film(path, [colour for colour in scenes for _ in range(20)], 2)
     return Video.open(path)
-
-
-def colour_of(frame: Frame) -> str:
-    mean = frame.image.mean(axis=(0, 1))
-    return min(COLOURS, key=lambda name: float(np.abs(mean - COLOURS[name]).sum()))
 
 
 class SceneBackbone(FakeBackbone):
@@ -96,8 +85,7 @@ class ColourOcr(Ocr):
         return "colours"
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
-        word = min(COLOURS, key=lambda name: float(np.abs(image.mean(axis=(0, 1)) - COLOURS[name]).sum()))
-        return [TextRegion(word.upper(), (0.0, 0.0, 1.0, 1.0), 0.9)]
+        return [TextRegion(nearest(image.mean(axis=(0, 1))).upper(), (0.0, 0.0, 1.0, 1.0), 0.9)]
 
 
 LINES = (
