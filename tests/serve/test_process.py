@@ -18,8 +18,8 @@ import pytest
 from openai import APIError, NotFoundError, OpenAI
 
 from tests.support import ROOT
-from tests.support.colours import make_video
-from tests.support.served import World, wait_for
+from tests.support.colours import make_video, wait_for
+from tests.support.served import World
 from tests.support.stub_server import StubFault, StubServer, letter
 from videopro.commands import mcp
 from videopro.commands.serve import main
