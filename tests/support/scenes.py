@@ -2,7 +2,8 @@
 what a test gives: which answer is right, and how confident, is then known from how the video was made.
 
 `context` is what programs run in (index, subtitles, OCR, detector), `SceneBackbone` answers,
-`ScriptedPlanner` plans. NATIVE, LOCAL, BROKEN and NOTHING are replies whose outcome is known; `reply` makes others.
+`ScriptedPlanner` plans. NATIVE, LOCAL, BROKEN and NOTHING are replies whose outcome is known; `reply` makes
+others.
 """
 
 from __future__ import annotations
