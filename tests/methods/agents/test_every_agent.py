@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.support import dvd_world as dvd
-from tests.support import lvagent_world as lvagent
+from tests.support import agents as world
+from tests.support.agents import (
+    SceneVideoAgent,
+    ScriptedModel,
+    explore,
+    flat,
+    kinds,
+    predict,
+    reflect,
+    search,
+)
 from tests.support.method_world import item
-from tests.support.scripted_model import ScriptedModel, kinds
-from tests.support.vca_world import explore, flat
-from tests.support.videoagent_world import SceneVideoAgent, predict, reflect, search
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import BackboneError
 from videopro.methods import METHODS, create, make_trace, video_ref
@@ -46,11 +52,11 @@ def answered(
         return ended.result, [ended.model]
     if name == "dvd":
         llm = ScriptedModel(lines, offers_tools=isinstance(lines[0], ModelReply))
-        seeing = dvd.vqa(frames=frames) if "fallback" not in settings else ScriptedModel(["C"], frames=frames)
-        return dvd.ask(llm, asked, vqa=seeing, **settings), [seeing, llm]
-    team = lvagent.agents(lines, ["Yes", "D", "It was all grey.", {"1": 9, "2": 5}])
+        seeing = ScriptedModel(["C"], frames=frames) if "fallback" in settings else world.vqa(frames=frames)
+        return world.ask(llm, asked, vqa=seeing, **settings), [seeing, llm]
+    team = world.agents(lines, ["Yes", "D", "It was all grey.", {"1": 9, "2": 5}])
     team["one"].frames = frames
-    return lvagent.discuss(team, asked, **settings), list(team.values())
+    return world.discuss(team, asked, **settings), list(team.values())
 
 
 @pytest.mark.parametrize(
@@ -68,10 +74,10 @@ def test_the_defaults_are_the_papers(name: str, defaults: dict[str, Any]) -> Non
     assert type(method) is METHODS[name]
 
 
-CALLS = [ModelReply("Hm.", 100, 10, calls=(call,)) for call in (dvd.SEARCH, dvd.INSPECT, dvd.ANSWER)]
+CALLS = [ModelReply("Hm.", 100, 10, calls=(call,)) for call in (world.SEARCH, world.INSPECT, world.ANSWER)]
 WHOLE: dict[str, list[Any]] = {
     "videoagent": [predict("D"), reflect(1), search((5, "green"), (2, "red")), predict("B"), reflect(3)],
-    "dvd": [ModelReply("", calls=(dvd.BROWSE, ToolCall("frame_inspect", "{"))), *CALLS],
+    "dvd": [ModelReply("", calls=(world.BROWSE, ToolCall("frame_inspect", "{"))), *CALLS],
     "vca": [flat(20), {"segment": 1}, flat(40, first=7), {"answer": "B"}],
     "lvagent": ["No", "red", "B", "I saw red.", {"1": 9, "2": 3}],
 }
@@ -124,7 +130,7 @@ def test_a_failed_request_keeps_the_steps_before_it(name: str, lines: list[Any],
     ("name", "lines", "settings", "raw"),
     [
         ("videoagent", ["red", "red!"], {"captions": "none", "max_rounds": 1}, "red!"),
-        ("dvd", dvd.as_text(dvd.call("answer", text="Who knows.")), {}, "Who knows."),
+        ("dvd", world.as_text(world.call("answer", text="Who knows.")), {}, "Who knows."),
         ("vca", [flat(20), "I would look at 3.", "Segment 3!"], {}, "Segment 3!"),
     ],
 )
@@ -144,7 +150,7 @@ def test_where_nothing_can_be_read_the_seeing_model_is_asked_directly_if_the_set
     ("name", "lines"),
     [
         ("videoagent", [predict("a red wall"), reflect(3)]),
-        ("dvd", dvd.as_text(dvd.INSPECT, dvd.call("answer", text="a red wall"))),
+        ("dvd", world.as_text(world.INSPECT, world.call("answer", text="a red wall"))),
         ("vca", [flat(1), {"answer": "a red wall"}]),
     ],
 )

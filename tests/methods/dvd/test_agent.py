@@ -11,23 +11,25 @@ from typing import Any
 import pytest
 
 from tests.support.adapting import adapted
-from tests.support.dvd_world import (
+from tests.support.agents import (
     ANSWER,
     BROWSE,
     INSPECT,
     SEARCH,
+    ScriptedModel,
     as_text,
     ask,
     by_tools,
     call,
     captioner,
     dvd,
+    kinds,
+    steps,
     tools_of,
     vqa,
 )
 from tests.support.method_world import context, item
 from tests.support.scenes import SceneBackbone
-from tests.support.scripted_model import ScriptedModel, kinds, steps
 from videopro.backbones import load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol

@@ -9,10 +9,19 @@ from typing import Any
 
 import pytest
 
+from tests.support.agents import (
+    SceneVideoAgent,
+    ScriptedModel,
+    kinds,
+    looked_at,
+    predict,
+    reflect,
+    scripted,
+    search,
+    steps,
+)
 from tests.support.method_world import item
 from tests.support.scenes import QUESTION
-from tests.support.scripted_model import ScriptedModel, kinds, scripted, steps
-from tests.support.videoagent_world import SceneVideoAgent, looked_at, predict, reflect, search
 from videopro.backbones import load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Protocol
