@@ -27,7 +27,7 @@ from videopro.backbones import find_video
 SCRIPT = '''
 import os, sys, time
 from pathlib import Path
-from tests.support.fake_backbone import FakeBackbone
+from tests.support.colours import ColourBackbone
 from videopro.commands.mcp import main
 from videopro.errors import check_cancelled
 from videopro.serve.films import FilmFolders
@@ -43,7 +43,7 @@ def held(requests):
         check_cancelled()
         time.sleep(0.01)
 
-backbone = FakeBackbone("held", is_concurrent=True, before=held)
+backbone = ColourBackbone("held", is_concurrent=True, before=held)
 raise SystemExit(main(sys.argv[1:], load=lambda *_, **__: backbone))
 '''
 LAST = "last"

@@ -1,14 +1,15 @@
-"""A server of questions about films, in this process, whose model is known in advance.
+"""A server of questions about films of one colour, in this process, whose model is `ColourBackbone`.
 
-`World` is one with starlette's test client; `served` makes it listen at a real address, for clients that hang
-up.
+`World` is one with starlette's test client (`film` uploads, `ask` asks, `answered` waits for the answer);
+"(slow)" questions wait for `world.backbone.go_on`. `served` and `listening` give it, or any app, a real
+address, for clients that hang up.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,17 @@ class World:
         self.state.questions.close()
 
 
+def served(world: World) -> AbstractContextManager[str]:
+    """The address of a world's server that listens for real."""
+    return listening(world.app, world.state.stop)
+
+
 @contextmanager
-def served(world: World) -> Iterator[str]:
-    """The address of a server that listens for real, on a thread of this process."""
+def listening(app: Any, stop: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """The address of a server that listens on a thread of this process."""
     is_up = threading.Event()
     with listen("127.0.0.1", 0) as sock:
-        server = StoppableServer(world.app, is_up.set, world.state.stop)
+        server = StoppableServer(app, is_up.set, stop)
         thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
         thread.start()
         try:
