@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from videopro.backbones.base import (
@@ -75,11 +74,10 @@ class FakeBackbone(Backbone):
     """Serves any request, with an adapter that is on from the start.
 
     The text of a multiple-choice or yes-or-no question can make it misbehave: "(refuse)" raises
-    BackboneError, "(bug)" ZeroDivisionError, "(memory)" MemoryError; "(kill)" kills the process, "(kill
-    once)" unless the file `once` is there, which it makes; "(fill)" takes memory until somebody kills it;
-    "(hang)" gets no answer for ten minutes, "(slow)" none until `go_on` is set or the caller is gone (`begun`
-    and `ended` tell); "(mumble)" gets a reply that is not a letter, as does a question without frames.
-    "(refuse to write)" in a prompt refuses a written reply.
+    BackboneError, "(bug)" ZeroDivisionError, "(memory)" MemoryError; "(kill)" kills the process, "(fill)"
+    takes memory until somebody does; "(hang)" gets no answer for ten minutes, "(slow)" none until `go_on` is
+    set or the caller is gone (`begun` and `ended` tell); "(mumble)" gets a reply that is not a letter, as
+    does a question without frames. "(refuse to write)" in a prompt refuses a written reply.
 
     Parameters: `writes`, what it writes; `before`, called with the requests of each call before they are
     served; `moods`, by marks in a question's text how many options beside its own choice it takes, and how
@@ -104,7 +102,6 @@ class FakeBackbone(Backbone):
         is_concurrent: bool = False,
         logprob: float = -0.1,
         size: tuple[int, int] | None = None,
-        once: str = "",
     ) -> None:
         self.name, self.frames, self.is_concurrent = name, frames, is_concurrent
         self.gone, self.logprob, self.before = gone, logprob, before
@@ -127,7 +124,7 @@ class FakeBackbone(Backbone):
         self.go_on, self.begun = threading.Event(), threading.Semaphore(0)
         self.ended: list[float] = []
         self._writes, self._delay, self._moods = writes, delay, moods or {}
-        self._size, self._once = size, Path(once)
+        self._size = size
         self._adapter_lock, self._lock = threading.RLock(), threading.Lock()
 
     # What a subclass changes
@@ -239,9 +236,7 @@ class FakeBackbone(Backbone):
         """Record a question, do what its `orders` say, and give its frames."""
         if self.gone or "(refuse)" in orders:
             raise BackboneError("cannot serve this request")
-        if is_once := "(kill once)" in orders and not self._once.exists():
-            self._once.touch()
-        if is_once or "(kill)" in orders:
+        if "(kill)" in orders:
             os.kill(os.getpid(), signal.SIGKILL)
         if "(fill)" in orders:
             _fill_memory()

@@ -110,15 +110,6 @@ def test_a_worker_that_dies_on_a_question(two_nodes: TestCluster, root: Path, tm
     assert [record["ids"] for record in records] == [["v1q0", "v1q1", "v1q2"], ["v1q1"], ["v1q1"]]
 
 
-def test_a_worker_that_dies_once(two_nodes: TestCluster, root: Path, tmp_path: Path) -> None:
-    rewrite(root, "v0q1", "Which colour is shown (kill once)?")
-    output = tmp_path / "run"
-    once = ("--backbone", f"once={tmp_path / 'once'}")
-    text = finish(start(two_nodes, root, output, *once, "--in-flight", "4"))
-    assert "a worker died" in text
-    assert kinds(output) == {"VideoError"}
-
-
 def test_a_node_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     root, output = tmp_path / "colours", tmp_path / "run"
     make_benchmark(root, videos=8, questions=2)
