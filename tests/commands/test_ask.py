@@ -19,7 +19,7 @@ from tests.support import ROOT
 from tests.support.adapting import adapted
 from tests.support.colours import COLOURS, SRT, ColourBackbone, load_fake, make_video
 from tests.support.making_videos import damage, make
-from tests.support.method_world import NO_MODELS
+from tests.support.scenes import NO_MODELS
 from videopro import methods
 from videopro.backbones import GenerateRequest
 from videopro.commands import infer, view

@@ -14,8 +14,7 @@ from tests.support.benchmark_runs import InProcessSupervisor
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.colours import ColourBackbone, colour_of, make_video
 from tests.support.fake_backbone import visual_frames
-from tests.support.method_world import NO_MODELS
-from tests.support.scenes import reply
+from tests.support.scenes import NO_MODELS, reply
 from tests.support.stub_server import StubServer, completion, entry, text_of
 from videopro.backbones import GenerateRequest, load_backbone
 from videopro.benchmarks import Protocol, load

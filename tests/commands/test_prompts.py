@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.colours import make_video
-from tests.support.method_world import NO_MODELS
+from tests.support.scenes import NO_MODELS
 from tests.support.synthesis import BROKEN, LIKE_NATIVE, RIGHT, load_moody, rows
 from tests.support.synthesis import own_world as own_world
 from tests.support.synthesis import root as root

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.colours import make_benchmark
-from tests.support.method_world import NO_MODELS
-from tests.support.scenes import NATIVE
+from tests.support.scenes import NATIVE, NO_MODELS
 from tests.support.stub_server import BadRequest, StubServer, completion, entry, letter, text_of
 from videopro.commands.infer import main
 from videopro.runs import RunFolder

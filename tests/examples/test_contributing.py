@@ -17,8 +17,7 @@ from tests.support import ROOT
 from tests.support import scenes as world
 from tests.support.colours import load_fake, make_video
 from tests.support.making_videos import as_pocket
-from tests.support.method_world import OPTIONS, context, item
-from tests.support.scenes import SceneBackbone, ScriptedPlanner
+from tests.support.scenes import OPTIONS, SceneBackbone, ScriptedPlanner, context, item
 from videopro import benchmarks, methods
 from videopro.commands import infer
 from videopro.errors import BenchmarkError, ConfigError
@@ -113,10 +112,12 @@ def test_planners_read_of_the_module_and_an_ablation_leaves_it_out(monkeypatch: 
     monkeypatch.setenv("VIDEOPRO_CACHE", "unused")
     extra = extra_modules([BRIGHTNESS])
     line = "- `get_brightness(frame)`: Measure how bright one frame is; use it to find nights, flashes and"
-    assert line in api_reference(available_modules(world.context(extra=extra)))
-    assert line not in api_reference(available_modules(world.context(extra=extra, without=["extraction"])))
+    assert line in api_reference(available_modules(world.video_context(extra=extra)))
+    assert line not in api_reference(
+        available_modules(world.video_context(extra=extra, without=["extraction"]))
+    )
     # What is not named is not offered, whatever else the process has loaded.
-    assert line not in api_reference(available_modules(world.context()))
+    assert line not in api_reference(available_modules(world.video_context()))
 
 
 def test_a_program_calls_the_module(monkeypatch: pytest.MonkeyPatch) -> None:

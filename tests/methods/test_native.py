@@ -13,8 +13,7 @@ import pytest
 
 from tests.support import scenes as world
 from tests.support.adapting import adapted
-from tests.support.method_world import item
-from tests.support.scenes import QUESTION, SceneBackbone
+from tests.support.scenes import QUESTION, SceneBackbone, item
 from tests.support.stub_server import StubServer, completion, entry
 from tests.support.traces import make
 from videopro.backbones import BackboneConfig, GenerateRequest, Interleaved

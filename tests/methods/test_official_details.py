@@ -14,8 +14,7 @@ from tests.benchmarks.official_scorers.details import clue_cases, jsonl, line_ca
 from tests.support import ROOT
 from tests.support import scenes as world
 from tests.support.adapting import adapted
-from tests.support.method_world import item
-from tests.support.scenes import SceneBackbone
+from tests.support.scenes import SceneBackbone, item
 from videopro.backbones import Interleaved
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Protocol

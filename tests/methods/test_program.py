@@ -14,8 +14,17 @@ from tests.support import ROOT
 from tests.support import scenes as world
 from tests.support.colours import SRT, load_fake, make_benchmark, make_video
 from tests.support.making_videos import as_pocket
-from tests.support.method_world import NO_MODELS, OPTIONS, context, item
-from tests.support.scenes import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
+from tests.support.scenes import (
+    BROKEN,
+    NATIVE,
+    NO_MODELS,
+    OPTIONS,
+    QUESTION,
+    SceneBackbone,
+    ScriptedPlanner,
+    context,
+    item,
+)
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.commands import compare, infer
@@ -268,7 +277,7 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
 @pytest.mark.parametrize("group", ["retrieval", "localization", "extraction", "context"])
 def test_no_example_shows_what_was_left_out(group: str) -> None:
     """Every module call in a prompt, worked examples included, is one that its reference lists."""
-    reference = api_reference(available_modules(world.context(without=(group,))))
+    reference = api_reference(available_modules(world.video_context(without=(group,))))
     prompt = prompts.plan(QUESTION, reference=reference, examples=True)
     names = {name for name, module in MODULES.items() if module.family == group}
     assert names

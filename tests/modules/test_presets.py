@@ -270,7 +270,7 @@ def test_its_absence_is_recorded_with_the_question(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(transcription, "find_whisper", lambda: None)
     method = create("program", {**method_world.OPTIONS, "speech": "whisper", "planner": "self"})
     backbone = SceneBackbone(writes=lambda request: world.NATIVE)
-    result = method.run(method_world.item(), method_world.context(backbone))
+    result = method.run(method_world.item(), method_world.video_context(backbone))
     assert result.error is None
     assert result.notes == ("no subtitles", "no transcript: Whisper is not on this machine")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support import scenes as world
-from tests.support.method_world import OPTIONS, context, item
 from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable
+from tests.support.scenes import OPTIONS, context, item
 from videopro.methods import create
 from videopro.methods.program import method as program_module
 from videopro.methods.tracing import make_trace

@@ -22,8 +22,7 @@ import numpy as np
 
 from tests.support import scenes as world
 from tests.support.colours import COLOURS, colour_of
-from tests.support.method_world import context, item
-from tests.support.scenes import SceneBackbone, SceneIndex
+from tests.support.scenes import SceneBackbone, SceneIndex, context, item
 from videopro.backbones import Sampling
 from videopro.benchmarks import Item
 from videopro.methods import create

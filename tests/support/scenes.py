@@ -1,9 +1,9 @@
 """A minute of coloured scenes, a backbone that sees how many frames have a colour, and planners that write
 what a test gives: which answer is right, and how confident, is then known from how the video was made.
 
-`context` is what programs run in (index, subtitles, OCR, detector), `SceneBackbone` answers,
-`ScriptedPlanner` plans. NATIVE, LOCAL, BROKEN and NOTHING are replies whose outcome is known; `reply` makes
-others.
+`context` and `item` are what a method answers, `video_context` what its programs run in; `SceneBackbone`
+answers, `ScriptedPlanner` plans. NATIVE, LOCAL, BROKEN and NOTHING are replies whose outcome is known;
+`reply` makes others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,11 @@ import numpy as np
 from tests.support.colours import colour_of, make_film, nearest
 from tests.support.fake_backbone import FakeBackbone, confident_answer, unparsed
 from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks import Item, Protocol
+from videopro.benchmarks.base import ROBUST
 from videopro.errors import BackboneError
+from videopro.methods import MethodContext
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.modules.library import VideoContext
 from videopro.modules.models import Ocr
@@ -96,7 +101,7 @@ LINES = (
 )
 
 
-def context(
+def video_context(
     backbone: Backbone | None = None, scenes: tuple[str, ...] = SCENES, **models: Any
 ) -> VideoContext:
     """A context of the minute, or of one of other colours, with everything that a program may need."""
@@ -111,6 +116,20 @@ def context(
         **models,
     }
     return VideoContext(video(scenes), answers, **given)
+
+
+NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none", "tracker=none")
+OPTIONS: dict[str, Any] = dict.fromkeys((option.split("=")[0] for option in NO_MODELS), "none")
+
+
+def item(**changes: Any) -> Item:
+    """The question about the red place."""
+    return replace(Item("q1", Path("unused.mp4"), "v", QUESTION, answer="B"), **changes)
+
+
+def context(backbone: SceneBackbone, **options: Any) -> MethodContext:
+    """In which a method answers it."""
+    return MethodContext(video(), backbone, Protocol(parser=ROBUST), meter=Meter(), **options)
 
 
 class ScriptedPlanner(Planner):

@@ -11,8 +11,7 @@ import torch
 from qwen_vl_utils.vision_process import smart_nframes
 
 from tests.support.making_videos import make, read_number
-from tests.support.method_world import item
-from tests.support.scenes import SceneBackbone
+from tests.support.scenes import SceneBackbone, item
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.methods import MethodContext, create

@@ -21,7 +21,7 @@ from tests.support.agents import (
     reflect,
     search,
 )
-from tests.support.method_world import item
+from tests.support.scenes import item
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import BackboneError
 from videopro.methods import METHODS, create, make_trace, video_ref

@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from tests.support import scenes as world
 from tests.support.agents import ScriptedModel, kinds
-from tests.support.method_world import context, item
-from tests.support.scenes import QUESTION, SceneBackbone
+from tests.support.scenes import QUESTION, SceneBackbone, context, item
 from tests.support.stub_server import StubFault, StubServer, completion, pictures_of
 from videopro.backbones import BackboneConfig, Sampling, ServerSettings
 from videopro.backbones.server import api_config

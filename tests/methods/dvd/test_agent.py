@@ -28,8 +28,7 @@ from tests.support.agents import (
     tools_of,
     vqa,
 )
-from tests.support.method_world import context, item
-from tests.support.scenes import SceneBackbone
+from tests.support.scenes import SceneBackbone, context, item
 from videopro.backbones import load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol

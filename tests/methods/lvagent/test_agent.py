@@ -12,8 +12,7 @@ import pytest
 
 from tests.support import scenes as world
 from tests.support.agents import BUDGET, ScriptedModel, agents, discuss, steps, team_of
-from tests.support.method_world import context, item
-from tests.support.scenes import SceneBackbone, colour_of
+from tests.support.scenes import SceneBackbone, colour_of, context, item
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone
 from videopro.errors import ConfigError

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.method_world import OPTIONS, context, item
-from tests.support.scenes import NATIVE, SceneBackbone
+from tests.support.scenes import NATIVE, OPTIONS, SceneBackbone, context, item
 from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig, PlannerRecord, folder_fingerprint, load_backbone
 from videopro.commands import infer

@@ -68,7 +68,7 @@ def request(text: str = QUESTIONS["color"], **changes: object) -> PlanRequest:
     )
 
 
-REFERENCE = api_reference(available_modules(world.context()))
+REFERENCE = api_reference(available_modules(world.video_context()))
 
 
 # ---- reading a question -----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
 
 
 def outcome_of(code: str, text: str, without: tuple[str, ...] = ()) -> tuple[str, str]:
-    context = world.context(SceneBackbone(box_everywhere), without=without)
+    context = world.video_context(SceneBackbone(box_everywhere), without=without)
     library = ModuleLibrary(context, cache=CallCache())
     inputs = {"video": library.video, "question": text, "choices": list(CHOICES), "duration": 60.0}
     outcome = run(code, library.functions(), inputs, prelude=library.prelude)
@@ -403,7 +403,7 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
 def test_the_import_list_does_not_change_the_teachers_draws() -> None:
     """Otherwise each change of that list would draw other faults than in the recorded runs."""
     teacher = PocketTeacher()
-    whole = api_reference(available_modules(world.context(SceneBackbone())))
+    whole = api_reference(available_modules(world.video_context(SceneBackbone())))
     cut = whole.partition("\n\n## What a program may import")[0] + "\n"
     assert cut != whole
     question = Question(QUESTIONS["color"], ("red", "green"))

@@ -14,8 +14,7 @@ import pytest
 from tests.support import scenes as world
 from tests.support import server_cases
 from tests.support.adapting import adapted
-from tests.support.method_world import OPTIONS, context, item
-from tests.support.scenes import LOCAL, NATIVE, SceneBackbone
+from tests.support.scenes import LOCAL, NATIVE, OPTIONS, SceneBackbone, context, item
 from tests.support.server_cases import RAY_CARD
 from tests.support.stub_server import (
     StubFault,

@@ -58,7 +58,7 @@ def run(
 ) -> tuple[Any, str]:
     meter = ThreadMeter()
     answers = backbone if backbone is not None else SceneBackbone()
-    context = world.context(MeteredBackbone(BatchingBackbone(answers), meter), **models)
+    context = world.video_context(MeteredBackbone(BatchingBackbone(answers), meter), **models)
     program = parse_program(reply(code))
     return execute(program, question, context, limits=limits or Limits(), thread_meter=meter)
 

@@ -71,7 +71,7 @@ def reason(
     answers = backbone if backbone is not None else SceneBackbone()
     thread_meter = ThreadMeter()
     models = {} if index is None else {"index": index}
-    modules = world.context(MeteredBackbone(BatchingBackbone(answers), thread_meter), **models)
+    modules = world.video_context(MeteredBackbone(BatchingBackbone(answers), thread_meter), **models)
     by_kind = writes if callable(writes) else lambda request: writes[request.kind]
     planner = ScriptedPlanner(by_kind, is_fine_tuned=is_fine_tuned)
     reasoner = Reasoner(

@@ -31,7 +31,7 @@ def run(body: str, clip_times: ClipTimes = "video", limits: Limits | None = None
         f"<code>\ndef execute_command(video_path, question, choices, duration):\n{lines}</code>"
     )
     meter = ThreadMeter()
-    context = world.context(MeteredBackbone(SceneBackbone(), meter), clip_times=clip_times)
+    context = world.video_context(MeteredBackbone(SceneBackbone(), meter), clip_times=clip_times)
     with meter.into(Meter()):
         execution, _ = execute(program, QUESTION, context, limits=limits or Limits(), thread_meter=meter)
     return execution

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.agents import ScriptedModel, explore, flat, listed, scores, scripted
-from tests.support.method_world import context, item
-from tests.support.scenes import SceneBackbone, colour_of
+from tests.support.scenes import SceneBackbone, colour_of, context, item
 from videopro.benchmarks import Protocol
 from videopro.errors import ConfigError
 from videopro.methods import create, make_trace, video_ref

@@ -20,8 +20,7 @@ from tests.support.agents import (
     search,
     steps,
 )
-from tests.support.method_world import item
-from tests.support.scenes import QUESTION
+from tests.support.scenes import QUESTION, item
 from videopro.backbones import load_backbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Protocol

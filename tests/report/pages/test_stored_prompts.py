@@ -13,8 +13,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support import scenes as world
-from tests.support.method_world import OPTIONS, context, item
-from tests.support.scenes import BROKEN, LOCAL, NATIVE, NOTHING, SceneBackbone
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, NOTHING, OPTIONS, SceneBackbone, context, item
 from tests.support.traces import make
 from videopro.backbones.base import GenerateRequest
 from videopro.benchmarks import Item, Protocol
