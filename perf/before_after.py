@@ -32,7 +32,7 @@ from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import commit_of, recorded_rows, write_record
 from perf.timing import timed
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 
 ROWS = 16
 _STEPS = 11
@@ -65,7 +65,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class BeforeAfterSettings:
-    """Which checkouts are compared, and where the figures go."""
+    """Compare an earlier checkout with this one at the shapes of a real model."""
 
     checkout: Path = field(metadata=setting("root of the earlier checkout", positional=True))
     shapes: Literal["2b", "tiny"] = field(default="2b", metadata=setting("shapes of the model"))
@@ -73,13 +73,6 @@ class BeforeAfterSettings:
         default=None, metadata=setting("folder of the model and the films; unset: runs/before-after/SHAPES")
     )
     output: Path = field(default=ROOT / "perf" / "before_after.json", metadata=setting("JSON file"))
-
-
-COMMAND = CommandLine(
-    "perf.before_after",
-    BeforeAfterSettings,
-    summary="Compare an earlier checkout with this one at the shapes of a real model.",
-)
 
 
 def case(checkout: Path, shapes: str, folder: Path, call: str) -> dict[str, Any]:
@@ -136,4 +129,4 @@ def measure(request: BeforeAfterSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(BeforeAfterSettings, measure)

@@ -35,7 +35,7 @@ from videopro import benchmarks, executor
 from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, share_backbone
 from videopro.benchmarks import ROBUST, Item, Protocol
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import Cancellation, Cancelled, ConfigError, cancellable
 from videopro.methods import (
     EventObserver,
@@ -59,7 +59,7 @@ _QUIET = 0.5
 
 @dataclass(frozen=True)
 class CancellingSettings:
-    """What is cancelled, and how often."""
+    """Measure how fast cancelled work stops."""
 
     trials: int = field(default=20, metadata=setting("trials of each way"))
     ways: tuple[str, ...] = field(
@@ -68,8 +68,6 @@ class CancellingSettings:
     seed: int = field(default=0, metadata=setting("draws the moments"))
     output: Path = field(default=ROOT / "perf" / "cancelling.json", metadata=setting("file for the results"))
 
-
-COMMAND = CommandLine("perf.cancelling", CancellingSettings, summary="Measure how fast cancelled work stops.")
 
 Work = Callable[[Callable[[dict[str, Any]], None]], object]
 """Does the work; tells what happens."""
@@ -290,4 +288,4 @@ def _row(trials: list[Trial], load: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, run)
+    run_command(CancellingSettings, run)

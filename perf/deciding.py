@@ -32,7 +32,7 @@ from videopro import benchmarks
 from videopro.backbones import MODELS, load_backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.benchmarks import Item
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.executor import DEFAULT_LIMITS, parse_program
 from videopro.methods.program import OtherVideos, deciding, execute
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext
@@ -76,20 +76,13 @@ def _confidences(search: Any, sets: Sequence[Sequence[Any]], options: int) -> di
 
 @dataclass(frozen=True)
 class DecidingSettings:
-    """Which questions are asked, and where the results go."""
+    """Measure the calibration of confidences that were carried through programs."""
 
     split: str = field(default="val", metadata=setting("pocket's split"))
     limit: int = field(default=110, metadata=setting("questions, of whole videos in a drawn order"))
     output: Path = field(
         default=ROOT / "perf" / "deciding.json", metadata=setting("file for the rows and the tables")
     )
-
-
-COMMAND = CommandLine(
-    "perf.deciding",
-    DecidingSettings,
-    summary="Measure the calibration of confidences that were carried through programs.",
-)
 
 
 @dataclass(frozen=True)
@@ -285,4 +278,4 @@ def _short(number: float | None) -> float | None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(DecidingSettings, measure)

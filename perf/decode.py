@@ -26,25 +26,18 @@ from perf.command import run_command
 from perf.decoders import CONTENDERS, RIVALS, make_sixty_minutes, make_ten_minutes, versions
 from perf.recorded import print_tables
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 
 
 @dataclass(frozen=True)
 class DecodeSettings:
-    """How often, and where files are kept."""
+    """Compare decoders: 64 exact uniform frames from a 10-minute and a 60-minute file."""
 
     work: Path | None = field(
         default=None, metadata=setting("folder that keeps the files for the next run; unset: a temporary one")
     )
     rounds: int = field(default=3, metadata=setting("rounds; in each, every contender runs once"))
     output: Path = field(default=ROOT / "perf" / "decode.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine(
-    "perf.decode",
-    DecodeSettings,
-    summary="Compare decoders: 64 exact uniform frames from a 10-minute and a 60-minute file.",
-)
 
 
 def measure(files: dict[int, Path], rounds: int) -> dict[str, object]:
@@ -109,4 +102,4 @@ def compare(settings: DecodeSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(DecodeSettings, compare)

@@ -27,30 +27,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise
-from math import nan
 from pathlib import Path
 from typing import Any
 
 from perf.command import run_command
+from perf.recorded import print_tables
 from perf.recording import write_record
 from perf.timing import cpu_seconds
 from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.executor import Executor, Limits
 
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """How many programs, and where the figures go."""
+    """Time one generated program in the sandbox and elsewhere."""
 
     programs: int = field(default=300, metadata=setting("programs that each contender runs"))
     output: Path | None = field(default=None, metadata=setting("file for the figures"))
 
-
-COMMAND = CommandLine(
-    "perf.executor", ExecutorSettings, summary="Time one generated program in the sandbox and elsewhere."
-)
 
 PROGRAM = ORDINARY["release signature"]
 CALLS = 2000
@@ -259,9 +255,6 @@ def equal(run: Run) -> int:
     return count
 
 
-_COLUMNS = ("program_ms", "program_cpu_ms", "call_us", "call_cpu_us", "programs_per_s")
-
-
 def compare(settings: ExecutorSettings) -> None:
     """Measure, print the table and write it. Raises ConfigError without smolagents."""
     if find_spec("smolagents") is None:
@@ -281,26 +274,18 @@ def compare(settings: ExecutorSettings) -> None:
     measured = measure(interpreted, settings.programs)
     rows["smolagents"] = {**measured, "equal": equal(interpreted)}
     rows["python -c"] = measure(plain_child(), max(settings.programs // 10, 5))
-    print(f"{'':<13} {'ms/program':>11} {'cpu':>7} {'us/call':>9} {'cpu':>7} {'programs/s':>11} {'equal':>7}")
-    for name, row in rows.items():
-        same = f"{row['equal']}/{len(ORDINARY)}" if "equal" in row else "-"
-        program, cpu, call, call_cpu, rate = (row.get(name, nan) for name in _COLUMNS)
-        print(
-            f"{name:<13} {program:>11.2f} {cpu:>7.2f} {call:>9.1f} {call_cpu:>7.1f} {rate:>11.0f} {same:>7}"
-        )
-    ratio = rows["python -c"]["program_ms"] / rows["videopro"]["program_ms"]
-    print(f"\na sandboxed program takes 1/{ratio:.1f} of a plain child's time")
+    record = {
+        "results": rows,
+        "ordinary_programs": len(ORDINARY),
+        "cores": os.cpu_count(),
+        "load": round(load, 2),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+    print_tables("perf/executor.json", record)
     if settings.output is not None:
-        record = {
-            "results": rows,
-            "ordinary_programs": len(ORDINARY),
-            "cores": os.cpu_count(),
-            "load": round(load, 2),
-            "python": platform.python_version(),
-            "kernel": platform.release(),
-        }
         write_record(settings.output, record)
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(ExecutorSettings, compare)

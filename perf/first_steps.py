@@ -22,7 +22,7 @@ from pathlib import Path
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import commit_of, recorded_rows, write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 
 STEPS = {
@@ -34,17 +34,12 @@ STEPS = {
 
 @dataclass(frozen=True)
 class FirstStepsSettings:
-    """What is measured, and where the figures go."""
+    """Time a newcomer's first steps, in a fresh clone."""
 
     steps: tuple[str, ...] = field(
         default=(), metadata=setting(f"of {', '.join(STEPS)}; none: all", positional=True)
     )
     output: Path = field(default=ROOT / "perf" / "first_steps.json", metadata=setting("JSON file"))
-
-
-COMMAND = CommandLine(
-    "perf.first_steps", FirstStepsSettings, summary="Time a newcomer's first steps, in a fresh clone."
-)
 
 
 def passed(printed: str) -> int | None:
@@ -93,4 +88,4 @@ def measure(request: FirstStepsSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure, "stopped; what was measured before is kept")
+    run_command(FirstStepsSettings, measure, "stopped; what was measured before is kept")

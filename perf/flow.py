@@ -29,17 +29,18 @@ from pathlib import Path
 from typing import Any
 
 from perf import ROOT
+from perf.battery.shapes import VideoShape
+from perf.battery.world import make_video, question, write_lines
 from perf.child import call_in_child
 from perf.command import run_command
 from perf.decoders import versions
 from perf.flow_load import EngineLoad
-from perf.flow_world import make_questions
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.engine import units
 from videopro.modules.library import shared_cache
 from videopro.runs import RunFolder
@@ -61,7 +62,7 @@ _FEW_MODELS = {
 
 @dataclass(frozen=True)
 class FlowSettings:
-    """Which legs, against which engine."""
+    """Measure how busy a run keeps an engine."""
 
     server: str = field(metadata=setting("URL of the engine, without /v1", positional=True))
     model: str = field(metadata=setting("the engine's name of its model"))
@@ -77,9 +78,6 @@ class FlowSettings:
     pixels: int = field(default=50_176, metadata=setting("pixels of a frame"))
     store: int = field(default=2048, metadata=setting("MiB of decoded frames that are kept"))
     output: Path = field(default=ROOT / "perf" / "flow_live.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine("perf.flow", FlowSettings, summary="Measure how busy a run keeps an engine.")
 
 
 class _Silent:
@@ -147,6 +145,18 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, flags: Mapping[s
     }
 
 
+def make_questions(folder: Path, videos: int, each: int) -> None:
+    """A folder of videos and `each` questions about each, for `--benchmark jsonl`."""
+    rows = []
+    for number in range(videos):
+        make_video(folder / f"{number}.mp4", VideoShape(40, 4, 240, 320), number)
+        for index in range(each):
+            drawn = question(each * number + index)
+            row = {"id": f"{number}-{index}", "video": f"{number}.mp4", "question": drawn.text, "answer": "A"}
+            rows.append({**row, "choices": list(drawn.choices), "subtitles": None})
+    write_lines(folder / "questions.jsonl", rows)
+
+
 def _decode(path: Path, backbone: Any, frames: int) -> float:
     began = time.perf_counter()
     video = Video.open(path)
@@ -178,4 +188,4 @@ def measure(request: FlowSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure, "stopped; the legs that ended are recorded")
+    run_command(FlowSettings, measure, "stopped; the legs that ended are recorded")

@@ -35,7 +35,7 @@ from perf.battery.results import is_of, table, tables, write_results
 from perf.battery.shapes import SHAPES
 from perf.child import child_command
 from perf.command import run_command
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 
 PART_SECONDS = 480.0
@@ -43,7 +43,7 @@ PART_SECONDS = 480.0
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """Which parts run, with which shapes, and where the results go."""
+    """Check everything that a GPU is for, part by part, with random weights."""
 
     parts: tuple[str, ...] = field(
         default=(), metadata=setting(f"of {', '.join(MODULES)}; none: all", positional=True)
@@ -64,11 +64,6 @@ class GpuSettings:
     output: Path | None = field(
         default=None, metadata=setting("file for the results; unset: see perf/gpu.py")
     )
-
-
-COMMAND = CommandLine(
-    "perf.gpu", GpuSettings, summary="Check everything that a GPU is for, part by part, with random weights."
-)
 
 
 def part_command(letter: str, bench: Bench) -> list[str]:
@@ -179,4 +174,4 @@ def _failed(record: Record, letter: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, check, "stopped; give the same command again to continue")
+    run_command(GpuSettings, check, "stopped; give the same command again to continue")

@@ -45,7 +45,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recording import recorded_rows, write_record
 from perf.timing import Spent, shown, timed
-from videopro.cli import CommandLine, did_you_mean, setting
+from videopro.cli import did_you_mean, setting
 from videopro.errors import ConfigError
 from videopro.video import Video
 
@@ -65,7 +65,7 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
 
 @dataclass(frozen=True)
 class GrpoSettings:
-    """The policy, the rows, and which variants run."""
+    """Compare a GRPO step of train/grpo.py with the same step in plain TRL."""
 
     adapter: Path = field(metadata=setting("folder of a run of train/sft.py"))
     data: Path = field(metadata=setting("grpo.jsonl with plans"))
@@ -82,11 +82,6 @@ class GrpoSettings:
         default=ROOT / "perf" / "grpo.json",
         metadata=setting("file for the results; with --only, rows of other variants in it stay"),
     )
-
-
-COMMAND = CommandLine(
-    "perf.grpo", GrpoSettings, summary="Compare a GRPO step of train/grpo.py with the same step in plain TRL."
-)
 
 
 def make_rows(data: Path, folder: Path, count: int) -> list[dict[str, Any]]:
@@ -277,4 +272,4 @@ def compare(request: GrpoSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(GrpoSettings, compare)

@@ -28,7 +28,7 @@ from typing import Any
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import commit_of, write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 
 DOORS = ("videopro.__main__", "videopro.infer")
@@ -55,7 +55,7 @@ print(json.dumps(files))
 
 @dataclass(frozen=True)
 class HouseSettings:
-    """Which checkouts, and what is shown of them."""
+    """Count rooms, arrows, settings, comments and lines."""
 
     checkouts: tuple[Path, ...] = field(
         default=(), metadata=setting("roots of checkouts; none: this one", positional=True)
@@ -67,9 +67,6 @@ class HouseSettings:
     )
 
 
-COMMAND = CommandLine(
-    "perf.house", HouseSettings, summary="Count rooms, arrows, settings, comments and lines."
-)
 Arrows = dict[tuple[str, str], list[tuple[str, str]]]
 
 
@@ -214,4 +211,4 @@ def count(given: HouseSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, count, "stopped")
+    run_command(HouseSettings, count, "stopped")

@@ -29,7 +29,7 @@ from perf.decoders import RATE, make_ten_minutes, read_number, versions
 from perf.recorded import print_tables
 from perf.recording import write_record
 from perf.timing import timed
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import build_index, clip_bounds
 from videopro.video import Frame, FrameStore, Video
@@ -37,7 +37,7 @@ from videopro.video import Frame, FrameStore, Video
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """The encoder, the file, and how often."""
+    """Compare indexing a video by its clips with cutting it into files first, as the release does."""
 
     encoder: str = field(default="pocket", metadata=setting("as in --encoder of videopro index"))
     minutes: float = field(default=10.0, metadata=setting("length of the file, at most 10"))
@@ -46,13 +46,6 @@ class IndexSettings:
     )
     rounds: int = field(default=3, metadata=setting("rounds; in each, every way runs once"))
     output: Path = field(default=ROOT / "perf" / "index.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine(
-    "perf.index",
-    IndexSettings,
-    summary="Compare indexing a video by its clips with cutting it into files first, as the release does.",
-)
 
 
 def ours(path: Path, encoder: VideoTextEncoder, scratch: Path) -> tuple[np.ndarray, float]:
@@ -225,4 +218,4 @@ def compare(settings: IndexSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(IndexSettings, compare)

@@ -43,7 +43,7 @@ from perf.battery.shapes import SHAPES
 from perf.battery.world import make_questions, write_lines
 from perf.command import run_command
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.question import Question, prompts
 
@@ -84,7 +84,7 @@ def score(row, replies):
 
 @dataclass(frozen=True)
 class LmmsEvalSettings:
-    """The shapes, lmms-eval's environment, and where the figures go."""
+    """Measure lmms-eval at what part (f) of perf/gpu.py measures of the native method."""
 
     shapes: Literal["tiny", "2b"] = field(default="tiny", metadata=setting("shapes of the model"))
     work: Path | None = field(
@@ -101,13 +101,6 @@ class LmmsEvalSettings:
         default=None,
         metadata=setting("file to which the figures are added; unset: see perf/lmms_eval.py"),
     )
-
-
-COMMAND = CommandLine(
-    "perf.lmms_eval",
-    LmmsEvalSettings,
-    summary="Measure lmms-eval at what part (f) of perf/gpu.py measures of the native method.",
-)
 
 
 def write_task(source: Path, folder: Path) -> list[dict[str, str]]:
@@ -262,4 +255,4 @@ def compare(settings: LmmsEvalSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(LmmsEvalSettings, compare)

@@ -26,7 +26,7 @@ from perf.command import run_command
 from perf.recording import write_record
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import BenchmarkError, ConfigError
 
 
@@ -54,15 +54,10 @@ CASES = (
 
 @dataclass(frozen=True)
 class LoadersSettings:
-    """Where the samples are, and where the counts go."""
+    """Count what the loaders make of samples of annotation files."""
 
     folder: Path = field(metadata=setting("folder of the samples", positional=True))
     output: Path = field(default=ROOT / "perf" / "loaders.json", metadata=setting("JSON file for the counts"))
-
-
-COMMAND = CommandLine(
-    "perf.loaders", LoadersSettings, summary="Count what the loaders make of samples of annotation files."
-)
 
 
 def official_name(file: Path) -> str:
@@ -139,4 +134,4 @@ def count(settings: LoadersSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, count, "stopped")
+    run_command(LoadersSettings, count, "stopped")

@@ -37,7 +37,7 @@ from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.cli import CommandLine, setting, trim_heap
+from videopro.cli import setting, trim_heap
 from videopro.engine import units
 from videopro.modules.library import shared_cache
 from videopro.runs import RunFolder
@@ -49,7 +49,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class MemorySettings:
-    """Which questions, and how large the frame store may be."""
+    """Measure the memory of a worker over many questions."""
 
     splits: tuple[str, ...] = field(default=("test", "val"), metadata=setting("splits of pocket, in order"))
     store: tuple[int, ...] = field(
@@ -61,11 +61,6 @@ class MemorySettings:
     output: Path = field(
         default=ROOT / "perf" / "memory.json", metadata=setting("file to which the results are added")
     )
-
-
-COMMAND = CommandLine(
-    "perf.memory", MemorySettings, summary="Measure the memory of a worker over many questions."
-)
 
 
 class Sampler:
@@ -174,4 +169,4 @@ def measure(settings: MemorySettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure, "stopped; the legs that ended are recorded")
+    run_command(MemorySettings, measure, "stopped; the legs that ended are recorded")

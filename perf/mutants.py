@@ -41,7 +41,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 
 OPERATORS = (
@@ -61,7 +61,7 @@ WALL_TO_CPU = 3
 
 @dataclass(frozen=True)
 class MutantsSettings:
-    """Which mutants, on which state."""
+    """Try whether tests notice faults."""
 
     commit: str = field(default="HEAD", metadata=setting("the state whose tests are tried"))
     count: int = field(default=60, metadata=setting("mutants to draw, if the file has none"))
@@ -70,9 +70,6 @@ class MutantsSettings:
     side_by_side: int = field(default=2, metadata=setting("mutants that are tried at once"))
     only: tuple[str, ...] = field(default=(), metadata=setting("names of those to try, again if need be"))
     output: Path = field(default=ROOT / "perf" / "mutants.json", metadata=setting("JSON file"))
-
-
-COMMAND = CommandLine("perf.mutants", MutantsSettings, summary="Try whether tests notice faults.")
 
 
 def draw(root: Path, count: int, seed: int) -> list[dict[str, Any]]:
@@ -345,4 +342,4 @@ def measure(given: MutantsSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure, "stopped; what was tried before is kept")
+    run_command(MutantsSettings, measure, "stopped; what was tried before is kept")

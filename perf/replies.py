@@ -21,7 +21,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
 
@@ -34,18 +34,13 @@ READERS: Mapping[str, Callable[[str, Question], str | None]] = {
 
 @dataclass(frozen=True)
 class RepliesSettings:
-    """Which replies are read, and which are printed."""
+    """Count what readers of replies miss and read wrongly."""
 
     show: str | None = field(default=None, metadata=setting("print the replies that this reader gets wrong"))
     root: Path = field(
         default=ROOT / "tests" / "question" / "labelled", metadata=setting("folder of the labelled replies")
     )
     output: Path = field(default=ROOT / "perf" / "replies.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine(
-    "perf.replies", RepliesSettings, summary="Count what readers of replies miss and read wrongly."
-)
 
 
 @dataclass(frozen=True)
@@ -132,4 +127,4 @@ def compare(settings: RepliesSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(RepliesSettings, compare)

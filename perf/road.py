@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
+from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import write_record
 from perf.training_data import write_files
-from videopro.cli import CommandLine, exit_status, setting
+from videopro.cli import setting
 from videopro.commands.reproduce.command import COMMAND as REPRODUCE
 from videopro.commands.reproduce.estimates import PUBLISHED, Estimate, estimates, size_of
 from videopro.commands.reproduce.expected import expected_of_synthesis
@@ -35,14 +36,9 @@ GPUS = {"paper": 8, "one-gpu": 1}
 
 @dataclass(frozen=True)
 class RoadSettings:
-    """Where the record goes."""
+    """Record what the shipped roads are expected to take."""
 
     output: Path = field(default=ROOT / RECORD, metadata=setting("JSON file for the record"))
-
-
-COMMAND = CommandLine(
-    "perf.road", RoadSettings, summary="Record what the shipped roads are expected to take."
-)
 
 
 def shipped(name: str, data: Path = Path("data"), **synthesize: Any) -> Road:
@@ -84,12 +80,5 @@ def record(request: RoadSettings) -> None:
     print_tables(RECORD, plans)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped") as status:
-        record(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(RoadSettings, record, "stopped")

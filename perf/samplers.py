@@ -27,7 +27,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 
 SAMPLERS = ("local", "vllm")
 _RATIO = "sampling/importance_sampling_ratio"
@@ -35,7 +35,7 @@ _RATIO = "sampling/importance_sampling_ratio"
 
 @dataclass(frozen=True)
 class SamplersSettings:
-    """The rows, and how long is trained."""
+    """Compare GRPO with an engine to GRPO that samples by itself."""
 
     data: Path = field(metadata=setting("grpo.jsonl with plans of pocket's questions"))
     program: Path = field(metadata=setting("folder of the environment with vLLM"))
@@ -46,11 +46,6 @@ class SamplersSettings:
     output: Path = field(
         default=ROOT / "perf" / "samplers.json", metadata=setting("file for the results; its runs stay")
     )
-
-
-COMMAND = CommandLine(
-    "perf.samplers", SamplersSettings, summary="Compare GRPO with an engine to GRPO that samples by itself."
-)
 
 
 def train(settings: SamplersSettings, sampler: str, seed: int, folder: Path) -> dict[str, Any]:
@@ -105,4 +100,4 @@ def compare(settings: SamplersSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare, "stopped; the runs that ended are recorded")
+    run_command(SamplersSettings, compare, "stopped; the runs that ended are recorded")

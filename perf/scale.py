@@ -22,7 +22,7 @@ from perf import ROOT
 from perf.battery.shapes import QWEN3VL_8B, Shapes, _text, _vision, model_config
 from perf.command import run_command
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.engine.serving import EngineSettings
 
 # The published config of Qwen/Qwen3-VL-32B-Instruct.
@@ -50,12 +50,9 @@ _SHARE = EngineSettings.memory
 
 @dataclass(frozen=True)
 class ScaleSettings:
-    """Where the figures go."""
+    """Count what training takes at 8B and 32B."""
 
     output: Path = field(default=ROOT / "perf" / "scale.json", metadata=setting("JSON file"))
-
-
-COMMAND = CommandLine("perf.scale", ScaleSettings, summary="Count what training takes at 8B and 32B.")
 
 
 def sizes(shapes: Shapes) -> dict[str, float]:
@@ -120,4 +117,4 @@ def count(settings: ScaleSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, count)
+    run_command(ScaleSettings, count)

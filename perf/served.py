@@ -34,7 +34,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.commands.infer import run
 from videopro.commands.infer_settings import InferConfig, load_benchmark
 from videopro.errors import ConfigError
@@ -55,7 +55,7 @@ _SECONDS = 300
 
 @dataclass(frozen=True)
 class ServedSettings:
-    """The engine, the planner, and how many questions."""
+    """Compare the pocket model behind a live vLLM with the same model in this process."""
 
     engine: str = field(
         default="http://127.0.0.1:8000/v1",
@@ -71,13 +71,6 @@ class ServedSettings:
     dtype: str = field(default="auto", metadata=setting("dtype of the local model: auto, fp32 or bf16"))
     work: Path = field(default=ROOT / "runs" / "served", metadata=setting("folder of the four runs"))
     output: Path = field(default=ROOT / "perf" / "served.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine(
-    "perf.served",
-    ServedSettings,
-    summary="Compare the pocket model behind a live vLLM with the same model in this process.",
-)
 
 
 def compare(settings: ServedSettings) -> None:
@@ -208,4 +201,4 @@ def _share(equal: Sequence[bool]) -> float | None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare, "stopped; the same command goes on with its runs")
+    run_command(ServedSettings, compare, "stopped; the same command goes on with its runs")

@@ -42,7 +42,7 @@ from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import write_record
 from videopro.benchmarks import Item, load
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import RunError
 
 _FILMS = ("short_000", "short_008", "short_012", "short_014", "short_016")
@@ -58,7 +58,7 @@ _LATEST_HANG_UP = 3.0
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How many clients, and what they ask."""
+    """Measure videopro serve: many clients at a time, and clients that hang up."""
 
     model: str = field(default="pocket", metadata=setting("the server's model"))
     method: str = field(default="videopro", metadata=setting("the method of all questions"))
@@ -67,13 +67,6 @@ class ClientSettings:
     output: Path = field(
         default=ROOT / "perf" / "serving_clients.json", metadata=setting("file for the results")
     )
-
-
-COMMAND = CommandLine(
-    "perf.serving_clients",
-    ClientSettings,
-    summary="Measure videopro serve: many clients at a time, and clients that hang up.",
-)
 
 
 @dataclass
@@ -302,4 +295,4 @@ def _spread(times: Sequence[float | None]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(ClientSettings, measure)

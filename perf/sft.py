@@ -37,7 +37,7 @@ from perf.battery.world import REPLY, make_video
 from perf.command import run_command
 from perf.recording import write_record
 from perf.timing import Spent, timed
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 from videopro.pocket import model_dir
 from videopro.question import Question, prompts
@@ -53,7 +53,7 @@ SIZES: dict[Size, Shapes] = {
 
 @dataclass(frozen=True)
 class SftSettings:
-    """The model, the rows, and how often."""
+    """Compare fine-tuning on videos with train/sft.py with the same run in plain TRL."""
 
     size: Size = field(default="pocket", metadata=setting("shapes of the model and the videos"))
     rows: int = field(default=32, metadata=setting("rows of the training data"))
@@ -62,13 +62,6 @@ class SftSettings:
     rounds: int = field(default=3, metadata=setting("rounds; in each, both run once"))
     work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
     output: Path = field(default=ROOT / "perf" / "sft.json", metadata=setting("file for the results"))
-
-
-COMMAND = CommandLine(
-    "perf.sft",
-    SftSettings,
-    summary="Compare fine-tuning on videos with train/sft.py with the same run in plain TRL.",
-)
 
 
 def make_model(size: Size, folder: Path) -> Path:
@@ -206,4 +199,4 @@ def compare(options: SftSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, compare)
+    run_command(SftSettings, compare)

@@ -25,7 +25,7 @@ from perf.command import run_command
 from perf.decoders import make_ten_minutes
 from perf.recording import commit_of, write_record
 from perf.timing import timed
-from videopro.cli import CommandLine, option, setting
+from videopro.cli import option, setting
 
 # Each is given a folder beside the film. The earlier checkout has the same names in its own `perf`.
 _CODES = {
@@ -113,4 +113,4 @@ def _own_share(checkout: Path, folder: Path, _: Sequence[str]) -> float:
 
 
 if __name__ == "__main__":
-    run_command(CommandLine("perf.side_by_side", SideBySideSettings), compare)
+    run_command(SideBySideSettings, compare)

@@ -20,7 +20,7 @@ from pathlib import Path
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import commit_of, recorded_rows, write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.errors import ConfigError
 
 MARKERS = ("kills", "browser", "two_processes", "long", "wheel", "road")
@@ -31,15 +31,12 @@ PARTS = ("first", *MARKERS, "ray", "live")
 
 @dataclass(frozen=True)
 class TiersSettings:
-    """What is measured, and where the figures go."""
+    """Time the two tiers of tests."""
 
     parts: tuple[str, ...] = field(
         default=(), metadata=setting(f"of {', '.join(PARTS)}; none: all", positional=True)
     )
     output: Path = field(default=ROOT / "perf" / "tiers.json", metadata=setting("JSON file"))
-
-
-COMMAND = CommandLine("perf.tiers", TiersSettings, summary="Time the two tiers of tests.")
 
 
 def command(part: str) -> list[str]:
@@ -83,4 +80,4 @@ def measure(given: TiersSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure, "stopped; what was measured before is kept")
+    run_command(TiersSettings, measure, "stopped; what was measured before is kept")

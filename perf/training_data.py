@@ -24,10 +24,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
+from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import write_record
 from videopro.benchmarks import CG_BENCH_FILES
-from videopro.cli import CommandLine, build_settings, exit_status, read_yaml, setting
+from videopro.cli import build_settings, read_yaml, setting
 from videopro.data_synthesis.decontamination import find_evaluation_videos
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.plan import make_plan
@@ -53,14 +54,9 @@ _SHARED_VIDEOS, _SHARED_TEXTS = 5, 2
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Where the figures go."""
+    """Count what a synthesis's filters leave of CG-Bench."""
 
     output: Path = field(default=ROOT / RECORD, metadata=setting("JSON file for the figures"))
-
-
-COMMAND = CommandLine(
-    "perf.training_data", DataSettings, summary="Count what a synthesis's filters leave of CG-Bench."
-)
 
 
 def questions(rng: random.Random) -> list[dict[str, Any]]:
@@ -186,12 +182,5 @@ def count(request: DataSettings) -> None:
     print_tables(RECORD, record)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    with exit_status("stopped") as status:
-        count(COMMAND.parse(argv))
-    return status.code
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(DataSettings, count, "stopped")

@@ -29,7 +29,7 @@ import numpy as np
 from perf import ROOT
 from perf.command import run_command
 from perf.recording import write_record
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.modules.models import Transcript, read_speech, transcribe_video, transcription
 from videopro.video import Video
 
@@ -51,9 +51,6 @@ class TranscriptsSettings:
     """Where the record goes."""
 
     output: Path = field(default=ROOT / "perf" / "transcripts.json", metadata=setting("file for the record"))
-
-
-COMMAND = CommandLine("perf.transcripts", TranscriptsSettings)
 
 
 def read_aloud(
@@ -310,4 +307,4 @@ def measure(settings: TranscriptsSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(TranscriptsSettings, measure)

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
-from rich.console import Console
-from rich.table import Table
 
 from perf import ROOT
 from perf.command import run_command
@@ -31,7 +29,7 @@ from perf.recording import write_record
 from perf.stored import traces as stored
 from perf.timing import timed
 from videopro.benchmarks.base import ROBUST, Protocol
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.report.pages.site import Site, write_pages
 from videopro.runs import RunFolder, RunTail, run_key
 from videopro.traces import Trace
@@ -41,14 +39,12 @@ ROUNDS = 7
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """How many questions, and where the figures go."""
+    """Measure the trace viewer with many questions."""
 
     questions: int = field(default=5000, metadata=setting("questions of the run"))
     work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
     output: Path = field(default=ROOT / "perf" / "view.json", metadata=setting("file for the figures"))
 
-
-COMMAND = CommandLine("perf.view", ViewSettings, summary="Measure the trace viewer with many questions.")
 
 # Actions in the browser, in JavaScript, and the condition that holds when they are done.
 INTERACTIONS = {
@@ -169,14 +165,9 @@ def measure(request: ViewSettings) -> None:
             "browser_ms": {name: round(value) for name, value in browser.items()},
         }
     write_record(request.output, results, indent=2)
-    table = Table(title=f"the viewer at {request.questions:,} questions", show_header=False)
     for name, value in results.items():
-        if name != "browser_ms":
-            table.add_row(name, str(value))
-    for name, milliseconds in results["browser_ms"].items():
-        table.add_row(name, f"{milliseconds} ms")
-    Console().print(table)
+        print(f"{name}: {value}")
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, measure)
+    run_command(ViewSettings, measure)

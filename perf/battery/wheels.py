@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from perf.command import run_command
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 
 EXTRAS = ("train", "deepspeed")
 LEFT_OUT = ("rapidocr",)
@@ -28,18 +28,13 @@ Requires = Callable[[str], list[str]]
 
 @dataclass(frozen=True)
 class WheelSettings:
-    """What the other machine has, and where the pins go."""
+    """Print the packages that a machine lacks, as pins for pip."""
 
     present: Path = field(
         metadata=setting("output of pip list --format=freeze on the other machine", positional=True)
     )
     python: str = field(default="3.12", metadata=setting("its Python"))
     output: Path | None = field(default=None, metadata=setting("file for the pins; unset: print them"))
-
-
-COMMAND = CommandLine(
-    "perf.battery.wheels", WheelSettings, summary="Print the packages that a machine lacks, as pins for pip."
-)
 
 
 def read_present(text: str) -> dict[str, str]:
@@ -111,4 +106,4 @@ def write_pins(request: WheelSettings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, write_pins, "stopped")
+    run_command(WheelSettings, write_pins, "stopped")
