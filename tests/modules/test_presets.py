@@ -9,8 +9,8 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from tests.support import method_world, tiny_models
 from tests.support import scenes as world
+from tests.support import tiny_models
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import paper_folders
 from tests.support.making_videos import make
@@ -268,9 +268,9 @@ def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
 
 def test_its_absence_is_recorded_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcription, "find_whisper", lambda: None)
-    method = create("program", {**method_world.OPTIONS, "speech": "whisper", "planner": "self"})
+    method = create("program", {**world.OPTIONS, "speech": "whisper", "planner": "self"})
     backbone = SceneBackbone(writes=lambda request: world.NATIVE)
-    result = method.run(method_world.item(), method_world.video_context(backbone))
+    result = method.run(world.item(), world.context(backbone))
     assert result.error is None
     assert result.notes == ("no subtitles", "no transcript: Whisper is not on this machine")
 
