@@ -104,7 +104,7 @@ class LeavingBackbone(SceneBackbone):
 
     def yes_no_batch(self, requests: Any) -> Any:
         self.refused += 1
-        self.gone = self.refused == self.last
+        self.gone |= self.refused == self.last
         raise BackboneError("no answer")
 
     def answer_batch(self, requests: Any) -> Any:
