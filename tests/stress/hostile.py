@@ -42,7 +42,7 @@ from perf.recording import write_record
 from perf.timing import timed
 from tests.stress.hostile_programs import FAMILIES, FOUND, corpus
 from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
-from videopro.cli import CommandLine, setting
+from videopro.cli import setting
 from videopro.executor import Executor, Limits, Outcome, ZygoteGone
 from videopro.executor.conversation import ProgramNotStarted
 
@@ -53,7 +53,7 @@ ROOM_MIB = 16.0
 
 @dataclass(frozen=True)
 class HostileSettings:
-    """How many programs, for how long, and where the record goes."""
+    """Run hostile and ordinary programs, and kill the zygote every now and then."""
 
     programs: int = field(default=1000, metadata=setting("programs of the first part"))
     seed: int = field(default=0, metadata=setting("of the programs"))
@@ -61,13 +61,6 @@ class HostileSettings:
     threads: int = field(default=4, metadata=setting("threads that run its programs"))
     kill_every: float = field(default=2.0, metadata=setting("mean seconds between kills"))
     output: Path | None = field(default=None, metadata=setting("file for the record"))
-
-
-COMMAND = CommandLine(
-    "tests.stress.hostile",
-    HostileSettings,
-    summary="Run hostile and ordinary programs, and kill the zygote every now and then.",
-)
 
 
 class Surroundings:
@@ -339,4 +332,4 @@ def run(settings: HostileSettings) -> int:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, run)
+    run_command(HostileSettings, run)

@@ -39,7 +39,7 @@ from perf.command import run_command
 from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from tests.stress.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter
-from videopro.cli import CommandLine, did_you_mean, setting
+from videopro.cli import did_you_mean, setting
 from videopro.errors import ConfigError
 
 PHASES = ("start", "work", "saving", "writing", "end")
@@ -57,7 +57,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class KillSettings:
-    """What is killed, how often, and where the record goes."""
+    """Kill commands at random moments, and compare their results with uninterrupted runs."""
 
     output: Path | None = field(
         default=None,
@@ -74,13 +74,6 @@ class KillSettings:
     folder: Path | None = field(
         default=None, metadata=setting("folder for the trials; unset: a temporary one, deleted at the end")
     )
-
-
-COMMAND = CommandLine(
-    "tests.stress.kills",
-    KillSettings,
-    summary="Kill commands at random moments, and compare their results with uninterrupted runs.",
-)
 
 
 @dataclass(frozen=True)
@@ -409,4 +402,4 @@ def record(given: KillSettings, outcomes: dict[str, KillResults]) -> None:
 
 
 if __name__ == "__main__":
-    run_command(COMMAND, campaign, "stopped; the trials that ended are recorded")
+    run_command(KillSettings, campaign, "stopped; the trials that ended are recorded")
