@@ -18,7 +18,6 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.support import ROOT, watchdog
 from tests.support.forked_workers import MODULES
-from tests.support.making_videos import make
 
 pytest_plugins = ["pytester"]
 
@@ -72,12 +71,6 @@ def test_a_change_that_stays_fails_its_test_by_name(
     for test, change in _CHANGED.items():
         (line,) = [line for line in said if line.startswith(f"test_changes.py::{test} ")]
         assert line.startswith(f"test_changes.py::{test} changed its process: {change}")
-
-
-def test_an_av1_film_leaves_the_process_as_it_was(tmp_path: Path) -> None:
-    """Its encoder takes real-time priority, as root; the guard would fail this test."""
-    assert make(tmp_path / "film.mp4", 3, codec="libsvtav1", options={"preset": "12"}) == [0, 1 / 24, 2 / 24]
-    assert (tmp_path / "film.mp4").stat().st_size > 0
 
 
 def test_the_clock_of_every_test_runs_and_few_set_it(monkeypatch: pytest.MonkeyPatch) -> None:

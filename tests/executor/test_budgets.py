@@ -24,7 +24,6 @@ EXPLODING = ("x = ['leaf']", "for n in range(30): x = [x, x]")
         (("n = 0", "while True: n += 1"), QUICK, "CpuLimit", "used its 0.2 s of processor time", 3),
         # Inside C, where nothing of the program runs meanwhile.
         (("x = 1", "return sum(range(10 ** 15))"), QUICK, "CpuLimit", "processor time", 3),
-        (("x = 1", "return '%d' % (3 ** 3 ** 3 ** 3)"), QUICK, "CpuLimit", "processor time", 3),
         (("import re", "re.match('(a*)*b', 'a' * 64)"), QUICK, "CpuLimit", "processor time", 3),
         (
             ("import time", "time.sleep(50)"),
@@ -34,7 +33,6 @@ EXPLODING = ("x = ['leaf']", "for n in range(30): x = [x, x]")
             3,
         ),
         (("x = 'a' * 10 ** 9",), SMALL, "MemoryError", "the program may use 50 MiB", 2),
-        (("x = list(range(10 ** 8))",), SMALL, "MemoryError", "the program may use 50 MiB", 2),
         (
             ("def f(n):", "    return f(n + 1)", "return f(0)"),
             {},
@@ -43,11 +41,9 @@ EXPLODING = ("x = ['leaf']", "for n in range(30): x = [x, x]")
             3,
         ),
         (("x = []", "x.append(x)", "return x"), {}, "TooLarge", "what execute_command returned", None),
-        ((*EXPLODING, "return x"), {}, "TooLarge", "", None),
         ((*EXPLODING, "look(x)"), {}, "TooLarge", "look()", 4),
         (("look('x' * 3_000_000)",), {}, "TooLarge", "look()", 2),
         (("look([[0] * 10 for n in range(2000)])",), {}, "TooLarge", "look()", 2),
-        (("look('\\0' * 400_000)",), {}, "TooLarge", "look()", 2),
         (("look(10 ** 400)",), {}, "TooLarge", "look()", 2),
         (("return 1 << 30_000_000",), {}, "TooLarge", "an integer of 30,000,001 bits", None),
         (("raise ValueError(1 << 30_000_000)",), {}, "ValueError", "", 2),
@@ -205,20 +201,6 @@ def test_frames(pool: Executor) -> None:
     failed(outcome, "FrameLimit", "looked at more than 30 frames", line=3)
     assert looked == [10, 20]
     use_frames(10**9)  # Outside a program nothing is charged.
-
-
-@pytest.mark.parametrize("fail", [True, False])
-def test_a_function_that_swallows_the_limit_of_frames_does_not_help(pool: Executor, fail: bool) -> None:
-    def careless() -> str:
-        try:
-            use_frames(100)
-        except Exception:
-            if fail:
-                raise ValueError("something went wrong") from None
-        return "fine"
-
-    outcome = run(pool, "return careless()", functions={"careless": careless}, frames=10)
-    failed(outcome, "FrameLimit", "more than 10 frames")
 
 
 @pytest.mark.parametrize(("depth", "fits"), [(31, True), (40, False), (5000, False)])

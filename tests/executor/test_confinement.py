@@ -1,24 +1,32 @@
 """How a program's process is confined.
 
 The filter is checked twice: by a BPF interpreter written here, for both processor architectures, with system
-call numbers read from the kernel's tables; and by what the kernel reports of a running child.
+call numbers read from the kernel's tables; and by what the kernel reports of running children, which share
+nothing. Every attack is tried once. The second tier runs a thousand programs, and others while their zygotes
+are killed; `python -m tests.stress.hostile` does so for any time.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
+import re
 import struct
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.stress.hostile import LIMITS, Attack, Surroundings, attack, soak
+from tests.stress.hostile_programs import FAMILIES, each_once
 from tests.support import ROOT
 from tests.support.altered_sandbox import altered as altered
-from tests.support.sandbox_runs import children_of, failed, run, status_of, zygote_of
+from tests.support.sandbox_runs import ONE, REACH, children_of, failed, run, status_of, zygote_of
 from tests.support.sandbox_runs import pool as pool
 from videopro.executor import (
     Executor,
@@ -242,3 +250,133 @@ def test_the_host_never_executes_a_program() -> None:
         text = path.read_text(encoding="utf-8")
         assert "exec(" not in text.replace("_exec(", ""), path
         assert "eval(" not in text, path
+
+
+# ---- no channel between programs ---------------------------------------------------------------------------
+
+LONG = Limits(cpu_seconds=20.0, wall_seconds=60.0)
+HEAD = f"{REACH}modules, ctypes = m, c\n"
+
+
+def value_of(pool: Executor, program: str, **inputs: Any) -> Any:
+    outcome = pool.run(HEAD + program, {}, inputs, LONG)
+    assert outcome.error is None, outcome.log
+    return outcome.value
+
+
+def all_asleep(pool: Executor) -> bool:
+    """Whether two programs and the child that waits for the next one all sleep: none is being forked."""
+    states = [
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        for pid in children_of(zygote_of(pool).pid)
+    ]
+    return states == ["S"] * 3
+
+
+def at_once(pool: Executor, look: Any) -> Any:
+    """What `look` finds while two programs run and a third child waits for its own."""
+    found: list[Any] = []
+    meet = threading.Barrier(2)
+
+    def here(leader: bool) -> None:
+        meet.wait(30)
+        until = time.monotonic() + 20
+        while leader and not all_asleep(pool) and time.monotonic() < until:
+            time.sleep(0.01)
+        if leader:
+            found.append(look(children_of(zygote_of(pool).pid)))
+        meet.wait(30)
+
+    program = "def execute_command(leader):\n    here(leader)"
+    threads = [
+        threading.Thread(target=pool.run, args=(program, {"here": here}, {"leader": leader}, LONG))
+        for leader in (True, False)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return found[0]
+
+
+def test_processes_share_no_memory_no_descriptor_and_no_queue(pool: Executor) -> None:
+    def look(pids: list[int]) -> tuple[list[str], list[dict[int, str]], list[dict[str, str]]]:
+        maps = [f"/proc/{pid}/maps" for pid in (zygote_of(pool).pid, *pids)]
+        lines = [line for path in maps for line in Path(path).read_text().splitlines()]
+        assert len(lines) > 200
+        tables = [
+            {int(fd): os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+            for pid in pids
+        ]
+        writable = [line for line in lines if re.match(r"\S+ .w.s ", line)]
+        return writable, tables, [status_of(pid) for pid in pids]
+
+    writable, tables, statuses = at_once(pool, look)
+    assert writable == []
+    # Its own socket, and the zygote's first three, which the filter makes unusable.
+    assert [sorted(table) for table in tables] == [[0, 1, 2, 3]] * 3
+    sockets = {table[3] for table in tables}
+    assert len(sockets) == 3
+    assert all(name.startswith("socket:") for name in sockets)
+    # No waiting signal is counted for it among those of the others.
+    assert [(one["SigQ"].split("/")[1], one["Threads"]) for one in statuses] == [("0", "1")] * 3
+
+
+SYSCALLS = """
+def execute_command(numbers):
+    libc = ctypes.CDLL(None, use_errno=True)
+    answered = []
+    for number in numbers:
+        ctypes.set_errno(0)
+        if libc.syscall(number, 0, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 1:
+            answered.append((number, ctypes.get_errno()))
+    return answered
+"""
+
+
+def test_no_system_call_but_the_allowed_ones_is_answered(pool: Executor) -> None:
+    """Whatever makes, finds or reaches something that processes share is among the others."""
+    allowed = confinement.MACHINES[os.uname().machine].calls
+    # Linux itself ends a process that calls uretprobe or uprobe (335, 336 on x86_64) from its own code.
+    numbers = {*range(470)} - {*allowed.values(), 335, 336}
+    assert value_of(pool, SYSCALLS, numbers=[*numbers]) == []
+
+
+def test_a_random_seed_reveals_nothing(pool: Executor) -> None:
+    """Every program starts from the same seed, whatever ran before it or runs beside it."""
+    program = (
+        "import random\ndef execute_command():\n    return random.random(), hash('kite'), id(object) % 4096"
+    )
+    values = {value_of(pool, program) for _ in range(4)}
+    assert len(values) == 1
+
+
+# ---- every attack ------------------------------------------------------------------------------------------
+
+
+SLOW = dataclasses.replace(LIMITS, cpu_seconds=0.1, wall_seconds=1.0)
+# Another budget than that of time has to decide, also on a busy machine.
+PATIENT = dataclasses.replace(LIMITS, cpu_seconds=0.3, wall_seconds=30.0)
+
+
+def test_every_attack_ends_as_it_should_and_leaves_the_host_untouched() -> None:
+    with Surroundings() as surroundings, Executor() as executor:
+        slow, patient = (Attack(executor, surroundings, limits) for limits in (SLOW, PATIENT))
+        for name, text in each_once(11, slow=False):
+            (slow if FAMILIES[name].slow else patient).run(name, text)
+        assert surroundings.differences() == []
+        assert executor.run(ONE, {}, {}).value == 1
+    ends = slow.ends | patient.ends
+    assert ends.keys() == FAMILIES.keys()
+    for name, family in FAMILIES.items():
+        # On a busy machine the wall clock runs out before the processor time.
+        allowed = {*family.ends.split(), *(["WallLimit"] if family.slow else [])}
+        assert not family.ends or ends[name].keys() <= allowed, name
+
+
+@pytest.mark.long
+def test_a_thousand_hostile_programs_and_killed_zygotes() -> None:
+    assert attack(1000, 0)["harm"] == []
+    result = soak(20.0, threads=4, kill_every=2.0)
+    assert result["wrong"] == []
+    assert result["kills"] > 0

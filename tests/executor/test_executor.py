@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -56,27 +55,15 @@ def test_ordinary_programs_give_cpythons_result(pool: Executor, name: str) -> No
     assert outcome.status == ("empty" if empty else "ok")
 
 
-def test_any_stops_at_the_first_yes(pool: Executor) -> None:
-    world = World()
-    pool.run(ORDINARY["lazy any"], world.functions(), world.inputs(), prelude=PRELUDE)
-    # Frames at 0, 5, 10, 15 and 20 s; the kite is there from 20 s on.
-    assert world.calls.count("query_yn") == 5
-
-
 @pytest.mark.parametrize(
     "value",
     [
         0,
         -(2**1000),
-        1.5,
         -0.0,
         math.inf,
         "",
         "a\x00é\U0001f600",
-        [],
-        (),
-        {},
-        set(),
         frozenset({1}),
         [None, True, [(1,), {2: "b", "b": [0.1]}, {(1, 2): {3}}]],
         {None: 1, True: 2, 1.5: 3, (1, "a"): 4},
@@ -108,14 +95,6 @@ def test_subclasses_of_plain_types_cross_as_plain_data(pool: Executor) -> None:
     )
     wanted = [{"a": 2, "b": 1}, (1, 2), {"a": 4}, "s"]
     assert same(good(given(pool, program)), wanted)
-
-
-def test_the_same_object_comes_back(pool: Executor) -> None:
-    world = World()
-    program = body("clip = get_informative_clips(video, 'kite')[1][0]", "return {'c': [clip], 'v': video}")
-    value = good(pool.run(program, world.functions(), world.inputs()))
-    assert value["c"][0] is world.clips[2]
-    assert value["v"] is world.video
 
 
 def test_a_handle_shows_its_declared_fields_and_no_more(pool: Executor) -> None:
@@ -188,7 +167,6 @@ def test_the_signature_selects_the_inputs(pool: Executor, signature: str, shown:
         ("def execute_command(video:\n  pass", "SyntaxError", "'(' was never closed"),
         ("def execute_command(v):\n\treturn 1\n  x", "IndentationError", ""),
         (body("return (n for n in [])"), "TypeError", "make it a list"),
-        (body("return object()"), "TypeError", "cannot leave the program"),
         (body("yield 1"), "TypeError", "returned a generator"),
         (body("import numpy"), "ImportError", "'numpy' is not available to programs"),
         (body("open('x')"), "NameError", "open() is not available to programs"),
@@ -233,14 +211,10 @@ def execute_command(video, question):
     ("raised", "caught"),
     [
         (ValueError("v"), "ValueError"),
-        (KeyError("k"), "LookupError"),
         (EmptyRetrieval("e"), "LookupError"),
-        (FileNotFoundError("f"), "OSError"),
         (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "ValueError"),
         (type("Strange", (Exception,), {})("s"), "Exception"),
-        (StopIteration("i"), "StopIteration"),
         (ExceptionGroup("g", [ValueError()]), "Exception"),
-        (SyntaxError("y"), "Exception"),
     ],
 )
 def test_the_hosts_exceptions_can_be_caught_by_name(pool: Executor, raised: Exception, caught: str) -> None:
@@ -312,24 +286,6 @@ def test_costs_are_reported(pool: Executor) -> None:
 
 
 # ---- several at once --------------------------------------------------------------------------------------
-
-
-def test_programs_run_in_parallel(pool: Executor) -> None:
-    """Eight programs meet: each waits in its call until all are there."""
-    barrier = threading.Barrier(8)
-    results: dict[int, Any] = {}
-
-    def run_one(number: int) -> None:
-        def meet(value: int) -> int:
-            barrier.wait(30)
-            return value + 1
-
-        program = body("total = 0", "for n in range(20):", "    total += add(n)", "return total, meet(video)")
-        results[number] = good(given(pool, program, number, meet=meet, add=lambda n: n + number))
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(run_one, range(8)))
-    assert results == {n: (190 + 20 * n, n + 1) for n in range(8)}
 
 
 def test_the_order_of_a_set_is_the_same_in_every_run() -> None:

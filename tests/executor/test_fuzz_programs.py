@@ -45,27 +45,3 @@ def test_a_reply_is_a_program_whatever_it_holds(reply: str) -> None:
         again = parse_program(f"<planning>p</planning><code>{program.canonical}</code>")
         assert again.canonical == program.canonical, "the canonical form is its own"
         assert (again.mode, again.calls) == (program.mode, program.calls)
-
-
-BODY = st.sampled_from(
-    (
-        "return query_native(video, question)",
-        "clips = get_informative_clips(video, 'a {x}')\n    return f'{clips[0]!r:>{3}} {{}}'",
-        "return [x for x in (1, -2, 3j) if not x]",
-        "'''doc'''\n    return lambda a, /, b=1, *c, d, **e: (yield)",
-        "try:\n        x = 1\n    except (A, B) as e:\n        raise\n    finally:\n        return x",
-        "match video:\n        case {'a': [1, *_], **k} if k:\n            return k",
-        "return f'''{video + \"'\"}\n{question}'''",
-        "x: int = 0x10\n    return 1e999, -0.0, b'\\xff', '\\n', x if x else ...",
-    )
-)
-
-
-@FUZZ
-@given(st.text(alphabet="ab <>\n#", max_size=30), BODY, st.text(alphabet="ab <>\n`", max_size=30))
-def test_a_tagged_program_is_found_in_any_text(before: str, body: str, after: str) -> None:
-    code = f"def execute_command(video, question):\n    {body}"
-    program = parse_program(f"{before}<planning>look</planning>\n<code>\n{code}\n</code>{after}")
-    assert program.code == code
-    assert program.planning == "look"
-    assert program.canonical

@@ -28,7 +28,6 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
         body("import ast\nreturn ast.literal_eval(\"[1, {'a': (2.5, None)}]\")"),
         [1, {"a": (2.5, None)}],
     ),
-    "base64": (body("import base64\nreturn base64.b64encode(b'kite').decode()"), "a2l0ZQ=="),
     "digests": (
         body(
             "import hashlib\nnames = ('md5', 'sha1', 'sha256', 'sha3_256', 'blake2b')\n"
@@ -36,25 +35,6 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
         ),
         # RFC 1321, FIPS 180-4 and 202, RFC 7693.
         (["90015098", "a9993e36", "ba7816bf", "3a985da7", "ba80a53f"], "d41d8cd98f00b204e9800998ecf8427e"),
-    ),
-    "text files": (
-        body(
-            "import io\nf = io.StringIO()\nprint('a', 1, file=f)\nf.seek(0)\n"
-            "return f.read(), io.BytesIO(b'x').read()"
-        ),
-        ("a 1\n", "x"),
-    ),
-    "calendars": (
-        body("import calendar\nreturn calendar.monthrange(2024, 2), calendar.isleap(1900)"),
-        ((3, 29), False),
-    ),
-    "pretty": (body("import pprint\nreturn pprint.pformat({'b': 1, 'a': [2]})"), "{'a': [2], 'b': 1}"),
-    "tracebacks": (
-        body(
-            "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"
-            "    return traceback.format_exc().split('\\n')[-2:]"
-        ),
-        ["ZeroDivisionError: division by zero", ""],
     ),
 }
 
@@ -139,14 +119,11 @@ PLAIN: dict[str, Any] = {
     "Colour.RED": "red",
     "{Colour.RED: Flag.A}": {"red": 4},
     "decimal.Decimal('0.9')": 0.9,
-    "decimal.Decimal('Infinity')": float("inf"),
     "fractions.Fraction(1, 4)": 0.25,
     "datetime.datetime(2024, 2, 29, 12, 5)": "2024-02-29T12:05:00",
     "datetime.date(2024, 2, 29)": "2024-02-29",
-    "datetime.time(1, 2, 3)": "01:02:03",
     "datetime.timedelta(minutes=1, milliseconds=500)": 60.5,
     "b'B'": "B",
-    "bytearray('é'.encode())": "é",
     "b'a\\xff'": "a\\xff",
     "range(3)": [0, 1, 2],
     "collections.deque([1, 2])": [1, 2],
@@ -214,8 +191,6 @@ def test_a_lone_surrogate_does_not_get_out(pool: Executor, value: str) -> None:
     ("program", "message"),
     [
         (body("return query_mcc(1)"), "name 'query_mcc' is not defined. Did you mean: 'query_mc'?"),
-        (body("frames = []\nreturn framse"), "name 'framse' is not defined. Did you mean: 'frames'?"),
-        (body("return lenn([])"), "name 'lenn' is not defined. Did you mean: 'len'?"),
         (body("return re.findall('a', 'b')"), "name 're' is not defined. Did you forget to import 're'?"),
         (body("return wholly_unknown"), "name 'wholly_unknown' is not defined"),
         (body("return open('x')"), "open() is not available to programs"),
@@ -224,7 +199,6 @@ def test_a_lone_surrogate_does_not_get_out(pool: Executor, value: str) -> None:
             body("import math\nreturn math.flor(1)"),
             "module 'math' has no attribute 'flor'. Did you mean: 'floor'?",
         ),
-        (body("return [].zzz"), "'list' object has no attribute 'zzz'"),
         (body("return frames"), "name 'frames' is not defined"),
     ],
 )
@@ -248,11 +222,9 @@ def test_a_hint_of_a_hostile_object_is_bounded(pool: Executor) -> None:
         ("def helper(x):\n    y = = 2\n    return 1\n", 2, "in helper"),
         ("def helper(x):\n    if x:\n        for a in b:\n            c d\n", 4, "in helper"),
         ("def outer():\n    def inner():\n        return 1 1\n    return 2\n", 3, "in inner"),
-        ("def outer():\n    def inner():\n        return 1\n    return 2 2\n", 4, "in outer"),
         ("class A:\n    async def method(self):\n        x = (1,\n\n", 3, "in method"),
         ("def one():\n    return 1\n\nx = = 1\n", 4, "at the top level"),
         ("def one(\n    return 1\n", 1, "at the top level"),
-        ("def one():\n\treturn 1 1\n", 2, "in one"),
     ],
 )
 def test_a_syntax_error_says_which_function(pool: Executor, program: str, line: int, where: str) -> None:

@@ -50,34 +50,6 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Video:
     return Video.open(path)
 
 
-def test_an_index_stops_between_batches_and_goes_on_from_its_parts(film: Video, tmp_path: Path) -> None:
-    work: list[CancelledWork] = []
-    started = threading.Event()
-
-    class Cancelling(NumberEncoder):
-        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-            assert started.wait(SOON)
-            if len(self.seen) >= 16 and work:
-                work[0].cancellation.cancel()
-            return super().encode_clips(clips)
-
-    encoder = Cancelling()
-    before = threading.active_count()
-    work.append(CancelledWork(lambda: build_index(film, encoder, root=tmp_path)))
-    started.set()
-    until(lambda: work[0].cancellation.is_cancelled)
-    work[0].cancel()
-    until(lambda: threading.active_count() <= before)
-    cancelled_at = len(encoder.seen)
-    # The batch at hand was finished, and with it a part.
-    assert cancelled_at == 32
-    work.clear()
-    index = build_index(film, encoder, root=tmp_path)
-    # The part that was stored is not computed again.
-    assert len(encoder.seen) - cancelled_at == 40 - 32
-    assert np.array_equal(index.vectors, build_index(film, NumberEncoder(), root=tmp_path / "other").vectors)
-
-
 def test_one_that_waits_for_the_file_of_another_process_leaves(film: Video, tmp_path: Path) -> None:
     encoder = NumberEncoder()
     path = index_path(film, encoder, root=tmp_path)

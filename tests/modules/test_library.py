@@ -1,4 +1,5 @@
-"""The module library: the calls of the public release fit it, and one registration adds a module."""
+"""The module library and its reference: the calls of the public release fit, one registration adds a module,
+and docs/modules.md is what the code makes now."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ import re
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.numbered import library
-from videopro.modules.calls import MODULES, CallContext, Count, FrameHandle, Text, module
-from videopro.modules.errors import ArgumentError
+from videopro.errors import ConfigError
+from videopro.modules.__main__ import main as print_docs
+from videopro.modules.calls import MODULES, CallContext, Text, module
+from videopro.modules.reference import api_reference, named_modules, reference_text
 
 # The runtime API of the public release, with its keywords and defaults (and the paper's, Listing 1).
 RELEASE = {
@@ -45,26 +49,6 @@ def test_every_call_of_the_release_fits_and_only_two_modules_are_beyond_it() -> 
     assert not {"finalize_result", "normalize_model_result"} & set(re.findall(r"\w+", reference))
 
 
-def test_one_registration_adds_a_module() -> None:
-    @module(family="localization")
-    def first_frames(call: CallContext, word: Text, count: Count = 2) -> list[FrameHandle]:
-        """Give the first frames.
-
-        Returns frames.
-        """
-        return [call.context.frame(float(i)) for i in range(count)]
-
-    # A plug-in's is offered only where it is named.
-    assert "first_frames" not in library().functions()
-    assert "first_frames" not in library().reference()
-    lib = library(extra=("first_frames",))
-    assert [frame.time for frame in lib.functions()["first_frames"]("a", count=3)] == [0.0, 1.0, 2.0]
-    with pytest.raises(ArgumentError, match="word is an empty text"):
-        lib.functions()["first_frames"](" ")
-    assert "`first_frames(word, count=2)`" in lib.reference()
-    assert lib.calls[0].fn == "first_frames"
-
-
 def test_an_invalid_registration_is_refused() -> None:
     def described(call: CallContext, word: Text) -> str:
         """Describe."""
@@ -91,3 +75,44 @@ def test_an_invalid_registration_is_refused() -> None:
     ):
         with pytest.raises((ValueError, TypeError), match=named):
             module(**options)(function)  # type: ignore[arg-type]
+
+
+# ---- the reference -----------------------------------------------------------------------------------------
+
+
+def test_the_docs_are_current(capsys: pytest.CaptureFixture[str]) -> None:
+    print_docs()
+    made = capsys.readouterr().out
+    assert (ROOT / "docs" / "modules.md").read_text() == made, (
+        "run: python -m videopro.modules > docs/modules.md"
+    )
+
+
+def test_the_compact_reference_has_a_line_for_each_module_that_is_there() -> None:
+    modules = [MODULES[name] for name in ("run_ocr", "get_informative_clips", "finalize_result")]
+    assert reference_text("signatures", modules).splitlines() == [
+        "- `get_informative_clips(video, query, top_k=3, total_duration=None)`",
+        "- `run_ocr(frame)`",
+    ]
+    assert reference_text("compact", modules).splitlines() == [
+        "- `get_informative_clips(video, query, top_k=3, total_duration=None)`: Find the clips (10 seconds "
+        "each) that show what `query` describes -> (intervals, clips)",
+        "- `run_ocr(frame)`: Read the text that is written in one frame -> the text, one piece a line from "
+        'top to bottom, or "" if there is none',
+    ]
+    assert reference_text("none", modules) == ""
+    assert reference_text("full", modules) == api_reference(modules)
+
+
+def test_times_that_count_from_a_clip_are_told_in_every_form() -> None:
+    said = "Times in the trims of a clip are seconds from the start of that clip."
+    for form in ("signatures", "compact", "full"):
+        assert said in reference_text(form, [MODULES["trim_frames"]], "clip")  # type: ignore[arg-type]
+        assert said not in reference_text(form, [MODULES["trim_frames"]])  # type: ignore[arg-type]
+        assert said not in reference_text(form, [MODULES["run_ocr"]], "clip")  # type: ignore[arg-type]
+
+
+def test_a_module_that_is_gone_is_named() -> None:
+    assert named_modules(["run_ocr"]) == [MODULES["run_ocr"]]
+    with pytest.raises(ConfigError, match="'read_signs'"):
+        named_modules(["run_ocr", "read_signs"])

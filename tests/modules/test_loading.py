@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from tests.support import scenes as world
 from tests.support.scenes import SceneBackbone
 from videopro.backbones import MODELS
 from videopro.methods import create
-from videopro.modules import ModelError, json_flag
-from videopro.modules.loading import OPTIONS_FLAG, REAL, ModuleModels, ModuleSettings
+from videopro.modules.loading import REAL, ModuleModels, ModuleSettings
 
 NO_MODELS: dict[str, Any] = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
@@ -67,23 +65,6 @@ def test_settings_are_in_the_runs_identity_unless_they_change_no_answer() -> Non
     assert identity(max_parallel=2) == identity(max_parallel=5) != identity(tau=0.7)
     assert identity()["teacher"]["faults"] == 1.0  # type: ignore[index]
     json.dumps(identity())
-
-
-@pytest.mark.parametrize(
-    ("flag", "shown"),
-    [
-        (OPTIONS_FLAG, "--options text_encoder=none)"),
-        (json_flag("modules"), """--modules '{"text_encoder": "none"}')"""),
-        ("--{option} none", "--text-encoder none)"),
-    ],
-)
-def test_a_model_that_cannot_be_loaded_is_told_with_the_commands_own_flag(
-    flag: str, shown: str, tmp_path: Path
-) -> None:
-    settings = ModuleSettings(text_encoder=str(tmp_path / "nothing"))
-    models = ModuleModels(settings, answering=MODELS["pocket"], root=tmp_path, flag=flag)
-    with pytest.raises(ModelError, match=re.escape(shown)):
-        models.text_encoder()
 
 
 def test_one_video_at_a_time_is_indexed_and_those_that_are_ready_do_not_wait(

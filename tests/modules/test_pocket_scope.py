@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.colours import make_video
-from tests.support.making_videos import as_pocket
 from videopro.backbones import Backbone, find_video, own_model
 from videopro.commands import compare, index, infer, select_agents
 from videopro.commands.ask import command as ask
@@ -84,12 +83,6 @@ def test_a_pocket_video_is_known_by_its_manifest(film: Path, tmp_path: Path) -> 
     shutil.copy(made.with_suffix(".json"), replaced.with_suffix(".json"))
     for other in (film, copy, replaced, tmp_path, tmp_path / "none.mp4"):
         assert not is_pocket_video(other)
-
-
-def test_a_folder_of_pocket_videos_is_answered(tmp_path: Path) -> None:
-    make_video(tmp_path / "v.mp4", "red")
-    as_pocket(tmp_path / "v.mp4")
-    assert index.main([str(tmp_path), "--encoder", "pocket", "--root", str(tmp_path / "index")]) == 0
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,10 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from tests.support import scenes as world
-from tests.support import tiny_models
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import paper_folders
-from tests.support.making_videos import make
-from tests.support.scenes import SceneBackbone
-from tests.support.sounds import with_tone
 from videopro import methods
-from videopro.backbones import MODELS, load_backbone, read_spec
+from videopro.backbones import load_backbone, read_spec
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.cli import check_needs, is_here
 from videopro.commands import compare
@@ -28,14 +23,11 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.modules import (
-    ModuleModels,
     ModuleSettings,
     paper_notes,
     part_needs,
     presets,
 )
-from videopro.modules.models import transcription
-from videopro.video import Video
 
 # By hand, from section 4, the appendix's Fig. 7 and the release.
 PAPER = {
@@ -46,7 +38,6 @@ PAPER = {
     "tracker": "detector",
     "speech": "whisper",
 }
-NO_MODELS: dict[str, Any] = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
 
 def parts(settings: ModuleSettings) -> dict[str, str]:
@@ -197,7 +188,6 @@ PARTS = {LANGUAGEBIND, SENTENCES, DINO}
     [
         ("videopro", "Qwen/Qwen3-VL-8B-Instruct", {}, PARTS),
         ("videopro", "a/b", {"encoder": "none", "text_encoder": "/a/folder"}, {DINO}),
-        ("videopro", "pocket", {}, set()),
         ("videopro", "a/b", {"answerer": SMALL}, {*PARTS, SMALL}),
         # The pocket model answers inside the programs, with its own modules.
         ("videopro", "a/b", {"answerer": "pocket"}, set()),
@@ -206,7 +196,6 @@ PARTS = {LANGUAGEBIND, SENTENCES, DINO}
         ("dvd", "a/b", {"captioner": SMALL, "text_encoder": "none"}, {SMALL}),
         ("videoagent", "a/b", {}, {LANGUAGEBIND}),
         ("videoagent", "a/b", {"selection": "uniform"}, set()),
-        ("vca", "a/b", {}, set()),
         # Whether a served model is the pocket model is not known before it is asked.
         ("videopro", "server:pocket@http://localhost:8000/v1", {}, set()),
         ("videopro", "server:q@http://localhost:8000/v1", {}, PARTS),
@@ -244,50 +233,14 @@ def test_the_best_whisper_of_the_machine_is_taken(nothing_here: Path) -> None:
     assert presets.find_whisper() == "whisper:openai/whisper-large-v3-turbo"
 
 
-def test_a_video_without_subtitles_is_transcribed_where_whisper_is_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    loud, mute = with_tone(tmp_path / "loud.mkv", starts=(0.0,), seconds=4.0), tmp_path / "mute.mp4"
-    make(mute, 8, rate=4)
-
-    def context(video: Path, speech: str = "whisper") -> Any:
-        settings = ModuleSettings(**NO_MODELS, speech=speech)
-        models = ModuleModels(settings, answering=MODELS["pocket"], root=tmp_path / "kept")
-        return models.context(Video.open(video), SceneBackbone(), None)
-
-    monkeypatch.setattr(transcription, "find_whisper", lambda: f"whisper:{tiny_models.whisper()}@en")
-    heard, silent = context(loud), context(mute)
-    assert (heard.subtitles is None, heard.notes, heard.has("subtitles")) == (False, (), True)
-    # A video without sound is no failure.
-    assert (silent.subtitles, silent.notes) == (None, ("no transcript: the video has no sound",))
-    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
-    without = context(loud)
-    assert (without.subtitles, without.notes) == (None, ("no transcript: Whisper is not on this machine",))
-    assert context(loud, "none").notes == ()
-
-
-def test_its_absence_is_recorded_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
-    method = create("program", {**world.OPTIONS, "speech": "whisper", "planner": "self"})
-    backbone = SceneBackbone(writes=lambda request: world.NATIVE)
-    result = method.run(world.item(), world.context(backbone))
-    assert result.error is None
-    assert result.notes == ("no subtitles", "no transcript: Whisper is not on this machine")
-
-
 @pytest.mark.parametrize(
     ("method", "options", "speech", "subtitles"),
     [
         ("videopro", {}, "whisper", None),
-        ("program", {"tau": 1}, "whisper", None),
         # The paper's baseline answers from frames alone.
-        ("native", {}, None, None),
         ("native", {"subtitles": "all"}, "whisper", "all"),
         # Agents read what is listed, where their own settings leave that out.
-        ("dvd", {}, "whisper", None),
         ("vca", {}, "whisper", "listed"),
-        ("videoagent", {}, "whisper", "listed"),
-        ("lvagent", {}, "whisper", None),
         ("videopro", {"speech": "whisper:openai/whisper-small"}, "whisper:openai/whisper-small", None),
         ("videopro", {"subtitles": "none"}, None, "none"),
     ],

@@ -581,7 +581,6 @@ FAMILIES: dict[str, Family] = {
         whole=True,
     ),
     # ---- looking for each other: each looks for a mark, then leaves it for later or concurrent programs.
-    # tests/executor/test_channels.py leaves one in every object, module and dict.
     "channels between programs": Family(
         "ok",
         [

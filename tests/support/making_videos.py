@@ -7,11 +7,8 @@ decoder.
 
 from __future__ import annotations
 
-import functools
 import json
-import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from itertools import zip_longest
 from pathlib import Path
@@ -73,12 +70,6 @@ def make(
     every pixel instead of numbered pictures; `colours`: (matrix, range) as ITU-T H.273 and FFmpeg number
     them.
     """
-    if codec == "libsvtav1" and multiprocessing.parent_process() is None:
-        # As root, this encoder gives the calling thread real-time priority (SCHED_FIFO, 99), which everything
-        # that the process starts from then on inherits: on two cores it starves the rest. So a child encodes.
-        call = functools.partial(make, **locals())
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
-            return child.submit(call).result()
     ticks = list(range(times)) if isinstance(times, int) else list(times)
     with av.open(str(path), "w", format=form, options=mux or {}) as container:
         stream = container.add_stream(codec, rate=rate, options=options or {})
@@ -177,11 +168,11 @@ def with_subtitles(
     return path
 
 
-def damage(path: Path, numbers: Sequence[int], *, kind: str = "video") -> Path:
+def damage(path: Path, numbers: Sequence[int]) -> Path:
     """Overwrite packets of a file with zeros, by their number in decoding order; their first bytes stay, and
     so does the container's own structure."""
     with av.open(str(path)) as container:
-        packets = [(p.pos, p.size) for p in container.demux(**{kind: 0}) if p.size]
+        packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
     data = bytearray(path.read_bytes())
     for number in numbers:
         position, size = packets[number]

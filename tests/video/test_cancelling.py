@@ -110,19 +110,6 @@ def test_closing_ends_the_thread_wherever_it_is(is_full: bool) -> None:
     assert ended.is_set()
 
 
-def test_a_consumer_that_waits_for_an_item_leaves_when_it_is_cancelled() -> None:
-    at_work = threading.Event()
-
-    def endless() -> Generator[int, None, None]:
-        at_work.set()
-        until(lambda: check_cancelled() or False)
-        yield 0
-
-    work = CancelledWork(lambda: list(made_ahead(endless(), most=1)))
-    assert at_work.wait(SOON)
-    work.cancel()
-
-
 # ---- decoding processes ------------------------------------------------------------------------------------
 
 

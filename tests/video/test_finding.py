@@ -30,8 +30,6 @@ def video(root: Path, name: str = ID) -> str:
     "file",
     [
         f"videos/{ID}.mp4",
-        f"videos/{ID}.MP4",
-        f"other/{ID}.Webm",
         f"videos/A film, part 1 [{ID}].mp4",
         f"more/below/A film [x] [{ID}].MKV",
         f"videos/A film-{ID}.mp4",
@@ -84,9 +82,7 @@ def subtitles(root: Path, name: str = ID) -> str | None:
     ("files", "found"),
     [
         ("subtitles/{ID}.srt subtitles/{ID}.en.srt", "subtitles/{ID}.srt"),
-        ("subtitles/{ID}.en.srt", "subtitles/{ID}.en.srt"),
         ("subtitles/{ID}.EN.VTT", "subtitles/{ID}.EN.VTT"),
-        ("subtitles/A_film_[{ID}].en.vtt", "subtitles/A_film_[{ID}].en.vtt"),
         ("videos/A_film_[{ID}].en-US.vtt", "videos/A_film_[{ID}].en-US.vtt"),
         # English of several languages, and a .srt of several forms.
         ("subtitles/{ID}.de.srt subtitles/{ID}.en.vtt subtitles/{ID}.en.srt", "subtitles/{ID}.en.srt"),

@@ -11,10 +11,6 @@ import torch
 from qwen_vl_utils.vision_process import smart_nframes
 
 from tests.support.making_videos import make, read_number
-from tests.support.scenes import SceneBackbone, item
-from videopro.backbones.wrappers import Meter
-from videopro.benchmarks import ROBUST, Protocol
-from videopro.methods import MethodContext, create
 from videopro.video import Video, clue_times, frame_times
 
 
@@ -107,16 +103,3 @@ def test_fewer_pictures_than_frames_are_each_shown_once(slides: Video) -> None:
     assert [frame.time for frame in slides.sample(8, start=10.0, end=30.0)] == pytest.approx([0.0, 20.0])
     # Whoever names times gets a frame for each.
     assert len(slides.frames([1.0, 2.0, 3.0])) == 3
-
-
-@pytest.mark.parametrize("sampling", ["midpoints", "starts"])
-def test_a_direct_question_shows_each_picture_once(slides: Video, sampling: str) -> None:
-    shown = MethodContext(slides, SceneBackbone(), Protocol(parser=ROBUST), meter=Meter())
-    result = create("native", {"frames": 12, "sampling": sampling}).run(item(), shown)
-    assert result.error is None
-    execution = result.rounds[0].execution
-    assert execution is not None
-    # 12 frames of 51 s, the last one at 46.75 or 48.875 s.
-    times = [0.0, 20.0]
-    assert [frame[0] for frame in execution.calls[0].frames] == times
-    assert result.cost.frames == len(times)

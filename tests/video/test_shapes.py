@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,15 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tests.support import making_videos, qwen_models, tiny_models
+from tests.support import qwen_models
 from tests.support.numbered import noise
-from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones.server import encode_frames
-from videopro.modules.models.detection import Detection, Detector, GroundingDino
-from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
-from videopro.modules.models.ocr import Ocr, RapidOcr, TextRegion
-from videopro.modules.models.tracking import Sam3Tracker
-from videopro.video import Frame, Video, pad_picture, padded_size
+from videopro.modules.models.detection import Detection, Detector
+from videopro.modules.models.ocr import Ocr, TextRegion
+from videopro.video import Frame, pad_picture, padded_size
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 ODD = [(1, 320), (320, 1), (1, 1), (3, 3), (2, 5000), (5000, 2), (8, 4096), (40, 4001)]
@@ -93,37 +89,6 @@ def test_servers_are_sent_no_odd_shape(shape: tuple[int, int]) -> None:
         assert max(picture.size) <= 100 * min(picture.size)
 
 
-@pytest.fixture(scope="module")
-def models() -> tuple[GroundingDino, Sam3Tracker, RapidOcr]:
-    """Real models of the smallest size, and RapidOCR as it is."""
-    dino, sam3 = tiny_models.grounding_dino(), tiny_models.sam3()
-    return GroundingDino(str(dino)), Sam3Tracker(str(sam3)), RapidOcr()
-
-
-@pytest.mark.parametrize("shape", [(320, 1), (2, 5000)])
-def test_detector_tracker_and_ocr_take_odd_shapes(
-    shape: tuple[int, int], models: tuple[GroundingDino, Sam3Tracker, RapidOcr]
-) -> None:
-    dino, sam3, ocr = models
-    frame = Frame(noise(*shape), 0.0)
-    found = dino.detect(frame, "a cat", box_threshold=0.0, text_threshold=0.0)
-    tracks = sam3.track([frame, Frame(noise(*shape, seed=1), 1.0)], "a cat")
-    boxes = [one.box for one in found] + [box for track in tracks for box in track.boxes if box]
-    assert boxes
-    assert all(0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1 for x0, y0, x1, y1 in boxes)
-    ocr.read(frame.image)
-
-
-@pytest.mark.parametrize("shape", [(8, 4096), (4096, 8), (1, 1)])
-def test_an_encoder_takes_odd_shapes(shape: tuple[int, int], tmp_path: Path) -> None:
-    encoder = LanguageBindEncoder(str(languagebind_folder(tmp_path / "e")))
-    size = encoder.frame_size(*shape)
-    assert size == shape
-    clip = [Frame(noise(*size, seed=i), float(i)) for i in range(encoder.clip_frames)]
-    (row,) = encoder.encode_clips([clip])
-    assert np.linalg.norm(row) == pytest.approx(1.0, abs=1e-5)
-
-
 # ---- what they say, mapped back ----------------------------------------------------------------------------
 
 
@@ -178,14 +143,3 @@ def in_pixels(box: Sequence[float], shape: tuple[int, int]) -> list[float]:
 
 
 # ---- a video of an odd shape -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_video_of_an_odd_shape_is_answered(family: str, tmp_path: Path) -> None:
-    path = tmp_path / "strip.mp4"
-    making_videos.make(path, 24, size=(8, 2048), planes=(200, 128, 128))
-    video, backbone = Video.open(path), qwen_models.backbone(family)
-    size = backbone.frame_size(video.height, video.width, 4)
-    frames = video.sample(4, size=size)
-    assert size == (8, 2048)
-    assert set(backbone.answer(frames, qwen_models.QUESTION).letters) == {"A", "B", "C"}

@@ -3,15 +3,12 @@
 Expected lines are written by hand beside each input.
 """
 
-import io
 import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-import av
-import numpy as np
 import pytest
 from av.stream import Disposition
 
@@ -166,8 +163,6 @@ def test_ass(tmp_path: Path) -> None:
     ("text", "shown"),
     [
         (r"a{\p1}m 0 0 l 1 1{\p0}b", "ab"),
-        (r"a{\i1}b{\i0}c{comment}d", "abcd"),
-        (r"a{\pos(1,2)}b{\p1}m 0 0", "ab"),
         (r"a{\p1}m 0 0{\i1} l 1 1{\p0}b{\p1}m{\p0}c", "abc"),
         (r"a {\i1", r"a {\i1"),
     ],
@@ -188,6 +183,7 @@ def test_longvideobench(tmp_path: Path) -> None:
     stamps = [
         {"timestamp": [99.0, 100.5], "text": "begun before"},
         {"timestamp": [95, 100], "text": "over before"},
+        {"timestamp": [140, 135], "text": "backwards"},
         {"timestamp": [130.25, None], "text": "to the end"},
         {"timestamp": [158, 170.0], "text": "cut"},
         {"timestamp": [160, 161], "text": "too late"},
@@ -195,11 +191,14 @@ def test_longvideobench(tmp_path: Path) -> None:
     ]
     for records, lines in (
         (clocks, [(0.5, 2, "Hello"), (3, 4.25, "you")]),
-        (stamps, [(0, 0.5, "begun before"), (30.25, 60, "to the end"), (58, 60, "cut")]),
+        (
+            stamps,
+            [(0, 0.5, "begun before"), (30.25, 60, "to the end"), (40, 40, "backwards"), (58, 60, "cut")],
+        ),
         ([], []),
     ):
         assert read(tmp_path, json.dumps(records), "x_en.json", duration=60, start_offset=100) == lines
-    with pytest.raises(SubtitleError, match=r"x_en.json: line 2 has no end"):
+    with pytest.raises(SubtitleError, match=r"x_en.json: line 3 has no end"):
         read(tmp_path, json.dumps(stamps), "x_en.json", start_offset=100)
 
 
@@ -219,7 +218,6 @@ def test_words_of_video_mme_v2_are_joined_to_sentences(tmp_path: Path) -> None:
 HUGE = "9" * 400
 BAD: list[tuple[str | bytes, str]] = [
     (b"", "is empty; download it again"),
-    (b" \r\n\n", "is empty"),
     (b"\xef\xbb\xbf", "is empty"),
     ("Hello\nBye\n", "holds no times"),
     (bytes(range(256)) * 8, "save it as UTF-8"),
@@ -227,15 +225,12 @@ BAD: list[tuple[str | bytes, str]] = [
     (PLAIN.replace("Bye", "你好").encode() + b"\xff\n", "1 damaged place"),
     (PLAIN.encode("utf-16")[:-1], "save it as UTF-8"),
     (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04"), "not a line of times"),
-    (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:03,000 --> 00:04,000"), "not a line of times"),
     # As LongVideoBench writes them.
     ('[{"start": "0:0:1"', "broken JSON"),
-    ('{"lines": []}', "not a list of lines"),
+    ("{}", "not a list of lines"),
     ('[{"start": "0:0:1", "line": "x"}]', "line 0 .*KeyError: 'end'"),
     ('[{"start": "x:0:1", "end": "0:0:2", "line": "x"}]', "'x:0:1' is not a time"),
-    ('[{"timestamp": [1], "text": "x"}]', "line 0"),
     ('[{"timestamp": [1, 2], "text": 3}]', "line 0"),
-    ('["x"]', "line 0"),
     # Times that cannot be, and deep nesting.
     (f'[{{"start": 1, "end": {HUGE}, "line": "x"}}]', ""),
     (f'[{{"start": "0:0:1", "end": "{HUGE * 20}:0:2", "line": "x"}}]', ""),
@@ -244,7 +239,6 @@ BAD: list[tuple[str | bytes, str]] = [
     ("[" * 5000, ""),
     (f"1\n00:00:01,000 --> {HUGE}:00:02,000\nx\n", ""),
     ("1\n00:00:01,000 --> 999999999999:00:02,000\nx\n", ""),
-    ("1\n00:00:01,000 --> 1e999\nx\n", ""),
     (f"WEBVTT\n\n00:01.000 --> {HUGE}:00:02.000\nx\n", ""),
     (f"{ASS_HEAD}Dialogue: 0,0:00:01.00,{HUGE}:00:02.00,Default,,0,0,0,,x\n", ""),
 ]
@@ -395,8 +389,6 @@ FORCED_FLAG, DEAF = Disposition.forced, Disposition.hearing_impaired
     [
         # A track of a part of what is said is the default one, or the first: by its flag, by its title.
         ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, NO], 1),
-        ([("eng", FORCED), ("eng", MANY)], (), [FORCED_FLAG], 1),
-        ([("eng", FORCED), ("eng", MANY)], ["Forced", "Full"], [DEFAULT, NO], 1),
         ([("eng", FORCED), ("eng", MANY)], ["English [forced]", "English"], (), 1),
         ([("jpn", MANY), ("jpn", MANY)], ["Signs & Songs", "Dialogue"], [DEFAULT, NO], 1),
         ([("eng", MANY), ("eng", MANY)], ["Director's Commentary", ""], [DEFAULT, NO], 1),
@@ -409,7 +401,6 @@ FORCED_FLAG, DEAF = Disposition.forced, Disposition.hearing_impaired
         ([("eng", FORCED), ("eng", MANY)], (), [DEFAULT, NO], 1),
         # The language of the default track is kept, where it has a full one.
         ([("eng", FORCED), ("ger", MANY), ("eng", MANY)], (), [DEFAULT | FORCED_FLAG, NO, NO], 2),
-        ([("eng", FORCED), ("ger", MANY)], (), [DEFAULT | FORCED_FLAG, NO], 1),
         # One for the deaf says all, and sounds too.
         ([("eng", MANY), ("eng", MANY)], ["SDH", "English"], (), 1),
         ([("eng", MANY), ("eng", MANY)], (), [DEAF, NO], 1),
@@ -474,21 +465,3 @@ def test_videos_without_a_track_of_text(tmp_path: Path) -> None:
         with pytest.raises(VideoError, match=path.name):
             embedded_subtitles(path)
     assert not any(has_embedded_subtitles(path) for path in (plain, pictures, text, none, tmp_path))
-
-
-def test_copied_track_of_a_file(tmp_path: Path) -> None:
-    """A .srt copied into Matroska as FFmpeg's `-c copy` does it gives the same lines as the .srt itself."""
-    path = tmp_path / "copied.mkv"
-    with av.open(io.BytesIO(PLAIN.encode()), format="srt") as source, av.open(str(path), "w") as out:
-        picture = out.add_stream("libx264", rate=10)
-        picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
-        track = out.add_stream_from_template(source.streams.subtitles[0])
-        for i in range(50):
-            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), i, np.uint8), format="rgb24")
-            out.mux(picture.encode(frame))
-        out.mux(picture.encode(None))
-        for packet in source.demux(source.streams.subtitles[0]):
-            if packet.size:
-                packet.stream = track
-                out.mux(packet)
-    assert embedded_subtitles(path).lines == load_subtitles(write(tmp_path, PLAIN)).lines == HELLO

@@ -107,41 +107,6 @@ def test_what_its_reader_reads_is_what_we_read(weights: Path, read_by_easyocr: l
     assert all(later > earlier - tallest / 2 for earlier, later in pairwise(middles))
 
 
-@pytest.mark.long
-def test_off_the_cpu_the_texts_of_a_picture_are_recognized_together(
-    weights: Path, read_by_easyocr: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import easyocr
-
-    class ElsewhereReader(easyocr.Reader):  # type: ignore[misc]
-        """Takes this machine's CPU for a GPU once it is loaded."""
-
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            self.device = "cpu:0"
-            # As easyocr/detection.py and recognition.py do off the CPU.
-            self.detector = torch.nn.DataParallel(self.detector)
-            self.recognizer = torch.nn.DataParallel(self.recognizer)
-
-    monkeypatch.setattr(easyocr, "Reader", ElsewhereReader)
-    reader = load_ocr(f"easyocr:en@{weights}", device="cpu")
-    passes: list[int] = []
-    recognizer = reader._reader.recognizer  # type: ignore[attr-defined]
-    for network in (reader._reader.detector, recognizer):  # type: ignore[attr-defined]
-        # Which runs on the first GPU alone, or on all.
-        assert not isinstance(network, torch.nn.DataParallel)
-    recognizer.register_forward_hook(lambda module, given, out: passes.append(len(given[0])))
-    regions = reader.read(picture())
-    # All of the picture's texts, and once more those of which it was unsure.
-    assert passes[0] == len(regions) == len(read_by_easyocr)
-    assert len(passes) <= 2
-    own = reader._reader.readtext(picture(), batch_size=16)  # type: ignore[attr-defined]
-    assert sorted((region.text, region.score) for region in regions) == sorted(
-        (text, float(score)) for _, text, score in own
-    )
-    assert reader.identity() != ["easyocr", "en", str(weights)]
-
-
 def test_a_folder_without_weights_is_named_and_nothing_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,3 +148,23 @@ def test_what_is_downloaded_is_downloaded_by_one_process_at_a_time(
     assert most == [1]
     with pytest.raises(ModelError, match="MD5 hash mismatch"):
         load_ocr("easyocr:de")
+
+
+def test_off_the_cpu_texts_are_recognized_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reader:
+        device = "cuda:0"
+
+        def __init__(self, languages: list[str], **settings: Any) -> None:
+            # As EasyOCR's, a network for all GPUs.
+            self.detector = self.recognizer = SimpleNamespace(module="for one GPU")
+
+        def readtext(self, image: np.ndarray, batch_size: int) -> list[Any]:
+            return [([[6, 8], [30, 4], [32, 16], [8, 20]], f"{batch_size} at once", 0.5)]
+
+    monkeypatch.setitem(sys.modules, "easyocr", SimpleNamespace(Reader=Reader))
+    reader: Any = load_ocr("easyocr:en,de")
+    assert (reader._reader.detector, reader._reader.recognizer) == ("for one GPU", "for one GPU")
+    (region,) = reader.read(np.zeros((SIDE, 640, 3), np.uint8))
+    assert (region.text, region.score) == ("16 at once", 0.5)
+    assert region.box == pytest.approx((6 / 640, 4 / SIDE, 32 / 640, 20 / SIDE))
+    assert reader.identity() == ["easyocr", "en", "de", 16]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import shutil
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -127,18 +126,6 @@ def test_shards_of_a_folder(path: Path, tmp_path: Path, capsys: pytest.CaptureFi
         assert f"error: {folder / 'c.mp4'}" in capsys.readouterr().err
 
 
-def test_the_precision_is_part_of_the_key() -> None:
-    def identity(**settings: Any) -> dict[str, object]:
-        chosen = ModuleSettings(**ONLY_ENCODER, **settings)
-        return ModuleModels(chosen, answering=MODELS["pocket"]).identity()
-
-    half = {"encoder_dtype": "bfloat16"}
-    assert identity(**half) == {**identity(), **half} != identity()
-    planner = {"planner": "pocket-teacher"}
-    run = create("videopro", planner).identity()
-    assert create("videopro", {**planner, **half}).identity() == {**run, **half}
-
-
 @pytest.mark.parametrize("is_gpu", [False, True], ids=["cpu", "gpu"])
 def test_the_machine_decides_unless_a_run_began_in_another_precision(
     is_gpu: bool, monkeypatch: pytest.MonkeyPatch
@@ -216,23 +203,6 @@ def test_a_gpu_is_one_that_pytorch_counts_and_is_not_looked_for_without_a_driver
     assert interfaces.resolve_dtype("auto") == ("bfloat16" if has_gpu else "float32")
     assert interfaces.resolve_dtype("auto", "cuda:1") == "bfloat16"
     assert interfaces.resolve_dtype("auto", "cpu") == "float32"
-
-
-def test_a_second_video_is_begun_only_at_the_end_of_the_first(path: Path, tmp_path: Path) -> None:
-    """So that another process can take it."""
-    first, second = two_videos(path, tmp_path / "videos")
-    begun: list[bool] = []
-
-    class Looking(NumberEncoder):
-        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-            if not begun:
-                # The first 16 of 40 clips; a moment for the other thread.
-                time.sleep(0.3)
-                begun.append(index_path(Video.open(second), self, root=tmp_path).parent.exists())
-            return super().encode_clips(clips)
-
-    assert index_videos([first, second], Looking(), IndexConfig(videos=(), root=tmp_path)) == 0
-    assert begun == [False]
 
 
 def test_pocket_videos_have_an_encoder_of_their_own(

@@ -8,9 +8,7 @@ import io
 import json
 import re
 import shutil
-import threading
 import typing
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +22,7 @@ from tests.support.numbered import LINES, FixedIndex, ReadingBackbone, context, 
 from videopro.errors import BackboneError, Cancellation, Cancelled, ConfigError, VideoProError, cancellable
 from videopro.modules.calls import MODULES, OPEN_MODULES, Parameter, arguments
 from videopro.modules.models.ocr import TextRegion
-from videopro.modules.tools import Budget, VideoTools, load_models, open_video, reply_parts
+from videopro.modules.tools import Budget, VideoTools, open_video, reply_parts
 from videopro.modules.tools.schemas import module_parameters, parameter_schema
 
 SCORES = {"a lamp": (0.1, 0.9, 0.2, 0.8, 0.0, 0.3)}
@@ -199,18 +197,13 @@ def test_pictures_come_on_request_in_the_format_and_size_asked_for() -> None:
         ("extract_frame", {}, "there is no tool 'extract_frame'; did you mean 'extract_frames'?"),
         ("make_result", {}, "there is no tool 'make_result'; known: "),
         ("extract_frames", {"video": "clip-7"}, "no object with the id 'clip-7'; the ids so"),
-        (
-            "extract_frames",
-            {"video": [40, 20]},
-            "[40, 20] is no part of the video, which",
-        ),
+        ("extract_frames", {"video": [40, 20]}, "[40, 20] is no part of the video, which"),
         ("extract_frames", {"count": 2}, "unexpected keyword argument 'count'; call extract_frames("),
         ("look", {"frames": 61}, "frames: 61 s lies outside the video, which goes from 0 to 60 s"),
         ("look", {"frames": list(range(33))}, "these are 33 frames; give at most 32"),
         ("look", {"frames": 1, "format": "gif"}, "format is 'gif'; give jpeg or png"),
         ("look", {"frames": 1, "side": 15}, "side is 15; give 16 to 4096 pixels"),
         ("run_ocr", {"frame": 1}, "UnavailableError: run_ocr() cannot be used: no OCR model is set up"),
-        ("query_frames", {"frames": [], "question": "?"}, "frames is empty"),
         ("query_frames", {"frames": 1, "question": "(refuse)"}, "BackboneError: query_frames(): "),
         ("query_yn", {"frames": 1, "question": "(bug)"}, "UnexpectedError: query_yn() failed unexpectedly"),
     ],
@@ -260,20 +253,6 @@ def test_the_log_is_bounded_json_whatever_was_passed() -> None:
     assert len(json.dumps(film.calls, allow_nan=False, ensure_ascii=False).encode()) < 50_000
 
 
-def test_the_calls_of_a_message_of_the_openai_client_are_answered() -> None:
-    film = tools()
-
-    def asked(id: str, name: str, arguments: str) -> Any:
-        return SimpleNamespace(id=id, function=SimpleNamespace(name=name, arguments=arguments))
-
-    messages = film.answer([asked("a", "look", '{"frames": 1}'), asked("b", "extract_frames", "")])
-    # Tool messages come first, one a call, and hold no picture.
-    whose = [(each["role"], each.get("tool_call_id")) for each in messages]
-    assert whose == [("tool", "a"), ("tool", "b"), ("user", None)]
-    assert len(json.loads(messages[1]["content"])["result"]) == 32
-    assert [part["type"] for part in messages[2]["content"]] == ["text", "image_url"]
-
-
 # ---- budget, evidence, threads ----------------------------------------------------------------------------
 
 
@@ -320,22 +299,6 @@ def test_evidence_has_times_boxes_and_texts() -> None:
     assert [frame["time"] for frame in film.calls[5]["frames"]] == [1.0, 3.0]
 
 
-def test_calls_of_several_threads_keep_their_ids_apart() -> None:
-    film = tools(backbone=ReadingBackbone(), budget=Budget(frames=1000))
-    barrier = threading.Barrier(8)
-
-    def look(number: int) -> dict[str, Any]:
-        barrier.wait()
-        return film.call("look", frames=[float(number), 30.0])
-
-    with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(look, range(8)))
-    ids = {image["time"]: image["id"] for reply in replies for image in reply["images"]}
-    assert len(set(ids.values())) == len(ids) == 9
-    assert film.used["frames"] == 16
-    assert sorted(call["number"] for call in film.calls) == list(range(1, 9))
-
-
 def test_a_cancelled_call_is_not_made() -> None:
     film, cancellation = tools(), Cancellation()
     cancellation.cancel()
@@ -363,21 +326,6 @@ def test_without_a_model_an_agent_reads_and_looks_itself(film_file: Path) -> Non
     assert (line["start"], line["text"]) == (2.0, "A bell rings.")
     assert "this run is without reasoning" in error(film.call("query_frames", frames=1, question="?"))
     assert not open_video(film_file, subtitles=False, models={"ocr": "none"}).video["has_subtitles"]
-
-
-def test_models_are_loaded_once_for_several_videos(film_file: Path) -> None:
-    loaded: list[str] = []
-
-    def load(name: str, **settings: Any) -> ReadingBackbone:
-        loaded.append(name)
-        return ReadingBackbone()
-
-    parts = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
-    models = load_models("reading", load=load, **parts)
-    for _ in range(2):
-        film = open_video(film_file, models=models)
-        assert result(film.call("query_frames", frames=2.0, question="What?"))["answer"] == "8"
-    assert loaded == ["reading"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from tests.support.tiny_encoders import GOLDEN, clip, config_of, golden, languagebind_folder, weights_of
 from videopro.errors import ConfigError
@@ -150,24 +149,12 @@ def test_a_published_folder_loads_and_embeds(folder: Path) -> None:
     assert rows.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(rows[17], encoder.encode_clips(clips[17:18])[0], atol=1e-5)
-    with pytest.raises(ValueError, match="nothing to embed"):
-        encoder.encode_clips([])
-
-
-def test_in_bfloat16_embeddings_are_those_of_float32_but_for_its_rounding(folder: Path) -> None:
-    full, half = (
-        load_encoder(f"languagebind:{folder}", "cpu", dtype=kind) for kind in ("float32", "bfloat16")
-    )
-    clips, texts = [clip(seed) for seed in range(20)], [f"w{number} w{number + 9}" for number in range(20)]
-    seen, read = full.encode_clips(clips), full.encode_texts(texts)
-    narrow_seen, narrow_read = half.encode_clips(clips), half.encode_texts(texts)
-    for rows, narrow in ((seen, narrow_seen), (read, narrow_read)):
-        # Unit rows in float32; a step of bfloat16 is 2**-8 of a number.
-        assert narrow.dtype == np.float32
-        np.testing.assert_allclose(np.linalg.norm(narrow, axis=1), 1, atol=1e-6)
-        assert 0 < np.abs(rows - narrow).max() < 0.02
-    # What a search goes by.
-    assert np.abs(full.similarities(read, seen) - half.similarities(narrow_read, narrow_seen)).max() < 0.02
+    texts = ["w1 w2", "w7"]
+    scores = encoder.score_clips(texts, clips)
+    np.testing.assert_allclose(scores, encoder.encode_texts(texts) @ rows.T, atol=1e-5)
+    for empty in (lambda: encoder.encode_clips([]), lambda: encoder.score_clips([], clips)):
+        with pytest.raises(ValueError, match="nothing to embed"):
+            empty()
 
 
 def test_texts_are_embedded_as_the_published_ids_are(folder: Path) -> None:
@@ -177,22 +164,6 @@ def test_texts_are_embedded_as_the_published_ids_are(folder: Path) -> None:
     # A text that is too long is cut, and still ends with its end token.
     long = encoder.encode_texts(["w5 w6 w7 w8 w9 w10 w11 w30 w31"])
     np.testing.assert_allclose(long[0], rows[0], atol=1e-5)
-
-
-def test_safetensors_give_the_same_and_identity_follows_the_weights(folder: Path, tmp_path: Path) -> None:
-    pickled = load_encoder(f"languagebind:{folder}", "cpu")
-    other = tmp_path / "other"
-    shutil.copytree(folder, other)
-    (other / "pytorch_model.bin").unlink()
-    weights = weights_of("vl")
-    save_file(weights, other / "model.safetensors")
-    same = load_encoder(f"languagebind:{other}", "cpu")
-    np.testing.assert_array_equal(same.encode_clips([clip(1)]), pickled.encode_clips([clip(1)]))
-    before = same.identity()
-    assert before == load_encoder(f"languagebind:{other}", "cpu").identity()
-    weights["logit_scale"] += 1
-    save_file(weights, other / "model.safetensors")
-    assert load_encoder(f"languagebind:{other}", "cpu").identity() != before
 
 
 def test_folders_that_cannot_be_used_are_named(folder: Path, tmp_path: Path) -> None:
@@ -216,20 +187,6 @@ def test_a_missing_pocket_encoder_says_how_to_get_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr(encoders, "read_encoder", lambda spec: (moved, moved.checkpoint))
     with pytest.raises(ModelError, match=r"python -m videopro\.train\.pocket"):
         load_encoder("pocket", "cpu")
-
-
-def test_scores_are_the_cosines_of_each_text_with_each_clip(folder: Path) -> None:
-    encoder = load_encoder(f"languagebind:{folder}", "cpu")
-    clips, texts = [clip(seed) for seed in range(3)], ["w1 w2", "w7"]
-    scores = encoder.score_clips(texts, clips)
-    assert (scores.shape, scores.dtype, encoder.clip_shape) == ((2, 3), np.float32, (encoder.width,))
-    for text, row in zip(texts, scores, strict=True):
-        for frames, score in zip(clips, row, strict=True):
-            a, b = encoder.encode_texts([text])[0], encoder.encode_clips([frames])[0]
-            cosine = float(np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b))
-            assert score == pytest.approx(cosine, abs=1e-5)
-    with pytest.raises(ValueError, match="nothing to embed"):
-        encoder.score_clips([], clips)
 
 
 def test_the_short_side_is_rounded_down() -> None:

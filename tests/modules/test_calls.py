@@ -1,0 +1,242 @@
+"""Calls of modules: errors for wrong ones, what a returned value says to an open question, and equal calls,
+which are made once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.numbered import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library, video
+from videopro.modules import ModuleLibrary, api_reference, available_modules
+from videopro.modules.calls import AnswerHandle, VideoHandle, modules_for, read_open_answer
+from videopro.modules.errors import ArgumentError
+from videopro.modules.library import CallCache
+from videopro.question import Answer, Question
+from videopro.video import Subtitles, Video
+
+
+# "V", "O" and "F" stand for the video, another one, and a frame.
+@pytest.mark.parametrize(
+    ("name", "args", "keywords", "message"),
+    [
+        ("trim_frames", ("V", 70, 80), {}, "70-80 s lies outside the video, which goes from 0 to 60 s"),
+        ("trim_frames", ("V", 20, 10), {}, "start is 20 and end is 10"),
+        ("trim_frames", ("V", "1:30", 95), {}, "start must be a time in seconds, as a number, not '1:30'"),
+        ("trim_around", ("V", float("nan")), {}, "timestamp must be a time in seconds"),
+        ("trim_around", ("V", 5, 0), {}, "intervals must be a number of seconds above 0"),
+        ("extract_frames", ("V",), {"num_frames": 0}, "must be a whole number of at least 1, not 0"),
+        ("extract_frames", ("V",), {"num_frames": 1025}, "at most 1024 frames"),
+        ("extract_frames", ("V",), {"num_frames": True}, "not True (bool)"),
+        ("extract_frames", ("V",), {"fps": 2}, "keyword argument 'fps'; call extract_frames("),
+        ("extract_frames", (), {}, "is missing 'video'; call extract_frames(video, num_frames=32)"),
+        ("extract_frames", ("V",), {"video_path": "V"}, "got 'video' twice"),
+        ("extract_frames", ("/videos/a.mp4",), {}, "video must be the video that the program was given"),
+        ("extract_frames", ("O",), {}, "another video"),
+        ("query_mc", ([], "What?", CHOICES), {}, "frames is empty: no frame to look at"),
+        ("query_mc", (None, "What?", CHOICES), {}, "frames must be a frame or a list of frames, not None"),
+        ("query_mc", (["F", "x"], "What?", CHOICES), {}, "frames must hold frames only, not 'x' (str)"),
+        ("query_mc", ("F", "", CHOICES), {}, "question is an empty text"),
+        ("query_mc", ("F", "What?", "A. red B. blue"), {}, "choices must be a list of 2 to 10 texts"),
+        ("query_mc", ("F", "What?", {"A": "red", "B": "blue"}), {}, "pass list(choices.values())"),
+        ("query_mc", ("F", "What?", ["red"]), {}, "choices has 1 options; give 2 to 10"),
+        ("query_mc", ("F", "What?", ["red", ""]), {}, "choices must hold texts that are not empty"),
+        ("query_count", ("F", "people"), {"most": 10}, "most is 10; it must be 1 to 9"),
+        ("get_informative_clips", ("V", ["a", "b"]), {}, "query must be a text, not ['a', 'b'] (list)"),
+        ("get_informative_clips", ("V", "a"), {"top_k": 2.5}, "top_k must be a whole number of at least 1"),
+        ("crop", ("F", [5, 5, 5, 9]), {}, "holds nothing of the frame, which is 128 wide and 64 high"),
+        ("crop", ("F", [1, 2, 3]), {}, "four numbers [x0, y0, x1, y1]"),
+        ("crop", (["F"], [1, 2, 3, 4]), {}, "frame must be one frame, not a list of 1"),
+        ("crop_left", ("V",), {}, "frame must be a frame"),
+        ("make_result", ("B", "high"), {}, "confidence must be a number from 0 to 1, not str"),
+    ],
+)  # fmt: skip
+def test_wrong_calls_say_how_to_fix_them(
+    name: str, args: tuple[Any, ...], keywords: dict[str, Any], message: str
+) -> None:
+    lib = library(index=FixedIndex({}))
+    fns = lib.functions()
+    (frame,) = fns["extract_frames"](lib.video, 1)
+
+    other = Video.open(video().path)
+    other.id = "another"
+    stands_for = {"V": lib.video, "O": VideoHandle(other), "F": frame}
+
+    def real(value: Any) -> Any:
+        if isinstance(value, list):
+            return [real(item) for item in value]
+        return stands_for.get(value, value) if isinstance(value, str) else value
+
+    with pytest.raises(ArgumentError) as caught:
+        fns[name](*map(real, args), **{key: real(value) for key, value in keywords.items()})
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{name}()")
+    assert lib.calls[-1].result == f"ArgumentError: {caught.value}"
+
+
+def test_choices_that_carry_their_letters_do_not_get_two() -> None:
+    backbone = ReadingBackbone()
+    lib = library(backbone)
+    fns = lib.functions()
+    fns["query_native"](lib.video, "Which?", ["A. red", "B. A. Milne", "C. blue"])
+    fns["query_native"](lib.video, "Which?", ["A. red", "blue"])
+    assert "A. red\nB. A. Milne\nC. blue\n" in backbone.prompts[0]
+    assert "A. A. red\nB. blue\n" in backbone.prompts[1]
+
+
+# ---- an open question --------------------------------------------------------------------------------------
+
+
+OPEN = Question.open("What is it?")
+
+
+def words(text: str, confidence: float = 0.7, mode: str = "frames", **more: Any) -> AnswerHandle:
+    return AnswerHandle(Answer(None, confidence, {}, text), mode, **more)
+
+
+RED, BOAT = words("a red lantern"), words("A boat.", 0.4)
+CHOSEN = AnswerHandle(Answer("B", 0.9, {"A": 0.05, "B": 0.9}, "B"), "mc", ("a cup", "a book"))
+COUNTED = AnswerHandle(Answer("3", 0.6, {"3": 0.6}, "D"), "count")
+YES = AnswerHandle(Answer("Yes", 0.8, {"Yes": 0.8, "No": 0.1}, "Yes"), "yes_no", ("Yes", "No"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "confidence", "claim"),
+    [
+        (RED, "a red lantern", 0.7, None),
+        ((RED, 0.99), "a red lantern", 0.7, 0.99),
+        ("a red lantern", "a red lantern", 0.7, None),
+        ("A red lantern.", "a red lantern", 0.7, None),  # the call's own words count
+        (("a green kite", 0.99), "a green kite", 0.0, 0.99),  # from no call
+        (CHOSEN, "a book", 0.9, None),
+        ("B", "a book", 0.9, None),
+        (COUNTED, "3", 0.6, None),
+        (3, "3", 0.6, None),
+        (4, "4", 0.0, None),
+        (YES, "Yes", 0.8, None),
+        (True, "Yes", 0.8, None),
+        (["a cup", "", "a kite"], "a cup, a kite", 0.0, None),
+        (None, "", 0.0, None),
+        ("  ", "", 0.0, None),
+        (AnswerHandle(Answer("a cup", 0.99, raw="a cup"), "result"), "a cup", 0.0, 0.99),
+        (AnswerHandle(Answer("x", 0.99, raw="x"), "result", source=RED), "a red lantern", 0.7, 0.99),
+    ],
+)
+def test_a_returned_value(value: Any, text: str, confidence: float, claim: float | None) -> None:
+    answer, claimed = read_open_answer(value, [RED, BOAT, CHOSEN, COUNTED, YES])
+    assert (answer.raw, answer.letter, answer.letters) == (text, None, {})
+    assert answer.confidence == pytest.approx(confidence)
+    assert claimed == claim
+
+
+def test_the_last_call_with_these_words_counts_and_long_ones_are_cut() -> None:
+    answer, _ = read_open_answer("a kite", [words("a kite", 0.2), words("A kite", 0.6)])
+    assert answer.confidence == 0.6
+    answer, _ = read_open_answer("x" * 1_000_000)
+    assert len(answer.raw) == 4000
+
+
+def test_query_mc_chooses_among_a_programs_own_options_or_answers_in_words() -> None:
+    backbone = ReadingBackbone(writes=lambda request: "a kite")
+    library = ModuleLibrary(context(backbone), question=OPEN)
+    query = library.functions()["query_mc"]
+    frames = library.functions()["extract_frames"](library.video, num_frames=2)
+    assert query(frames, "What is it?").answer == "a kite"
+    assert query(frames, "What is it?", [], context="A line.").answer == "a kite"
+    assert query(frames, "What is it?", ["red", "green"]).choices == ("red", "green")
+    with pytest.raises(ArgumentError, match="has 1 options; give 2 to 10"):
+        query(frames, "What is it?", ["red"])
+
+
+def test_modules_need_no_options_for_an_open_question_alone() -> None:
+    made = context(ReadingBackbone())
+    opened, closed = ModuleLibrary(made, question=OPEN), ModuleLibrary(made)
+    hints = opened.functions()["get_subtitle_hints"]
+    assert "Anna buys a lantern." in hints(opened.video, "What does Anna buy?")
+    with pytest.raises(ArgumentError, match="missing 'choices'"):
+        closed.functions()["query_native"](closed.video, "What is it?")
+    text = api_reference(available_modules(made, is_open=True))
+    assert "- `query_native(video, question)`: " in text
+    assert "query_mc(frames, question, choices=(), context='')" in text
+    assert "`query_native(video, question, choices)`" in api_reference(available_modules(made))
+    assert list(modules_for(is_open=True)) == list(modules_for(is_open=False))
+
+
+# ---- equal calls -------------------------------------------------------------------------------------------
+
+
+def test_equal_calls_of_several_programs_are_made_once() -> None:
+    backbone = ReadingBackbone()
+    shared, memory = context(backbone), CallCache[Any]()
+    answers = []
+    for _ in range(2):
+        used: list[int] = []
+        lib = ModuleLibrary(shared, cache=memory, use_frames=used.append)
+        trim, ask = lib.functions()["trim_frames"], lib.functions()["query_mc"]
+        answers += [
+            ask(trim(lib.video, 8, 12, 2), "Which?", list(CHOICES)),
+            ask(trim(lib.video, 8, 12, 2), "Whose?", list(CHOICES)),
+            ask(trim(lib.video, 8, 13, 2), "Which?", list(CHOICES)),
+            ask(frames=trim(lib.video, 8, 12, 2), question="Which?", choices=CHOICES, context=""),
+        ]
+        assert len(lib.answers) == 4
+        # Frames of a cached answer still count as looked at, and against the budget.
+        assert (lib.frames, used) == (8, [2, 2, 2, 2])
+        asked = [call for call in lib.calls if call.fn == "query_mc"]
+        assert [len(call.frames) for call in asked] == [2, 2, 2, 2]
+    assert len(backbone.prompts) == 3
+    assert [call.cached for call in asked] == [True] * 4
+    assert [answer.answer for answer in answers[:4]] == [answer.answer for answer in answers[4:]]
+
+
+def test_another_model_or_other_subtitles_are_not_cached() -> None:
+    memory = CallCache[Any]()
+    first, second = ReadingBackbone(), ReadingBackbone()
+    second.name = "another"
+    for backbone in (first, second):
+        lib = ModuleLibrary(context(backbone), cache=memory)
+        lib.functions()["query_native"](lib.video, "Which?", list(CHOICES))
+    assert (len(first.prompts), len(second.prompts)) == (1, 1)
+    found = []
+    for lines in (LINES, LINES[2:3]):
+        lib = ModuleLibrary(context(first, subtitles=Subtitles(lines, "some")), cache=memory)
+        found.append(len(lib.functions()["get_informative_subtitles"](lib.video, "the storm", 4)))
+    assert found == [3, 1]
+
+
+def test_changes_to_a_result_do_not_reach_the_cache() -> None:
+    lib = library(index=FixedIndex({"storm": (0.1, 0.3, 0.2, 0.9, 0.0, 0.5)}))
+    search = lib.functions()["get_informative_clips"]
+    intervals, clips = search(lib.video, "storm")
+    intervals.clear()
+    clips.clear()
+    assert len(search(lib.video, "storm")[0]) == 3
+
+
+def test_failures_are_not_cached_and_concurrent_calls_compute_once() -> None:
+    memory = CallCache[int]()
+    with pytest.raises(ZeroDivisionError):
+        memory.get("key", lambda: 1 // 0)
+    started, release, made = threading.Event(), threading.Event(), []
+
+    def slow() -> int:
+        started.set()
+        assert release.wait(10)
+        made.append(1)
+        return 7
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(memory.get, "key", slow)
+        assert started.wait(10)
+        second = threads.submit(memory.get, "key", slow)
+        release.set()
+    assert (first.result(), second.result(), made) == ((7, False), (7, True), [1])
+
+
+def test_the_cache_drops_the_least_recently_used() -> None:
+    memory = CallCache[str](max_entries=2)
+    for key in ("a", "b", "a", "c"):
+        memory.get(key, lambda: "made")
+    assert [memory.get(key, lambda: "anew")[0] for key in ("a", "c", "b")] == ["made", "made", "anew"]
