@@ -22,9 +22,8 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import ROBUST
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.methods import Method, MethodContext, create
-from videopro.methods.native import lines_before, shown_lines
+from videopro.methods.native import shown_lines
 from videopro.methods.tracing import official_letter
-from videopro.question import Answer
 from videopro.runs import summarize, summary_table
 from videopro.traces import Trace
 from videopro.video import SubtitleLine, Subtitles
@@ -77,7 +76,6 @@ def test_one_token_answers_are_a_setting(count: int) -> None:
 @pytest.mark.parametrize(
     ("metric", "reply", "expected"),
     [
-        ("grounding", "From 0:02 to 0:09.", ((2.0, 9.0),)),
         ("iou", "0:02 to 0:09, 11 to 9", ((2.0, 9.0), (9.0, 11.0))),
         ("grounding", "I cannot tell.", ()),
     ],
@@ -175,17 +173,6 @@ def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
     assert said.startswith("3 written replies were cut off at 16 tokens, 3 of them before anything was said")
 
 
-def test_first_tokens_that_are_no_letter_are_named(tmp_path: Path) -> None:
-    """As of a served model that thinks although it was not asked to."""
-    protocol = Protocol(ROBUST)
-    traces = [
-        make(name, final=Answer(None, 0.0, {"A": 0.1, "B": 0.2}, raw))
-        for name, raw in (("a", "So"), ("b", "So"), ("c", "Okay"))
-    ]
-    caption = summary_table(summarize(traces, protocol, ABOUT), (), tmp_path).caption
-    assert any("no letter begin with 'So' (2), 'Okay' (1)" in line for line in caption)
-
-
 # ---- which subtitle lines are shown, and where: by hand from the official scripts that are named ----------
 
 
@@ -213,14 +200,3 @@ def test_lines_by_rule() -> None:
     assert said("frames_inside", 9.5, 2.95, 2.0) == ["last", "two rows", "short"]
     # The third line is widened to 2.5 to 3.5 s (LongVideoBench).
     assert said("interleaved", 2.6) == said("frames_widened", 2.6) == ["two\nrows", "short"]
-
-
-def test_lines_stand_after_the_frames_up_to_their_middle() -> None:
-    # Middles: 0.5, 2, 3, 9.5 s.
-    placed = lines_before(LINES, [0.0, 2.0, 4.0])
-    assert [[line.text for line in own] for own in placed] == [
-        [],
-        ["one"],
-        ["two\nrows", "short"],
-        ["last"],
-    ]

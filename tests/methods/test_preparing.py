@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from tests.support.stub_server import StubServer
-from videopro.backbones import load_backbone
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
-from videopro.cli import answering_settings, is_setting, setting
+from videopro.cli import is_setting
 from videopro.errors import BackboneError, ConfigError
 from videopro.methods import METHODS, PreparedRun, Questions, RunRequest, answer_each, create, prepare
-from videopro.pocket import adapter_dir
 from videopro.question import Answer, Question
 from videopro.traces import Result
 
@@ -47,10 +45,7 @@ def prepared(
     ("method", "options"),
     [
         *((name, {"agents": ["self", "other"]} if name == "lvagent" else {}) for name in METHODS),
-        ("native", {"frames": 3, "reply": "text"}),
-        ("videopro", {"preset": "paper", "tau": 0.5}),
         ("program", {"prompts": PROMPTS}),
-        ("dvd", {"llm": "api:m@http://localhost:9/v1", "max_steps": 3}),
     ],
 )
 @pytest.mark.parametrize("subtitles", ["offered", "none", "frames"])
@@ -85,17 +80,6 @@ def test_nothing_is_loaded_and_of_a_callers_own_model_nothing_is_needed() -> Non
         run.load()
 
 
-def test_the_shipped_planner_is_loaded_and_needed() -> None:
-    run = prepared("adaptive", {})
-    assert run.load.func is load_backbone  # type: ignore[attr-defined]
-    assert run.backbone == {"adapter": "pocket-sft"}
-    model, adapter, *parts = run.needs()
-    assert model.subject.startswith("model ")
-    assert adapter.subject == f"adapter {adapter_dir('pocket-sft')}"
-    assert parts[-1].subject == "sandbox"
-    assert [note.split(":")[0] for note in run.notes] == ["planner"]
-
-
 # ---- what of its settings is in a run's key ---------------------------------------------------------------
 
 
@@ -110,16 +94,6 @@ def test_the_key_has_what_changes_answers_and_nothing_else_of_the_settings(name:
         says = option.metadata.get("answers")
         assert isinstance(says, bool) or not is_setting(option), option.name
         assert (RENAMED.get(option.name, option.name) in identity) == (says is not False), option.name
-
-
-def test_what_does_not_say_so_is_in_the_key() -> None:
-    @dataclass(frozen=True)
-    class Settings:
-        length: int = field(default=1, metadata=setting("how much is seen"))
-        threads: int = field(default=2, metadata=setting("how fast", answers=False))
-        found: str = "by the run"
-
-    assert answering_settings(Settings()) == {"length": 1, "found": "by the run"}
 
 
 # ---- an exception of a method that answers several questions ----------------------------------------------

@@ -29,7 +29,6 @@ from videopro.methods.program import method as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.modules.search.clip_index import build_index, load_index
-from videopro.report.pages.thumbnails import Picture, VideoPictures, make_sheets
 from videopro.report.reading import read_run
 from videopro.report.runs import stand_ins_note
 from videopro.runs import RunTail
@@ -190,13 +189,3 @@ def test_training_decodes_as_runs_do(film: Path, tmp_path: Path, capsys: pytest.
         assert "film.mp4: 1 frames stand in for damaged ones" in capsys.readouterr().err
     # What is cached is not shown to a training without the setting.
     assert cache(0.0).prepare([film]) != {}
-
-
-def test_a_page_shows_no_stand_in_for_a_moment_that_is_damaged(film: Path, tmp_path: Path) -> None:
-    intact, lost = Picture(1.0), Picture(2.5)
-    pictures = VideoPictures(str(film), "")
-    pictures.add([intact, lost])
-    sheets = make_sheets(pictures, tmp_path)
-    assert sheets.error == ""
-    assert intact.key in sheets.cells
-    assert lost.key not in sheets.cells

@@ -157,14 +157,6 @@ def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
     return of._write(asked.draws(), seed, asked.version)
 
 
-def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
-    """Probabilities of each token to begin a reply, by prompt."""
-    of.model.eval()
-    with torch.no_grad():
-        prompts = of._prompt_encoder.encode(chosen)
-        return of._run.start([prompt.encoded for prompt in prompts]).logits.softmax(-1)
-
-
 def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Prompts in hand and these replies as TRL lays them out: ids, mask and the width of the replies."""
     made = [rollout.prompts[0] for rollout in of._rollouts]

@@ -17,12 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
-from packaging.version import Version
 from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
-    CONFIG_MAPPING,
     AutoConfig,
     AutoModelForImageTextToText,
     AutoProcessor,
@@ -147,32 +144,6 @@ FAMILIES: dict[str, Family] = {
     "qwen3_5": Family(16, True, {**_TEXT, **_LINEAR}, _SIGHT),
     "qwen3_5_moe": Family(16, True, _QWEN3_5_MOE, _SIGHT),
 }
-
-# Experimental, and so not in every version, nor in the same form: linear and indexed attention, n-gram
-# embeddings. In 5.17 its layers went by other names.
-if "qwen4_exp" in CONFIG_MAPPING and Version(transformers.__version__) >= Version("5.23"):
-    FAMILIES["qwen4_exp"] = Family(
-        16,
-        True,
-        {
-            **_QWEN3_5_MOE,
-            "layer_types": ["linear_attention", "indexed_attention"],
-            "hc_count": 2,
-            "hc_lowrank": 8,
-            "indexer_n_heads": 2,
-            "indexer_kv_heads": 1,
-            "indexer_head_dim": 16,
-            "indexer_budget": 64,
-            "indexer_compress_ratio": 4,
-            "ple_layer_ids": [1],
-            "ple_embed_dim": 32,
-            "heads_per_ngram": 2,
-            "ngram_vocab_size_base": 97,
-            "make_ngram_vocab_size_divisible_by": 8,
-            "split_ngram_parts": 1,
-        },
-        _SIGHT,
-    )
 
 
 def save_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:

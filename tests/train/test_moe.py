@@ -14,14 +14,13 @@ from peft import get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
 
-from tests.support import grpo_world
 from tests.support import sft_world as world
 from tests.support.qwen_models import QUESTION, checkpoint, lora, pictures, reference
 from tests.support.training_runs import LORA, adapter, flags, merge_into
 from videopro.backbones import load_backbone
 from videopro.errors import ConfigError
 from videopro.question import Answer
-from videopro.train import grpo, sft
+from videopro.train import sft
 from videopro.train.runtime.trainable import choose_trained, coverage_line, weights_by_kind
 
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
@@ -31,15 +30,6 @@ def arguments(family: str, output: Path, *more: str, **changes: Any) -> list[str
     rows = world.folder() / "sft.jsonl"
     given = {"train_data": rows, "model_name_or_path": checkpoint(family), "max_steps": 1, **LORA, **changes}
     return [*flags(output, **given), *more]
-
-
-@pytest.fixture(scope="module", params=["qwen3_vl_moe", "qwen3_5_moe"])
-def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A family, and an adapter of its attention and experts that one step has trained."""
-    run = tmp_path_factory.mktemp(request.param) / "run"
-    words = arguments(request.param, run, "--lora_target_parameters", *EXPERTS)
-    assert sft.main(words) == 0
-    return request.param, run
 
 
 def answers(model: Path, **settings: Any) -> list[Answer]:
@@ -55,8 +45,10 @@ def differ(left: Answer, right: Answer) -> float:
     return max(abs(left.letters[letter] - right.letters[letter]) for letter in left.letters)
 
 
-def test_experts_are_adapted_saved_loaded_and_merged(tuned: tuple[str, Path], tmp_path: Path) -> None:
-    family, run = tuned
+@pytest.mark.parametrize("family", ["qwen3_vl_moe", "qwen3_5_moe"])
+def test_experts_are_adapted_saved_loaded_and_merged(family: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert sft.main(arguments(family, run, "--lora_target_parameters", *EXPERTS)) == 0
     trained = [name for name, weight in adapter(run).items() if ".experts." in name and weight.any()]
     assert {name.rpartition(".lora_")[2] for name in trained} == {"A.weight", "B.weight"}
     assert merge_into(tmp_path / "merged", checkpoint(family), run) == 0
@@ -65,29 +57,6 @@ def test_experts_are_adapted_saved_loaded_and_merged(tuned: tuple[str, Path], tm
     assert differ(off, plain) == 0
     assert differ(on, off) > 1e-3
     assert differ(merged, on) < 1e-4
-
-
-@pytest.mark.parametrize(
-    "tuned", ["qwen3_vl_moe", pytest.param("qwen3_5_moe", marks=pytest.mark.long)], indirect=True
-)
-def test_experts_are_reinforced_while_the_base_answers(
-    tuned: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An adapter of experts is continued; what answers inside programs is the model without it."""
-    family, run = tuned
-    monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
-    changes = {"model_name_or_path": checkpoint(family), "adapter": run, "max_steps": 1, "use_peft": "false"}
-    # Layers with recurrence cannot share a prompt.
-    shared = str(family == "qwen3_vl_moe").lower()
-    words = grpo_world.arguments(tmp_path / "run", **changes, shared_prompt=shared, router_aux_loss_coef=0.0)
-    assert grpo.main(words) == 0
-    answerer = grpo_world.SomeRewards.latest.backbone
-    expected = load_backbone(str(checkpoint(family)), frames=world.FRAMES, pixels=4096)
-    shown = pictures(4)
-    assert differ(answerer.answer(shown, QUESTION), expected.answer(shown, QUESTION)) == 0
-    before, after = adapter(run), adapter(tmp_path / "run")
-    moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert any(".experts." in name for name in moved)
 
 
 @pytest.mark.parametrize("experts", [None, EXPERTS])

@@ -68,7 +68,7 @@ def words(folder: Path, *more: str) -> list[str]:
     return [word for name, value in given.items() for word in (f"--{name}", str(value))] + list(more)
 
 
-@pytest.mark.parametrize(("batch_size", "at_once"), [(1, [4, 4]), (7, [4, 4]), (8, [8])])
+@pytest.mark.parametrize(("batch_size", "at_once"), [(7, [4, 4]), (8, [8])])
 def test_right_programs_become_rows_once_each(
     policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str], batch_size: int, at_once: list[int]
 ) -> None:

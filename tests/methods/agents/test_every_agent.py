@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import agents as world
+from tests.support import agents as dvd
+from tests.support import agents as lvagent
 from tests.support.agents import (
     SceneVideoAgent,
     ScriptedModel,
@@ -27,7 +28,7 @@ from videopro.errors import BackboneError
 from videopro.methods import METHODS, create, make_trace, video_ref
 from videopro.methods.agents import ModelReply, ToolCall
 from videopro.question import Question
-from videopro.traces import FALLBACK, FORCED, Cost, Trace
+from videopro.traces import FORCED, Cost, Trace
 
 AGENTS = ("videoagent", "dvd", "vca", "lvagent")
 GONE = BackboneError("gone")
@@ -52,11 +53,11 @@ def answered(
         return ended.result, [ended.model]
     if name == "dvd":
         llm = ScriptedModel(lines, offers_tools=isinstance(lines[0], ModelReply))
-        seeing = ScriptedModel(["C"], frames=frames) if "fallback" in settings else world.vqa(frames=frames)
-        return world.ask(llm, asked, vqa=seeing, **settings), [seeing, llm]
-    team = world.agents(lines, ["Yes", "D", "It was all grey.", {"1": 9, "2": 5}])
+        seeing = dvd.vqa(frames=frames) if "fallback" not in settings else ScriptedModel(["C"], frames=frames)
+        return dvd.ask(llm, asked, vqa=seeing, **settings), [seeing, llm]
+    team = lvagent.agents(lines, ["Yes", "D", "It was all grey.", {"1": 9, "2": 5}])
     team["one"].frames = frames
-    return world.discuss(team, asked, **settings), list(team.values())
+    return lvagent.discuss(team, asked, **settings), list(team.values())
 
 
 @pytest.mark.parametrize(
@@ -74,10 +75,10 @@ def test_the_defaults_are_the_papers(name: str, defaults: dict[str, Any]) -> Non
     assert type(method) is METHODS[name]
 
 
-CALLS = [ModelReply("Hm.", 100, 10, calls=(call,)) for call in (world.SEARCH, world.INSPECT, world.ANSWER)]
+CALLS = [ModelReply("Hm.", 100, 10, calls=(call,)) for call in (dvd.SEARCH, dvd.INSPECT, dvd.ANSWER)]
 WHOLE: dict[str, list[Any]] = {
     "videoagent": [predict("D"), reflect(1), search((5, "green"), (2, "red")), predict("B"), reflect(3)],
-    "dvd": [ModelReply("", calls=(world.BROWSE, ToolCall("frame_inspect", "{"))), *CALLS],
+    "dvd": [ModelReply("", calls=(dvd.BROWSE, ToolCall("frame_inspect", "{"))), *CALLS],
     "vca": [flat(20), {"segment": 1}, flat(40, first=7), {"answer": "B"}],
     "lvagent": ["No", "red", "B", "I saw red.", {"1": 9, "2": 3}],
 }
@@ -127,30 +128,10 @@ def test_a_failed_request_keeps_the_steps_before_it(name: str, lines: list[Any],
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "settings", "raw"),
-    [
-        ("videoagent", ["red", "red!"], {"captions": "none", "max_rounds": 1}, "red!"),
-        ("dvd", world.as_text(world.call("answer", text="Who knows.")), {}, "Who knows."),
-        ("vca", [flat(20), "I would look at 3.", "Segment 3!"], {}, "Segment 3!"),
-    ],
-)
-def test_where_nothing_can_be_read_the_seeing_model_is_asked_directly_if_the_settings_say_so(
-    name: str, lines: list[Any], settings: dict[str, Any], raw: str
-) -> None:
-    result, _ = answered(name, lines, **settings)
-    assert (result.final.letter, result.final.raw) == (None, raw)
-    assert result.rounds[-1].execution.status == "empty"
-    result, (seeing, *_) = answered(name, [*lines, "C"], fallback="native", **settings)
-    letters = {turn.prompt_kind: turn.execution.answer.letter for turn in result.rounds}
-    assert letters == {"agent": None, FALLBACK: "C"}
-    assert (result.final.letter, len(seeing.requests[-1].frames)) == ("C", 16)
-
-
-@pytest.mark.parametrize(
     ("name", "lines"),
     [
         ("videoagent", [predict("a red wall"), reflect(3)]),
-        ("dvd", world.as_text(world.INSPECT, world.call("answer", text="a red wall"))),
+        ("dvd", dvd.as_text(dvd.INSPECT, dvd.call("answer", text="a red wall"))),
         ("vca", [flat(1), {"answer": "a red wall"}]),
     ],
 )
@@ -178,20 +159,3 @@ def test_a_spent_budget_ends_in_a_forced_answer(
     result, _ = answered(name, lines, max_steps=most)
     assert (kinds(result), result.final.letter) == (expected, "B")
     assert f"the budget of {most} steps is spent: {FORCED}" in result.notes
-
-
-@pytest.mark.parametrize(
-    ("name", "lines", "settings", "shown"),
-    [
-        ("videoagent", [predict("B"), reflect(3)], {"captions": "none"}, [4, 4]),
-        ("dvd", [CALLS[1], CALLS[2]], {}, [4]),
-        ("vca", [flat(1, parts=5), {"answer": "B"}], {}, [4, 4]),
-        ("lvagent", ["Yes", "D"], {}, [4, 4]),
-    ],
-)
-def test_a_model_of_few_frames_is_shown_those(
-    name: str, lines: list[Any], settings: dict[str, Any], shown: list[int]
-) -> None:
-    result, (seeing, *_) = answered(name, lines, frames=4, **settings)
-    assert [len(request.frames) for request in seeing.requests] == shown
-    assert any(note.startswith("at most 4 frames a call: the maximum of ") for note in result.notes)

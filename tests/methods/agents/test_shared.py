@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, RootModel
 
 from tests.support import scenes as world
-from tests.support.agents import ScriptedModel, kinds
+from tests.support.agents import ScriptedModel
 from tests.support.scenes import QUESTION, SceneBackbone, context, item
 from tests.support.stub_server import StubFault, StubServer, completion, pictures_of
 from videopro.backbones import BackboneConfig, Sampling, ServerSettings
@@ -54,7 +54,6 @@ class Verdicts(RootModel[dict[str, Verdict]]):
     "text",
     [
         '{"letter": "B", "score": 7}',
-        'I think so.\n```json\n{"letter": "B", "score": 7}\n```',
         '<think>{"letter": "A", "score": 1}</think> {"letter": "B", "score": 7}',
         'The set {A, B} is open. {"letter": "B", "score": 7} is mine, {"letter": "C", "score": 9} is not.',
         '{"other": 1} {"letter": "B", "score": 7}',
@@ -70,7 +69,6 @@ def test_the_first_object_that_fits_is_read(text: str) -> None:
         ("B", "there is no JSON object"),
         ('{"letter": "B"}', "score: Field required"),
         ('{"letter": "B", "score": 101}', "score: Input should be less than or equal to 100"),
-        ('{"letter": "B", "score": 7', "not valid JSON"),
         ('{"letter": "A", "letter": "B", "score": 7}', "'letter' twice"),
         ('<think>{"letter": "B", "score": 7}', "there is no JSON object"),
     ],
@@ -228,15 +226,6 @@ def answer(
             return OwnRun(session)
 
     return OwnMethod(AgentSettings(**settings)).run(asked or item(), context(SceneBackbone()))
-
-
-def test_a_result_holds_the_steps_and_what_they_cost() -> None:
-    result = answer(ScriptedModel(["grey", "red", "grey", "B"]))
-    assert result.final.letter == "B"
-    assert kinds(result) == "judge judge1 judge2 answer"
-    assert (result.frames_seen, result.cost.frames, result.cost.calls) == (3, 3, 4)
-    assert result.rounds[0].prompt_kind == "agent"
-    assert result.notes == ("no subtitles",)
 
 
 def test_an_exception_that_nobody_foresaw_ends_its_question_as_a_wrong_answer() -> None:

@@ -13,9 +13,7 @@ import pytest
 
 from tests.support import scenes as world
 from tests.support import server_cases
-from tests.support.adapting import adapted
-from tests.support.scenes import LOCAL, NATIVE, OPTIONS, SceneBackbone, context, item
-from tests.support.server_cases import RAY_CARD
+from tests.support.scenes import NATIVE, OPTIONS, SceneBackbone, context, item
 from tests.support.stub_server import (
     StubFault,
     StubServer,
@@ -30,7 +28,7 @@ from videopro.backbones.wrappers import share_backbone
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import Questions, RunRequest, create, prepare
-from videopro.methods.planners import PlanRequest, load_answerer, load_planner, settle_served_planner
+from videopro.methods.planners import PlanRequest, load_planner, settle_served_planner
 from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Question
@@ -89,18 +87,6 @@ def test_it_sees_the_video_with_its_times_and_the_backbone_answers() -> None:
         planning = result.rounds[0].planning
         assert (planning.calls, planning.tokens_out) == (1, 4)
         assert {"encode", "decode", "plan"} <= set(result.cost.stages)
-
-
-def test_frames_go_as_pictures_where_a_server_takes_no_video() -> None:
-    with StubServer(writes(LOCAL), takes_video="refused") as stub:
-        more: dict[str, Any] = {"planner_frames": 4, "planner_pixels": 1024, "planner_prompt": "full"}
-        create("program", options(stub, **more)).run(item(), context(SceneBackbone()))
-        (body,) = asked(stub)
-        pictures = pictures_of(body)
-        assert len(pictures) == 4
-        assert all(picture.width * picture.height <= 1024 for picture in pictures)
-        assert "<7.5 seconds>" in text_of(body)
-        assert "Available functions" in text_of(body)
 
 
 def test_questions_about_a_video_share_its_pictures_and_each_has_its_seed() -> None:
@@ -180,14 +166,6 @@ def test_a_planners_own_record_says_how_it_is_asked(tmp_path: Path) -> None:
         assert "Available functions" not in text_of(body)
 
 
-def test_a_planner_that_was_trained_on_prompts_of_its_user(tmp_path: Path) -> None:
-    texts = {"plan": "Answer {question} of {choices} with execute_command."}
-    with StubServer(writes(), models=[BASE, trained(tmp_path, texts)], takes_video="times") as stub:
-        assert form(stub) == {"prompts": texts, "planner_frames": 6, "planner_pixels": 1024}
-        create("adaptive", options(stub, "mine")).run(item(), context(SceneBackbone()))
-        assert text_of(asked(stub)[-1]).startswith("Answer What is shown")
-
-
 def test_a_run_that_goes_on_keeps_what_it_recorded(tmp_path: Path) -> None:
     kept = {"planner_prompt": "full", "planner_frames": 3}
     recorded = {"planner": "server:mine", **kept, "planner_weights": {}}
@@ -253,13 +231,6 @@ def test_a_run_records_where_the_weights_are_from_and_what_they_are_if_they_are_
         assert len(found["files"]) == 16
         assert set(found["files"]) <= set("0123456789abcdef")
         assert identity(stub)["planner_weights"] == found
-        # An adapter beside its base is recorded too.
-        beside = [
-            load_backbone(f"server:served@{stub.url}", adapter_model=name, frames=2, pixels=1024)
-            for name in ("mine", None)
-        ]
-        assert [each.identity()["adapter_weights"] for each in beside] == [str(tmp_path / "a"), None]
-        assert [each.identity()["weights"] for each in beside] == ["org/base"] * 2
     with serving("/srv/elsewhere") as stub:
         assert identity(stub)["planner_weights"] == {"root": "/srv/elsewhere"}
     with serving(None) as stub:
@@ -313,17 +284,16 @@ def away(times: int) -> list[Any]:
     return [StubFault(503, {"error": {"message": "starting"}})] * times
 
 
-@pytest.mark.parametrize("kind", ["server", "api"])
-def test_a_planner_tries_as_often_as_the_settings_say(kind: str) -> None:
+def test_a_planner_tries_as_often_as_the_settings_say() -> None:
     with StubServer(writes()) as stub:
         stub.faults = away(8)
-        assert planner_at(stub, kind, GIVEN).write([REQUEST])[0].text == NATIVE
+        assert planner_at(stub, "server", GIVEN).write([REQUEST])[0].text == NATIVE
         stub.faults = away(8)
         with pytest.raises(RunError, match="status 503"):
-            planner_at(stub, kind).write([REQUEST])
+            planner_at(stub).write([REQUEST])
         stub.faults = [StubFault(delay=1.0)]
         with pytest.raises(RunError, match=r"no reply within 0\.1 s"):
-            planner_at(stub, kind, ServerSettings(timeout=0.1, retries=0)).write([REQUEST])
+            planner_at(stub, "api", ServerSettings(timeout=0.1, retries=0)).write([REQUEST])
 
 
 def test_the_settings_of_the_runs_backbone_reach_its_planner() -> None:
@@ -340,23 +310,6 @@ def test_the_settings_of_the_runs_backbone_reach_its_planner() -> None:
             list(method.run_video(items[:1], context(backbone)))
 
 
-def test_they_hold_when_a_planner_is_asked_before_the_run() -> None:
-    with StubServer(writes()) as stub:
-        # Two requests find out how a video is sent; one of them meets at least five of these.
-        stub.faults = away(11)
-        adapted("videopro", options(stub), backbone={"retries": 20})
-        stub.faults = away(11)
-        with pytest.raises(BackboneError, match="status 503"):
-            adapted("videopro", options(stub))
-
-
-def test_an_engine_that_is_named_once_is_known_of_both() -> None:
-    with StubServer(writes(), models=[RAY_CARD]) as stub:
-        planner_at(stub, server=GIVEN).write([REQUEST])
-        (body,) = stub.chats
-        assert body["top_k"] == -1
-
-
 def test_a_backbone_keeps_the_settings_that_it_was_given() -> None:
     given = GIVEN.as_settings()
     assert given == {"concurrency": 3, "timeout": 20.0, "retries": 8, "engine": "vllm"}
@@ -369,5 +322,3 @@ def test_a_backbone_keeps_the_settings_that_it_was_given() -> None:
     # A local model has them for the servers beside it.
     local = load_backbone("pocket", **given)
     assert share_backbone(local).server_settings == GIVEN
-    named: Any = load_answerer("server:a@http://localhost:1/v1", local)
-    assert named.config.server_settings == GIVEN

@@ -67,23 +67,11 @@ REASONED: dict[str, tuple[str, tuple[str, float, float]]] = {
         "return None",
         ("query_yn query_yn", 0.64, 0.8),  # No for blue, yes for red.
     ),
-    "a vote with a margin": (
-        "yes = 0\nfor at in (4, 24, 44):\n"
-        '    yes += bool(query_yn(trim_frames(video, at, at + 1, num_frames=1), "Is it grey?"))\n'
-        'return "B" if yes >= 2 else "A"',
-        ("query_yn+query_yn", 0.96, 0.8),
-    ),
     # From here on, several calls see nearly the same: they are as sure as one.
     "twelve neighbouring frames, against the right letter": (
         "yes = 0\nfor n in range(12):\n    frame = trim_frames(video, 10 + n / 4, 11 + n / 4, num_frames=1)\n"
         '    yes += bool(query_yn(frame, "Is it red?"))\nreturn "A" if yes > 6 else "B"',
         ("query_yn+query_yn+query_yn+query_yn+query_yn+query_yn", 0.8, 0.8),
-    ),
-    "one frame, asked in other words": (
-        RED
-        + 'yes = [query_yn(frames[0], text) for text in ("Is it red?", "Is this scene red?", "All red, 2?", '
-        '"Does the whole scene look red?")]\nreturn "B" if sum(map(bool, yes)) >= 2 else "A"',
-        ("query_yn+query_yn+query_yn", 0.8, 0.8),
     ),
     "overlapping parts of a frame": (
         RED + "parts = [crop(frames[0], [0, 0, x / 10, 1]) for x in range(5, 10)]\n"
@@ -94,20 +82,6 @@ REASONED: dict[str, tuple[str, tuple[str, float, float]]] = {
         RED + "halves = [crop_left(frames[0]), crop_right(frames[0])]\n"
         'return "B" if any([query_yn(half, "Is it red?") for half in halves]) else "A"',
         ("query_yn+query_yn", 0.96, 0.8),
-    ),
-    "neighbouring frames that must all agree": (
-        RED + 'return "B" if all([query_yn(frame, "Is it red?") for frame in frames]) else "A"',
-        ("query_yn query_yn query_yn query_yn", 0.8**4, 0.8),
-    ),
-    "text that was read": (
-        RED + "text = run_ocr(frames[0]).lower()\nfor letter, choice in zip('ABCD', choices):\n"
-        "    if choice in text:\n        return letter\nreturn 'A'",
-        ("run_ocr", 0.9, 0.9),
-    ),
-    "an answer to another question": (
-        RED + 'seen = query_mc(frames, "Which?", ["green", "red"])\n'
-        'return "A" if seen == "B" and not query_yn(frames, "Is it blue?") else "C"',
-        ("query_mc query_yn", 0.72, 0.8),
     ),
     "times of two searches, which nobody is sure of": (
         'red = get_informative_clips(video, "red", top_k=1)[0][0]\n'
@@ -145,10 +119,6 @@ REASONED: dict[str, tuple[str, tuple[str, float, float]]] = {
         '    case "yes" if re.search(r"^y", best):\n        return "B"\n    case _:\n        return "A"',
         ("query_yn", 0.8, 0.8),
     ),
-    "no letter otherwise": (
-        RED + 'return {"Yes": "B"}[query_yn(frames, "Is it red?").answer]',
-        ("query_yn", 0.8, 0.8),
-    ),
     "the other path asks, and would find another letter": (
         RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
         "return query_mc(trim_frames(video, 30, 39), question, choices)",
@@ -184,14 +154,11 @@ GUESSES: dict[str, str] = {
     "calls for show": RED + 'text = run_ocr(frames[0])\nquery_yn(frames, "Is it " + text)\nreturn "B"',
     "a call that is compared with itself": RED
     + 'return "B" if query_yn(frames, "Is it red?") == query_yn(frames, question="Is it red?") else "A"',
-    "both branches answer the same": RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\nreturn "B"',
     "both branches answer the same, and one asks more": RED + 'if query_yn(frames, "Is it red?"):\n'
     '    return "B"\nquery_yn(video, "More?") if query_count(frames, "balls") > 3 else query_native(video, '
     'question, choices)\nreturn "B"',
-    "an index that is always there": RED + 'boxes = run_ocr(frames[0]).split("\\n")[0]\nreturn "B"',
     "a confidence that is always high enough": RED
     + 'return "B" if query_yn(frames, "Is it red?").confidence > 0.1 else "A"',
-    "prints a confidence": RED + 'print("confidence 0.99")\nreturn make_result("B", 0.99)',
     "a confidence that only a replay has": RED + 'if query_yn(frames, "Is it red?"):\n    return "B"\n'
     'return "A" if query_yn(frames, "Is it blue?").confidence == 0.5 else "B"',
     "a clock": "import time\n" + RED + "began = time.monotonic()\nyes = query_yn(frames, 'Is it red?')\n"
@@ -219,14 +186,10 @@ def test_a_letter_that_no_call_decided_stays_a_guess(name: str) -> None:
         '("{0._" + "_code__}").format(look)',
         "match collections:\n    case object(_sys=s):\n        pass",
         "typing.get_type_hints(look)",
-        "class Seen:\n    yes = 1",
         "def other():\n    dir = 1\ndir(look)",
-        "calendar.datetime",
         "random.SystemRandom()",
-        "statistics.random",
         "enum.sys.modules",
         'getattr(enum, "s" + "ys")',
-        'getattr(enum, "sys")',
     ],
 )
 def test_what_could_tell_a_replay_from_its_run_is_found(code: str) -> None:

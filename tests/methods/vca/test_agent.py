@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.agents import ScriptedModel, explore, flat, listed, scores, scripted
-from tests.support.scenes import SceneBackbone, colour_of, context, item
+from tests.support.agents import explore, flat, listed, scores
+from tests.support.scenes import colour_of, item
 from videopro.benchmarks import Protocol
 from videopro.errors import ConfigError
 from videopro.methods import create, make_trace, video_ref
-from videopro.methods.vca import VcaSettings, agent
+from videopro.methods.agents import UnparsedReply, parse_reply
+from videopro.methods.agents.session import plain
+from videopro.methods.vca import MemoryBuffer, VcaSettings, agent
+from videopro.methods.vca.prompts import action_of, scores_of
 from videopro.modules import ModuleModels
 from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Question
@@ -45,14 +48,6 @@ def test_an_early_answer_takes_one_round_whose_segments_have_scores_and_texts() 
     )
     # Two frames a second: the frame on display began at most half a second before.
     assert all(0 <= border - frame[0] <= 0.5 for border, frame in zip(BORDERS, step.frames, strict=True))
-
-
-def test_both_calls_see_the_frames_at_the_borders() -> None:
-    """And the reward model only the new ones."""
-    ended = explore([flat(0), {"segment": 2}, flat(50, first=7), {"answer": "B"}])
-    seen = [[colour_of(frame) for frame in request.frames] for request in ended.model.requests[:2]]
-    assert seen == [["grey", "red", "grey", "blue", "grey", "green"]] * 2
-    assert [len(request.frames) for request in ended.asked_for_scores] == [6, 6]
 
 
 # ---- the tree --------------------------------------------------------------------------------------------
@@ -89,29 +84,11 @@ def test_the_agent_may_turn_back_to_any_open_segment() -> None:
         [6, 9, 10, 11, 8, 1, 3, 4, 5],
     ]
     assert [step.segments[0].name for step in ended.steps("explore")[:3]] == ["2", "0", "0.1"]
+    first, second, *_ = (request.prompt for request in ended.asked_for_scores)
+    assert "Scores before" not in first
+    assert "2: 40.0-60.0 s, 20: seen in 2" in second.split("New parts")[0]
     assert "Looked into" not in ended.asked_for_action[0].prompt
     assert "Looked into: 2, 0, 7" in ended.asked_for_action[3].prompt
-
-
-def test_the_reward_model_sees_all_earlier_scores_and_texts() -> None:
-    ended = explore(
-        [
-            *(scores(1, 2, 3, 4, 99, 6, 7), {"segment": 4}),
-            *(flat(8, first=7), {"segment": 1}),
-            *(flat(9, first=14), {"answer": "B"}),
-        ]
-    )
-    first, second, third = (request.prompt for request in ended.asked_for_scores)
-    assert "Scores before" not in first
-    before, new = second.split("New parts")
-    assert "4: 34.3-42.9 s, 99: seen in 4" in before
-    assert "\n7: " not in before
-    assert "13: 41.6-42.9 s" in new
-    before, new = third.split("New parts")
-    # The explored segment stays in the history, beside its parts.
-    assert "4: 34.3-42.9 s, 99: seen in 4" in before
-    assert "7: 34.3-35.5 s, 8: seen in 7" in before
-    assert '{"14": {"why": "...", "score": 0}, ...}' in new
 
 
 def test_short_segments_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +110,7 @@ def test_short_segments_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(
     ("settings", "frames", "kept"),
-    [({}, 16, 8), ({"buffer": 5}, 16, 5), ({"buffer": 16}, 12, 12), ({"preset": "equal"}, 10, 10)],
+    [({}, 16, 8), ({"buffer": 16}, 12, 12), ({"preset": "equal"}, 10, 10)],
 )
 def test_the_size_of_the_memory(settings: dict[str, Any], frames: int, kept: int) -> None:
     ended = explore(
@@ -151,22 +128,6 @@ def test_the_size_of_the_memory(settings: dict[str, Any], frames: int, kept: int
 
 
 # ---- malformed replies -----------------------------------------------------------------------------------
-
-
-def test_a_closed_segment_is_refused_with_the_open_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent, "SHORTEST", 2.0)
-    ended = explore(
-        [
-            *(flat(20), {"segment": 3}),
-            *(flat(40, first=7), {"segment": 3}, {"segment": 4}),
-            *(flat(60, first=14), {"answer": "B"}),
-        ]
-    )
-    refused = ended.steps("explore")[1]
-    assert refused.faults == ("segment: Input should be 0, 1, 2, 4, 5 or 6",)
-    assert len(refused.rejected) == 1
-    assert "Input should be 0, 1, 2, 4, 5 or 6" in ended.model.requests[4].prompt
-    assert [segment.name for segment in refused.segments] == ["4"]
 
 
 def test_without_readable_scores_the_segments_stay_open_and_unscored() -> None:
@@ -213,16 +174,11 @@ def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> No
 # ---- rewards ---------------------------------------------------------------------------------------------
 
 
-def test_without_rewards_the_agent_chooses_by_the_frames() -> None:
+def test_without_rewards_the_newest_frames_stay() -> None:
     ended = explore([{"segment": 6}, {"answer": "B"}], reward="none", buffer=6)
     assert ended.kinds == "reward explore reward1 evict1 explore1"
-    first, second = ended.steps("reward")
-    assert (first.model, first.args, first.frames) == ("", {"reward": "none"}, ())
-    assert [segment.score for segment in first.segments] == [None] * 7
-    assert [segment.parent for segment in second.segments] == ["6"] * 7
-    assert "\n0: 0.0-8.6 s\n" in ended.asked_for_action[0].prompt
-    assert listed(ended.asked_for_action[0]) == [0, 1, 2, 3, 4, 5, 6]
-    # Only the newest frames are left.
+    first, _ = ended.steps("reward")
+    assert (first.model, [segment.score for segment in first.segments]) == ("", [None] * 7)
     assert min(frame[0] for frame in ended.steps("explore")[1].frames) >= 51.0
 
 
@@ -336,29 +292,9 @@ def test_without_tree_search_a_remembered_frame_costs_nothing_again() -> None:
 # ---- questions -------------------------------------------------------------------------------------------
 
 
-def test_a_forced_open_answer_is_in_words() -> None:
-    asked = item(question=Question.open("What colour comes first after grey?"), answer=None)
-    ended = explore([flat(1), {"segment": 1}, "red"], asked=asked, max_rounds=1)
-    assert '{"answer": "a few words"}' in ended.asked_for_action[0].prompt
-    assert ended.result.final.raw == "red"
-    assert ended.model.requests[-1].prompt.endswith("Reply in a few words.")
-
-
 @pytest.mark.parametrize(("duration", "frames"), [(180.0, 8), (165.0, 8), (2466.0, 16), (4100.0, 16)])
 def test_the_papers_buffer_sizes(duration: float, frames: int) -> None:
     assert VcaSettings().buffer_size(duration) == frames
-
-
-def test_questions_of_a_video_do_not_share_their_trees() -> None:
-    def line(prompt: str, frames: Sequence[Frame]) -> Any:
-        return flat(1) if "\nNew parts, " in prompt else {"answer": "B"}
-
-    model = ScriptedModel([line], forever=True)
-    asked = [item(id=str(number)) for number in range(4)]
-    agent = scripted("vca", {"llm": model})
-    results = [result for _, result in agent.run_video(asked, context(SceneBackbone()))]
-    assert [len(result.steps) for result in results] == [2] * 4
-    assert all("Scores before" not in request.prompt for request in model.requests)
 
 
 # ---- the paper's two trajectories (Figs. 4 and 9), replayed: what VCA keeps of them -----------------------
@@ -400,16 +336,42 @@ def test_an_agent_that_leaves_the_best_score_and_turns_back() -> None:
     assert [(each.distance, each.greedy_distance) for each in choices] == [(3, 3), (0, 0), (0, -1)]
 
 
-def test_an_agent_that_finds_nothing_goes_on_until_it_must_answer() -> None:
-    # Fig. 9: every score is 0, in every round, and the agent takes one segment after the other.
-    lines = [line for place in range(7) for line in (flat(0, first=7 * place), {"segment": place})]
-    ended = explore([*lines, "C"], max_rounds=7)
-    assert [step.segments[0].name for step in ended.steps("explore")] == list("0123456")
-    assert len(ended.steps("reward")) == 7
-    # The figure's prolonged exploration: more than three times the frames of one round.
-    assert ended.result.frames_seen > 3 * 6
-    # With nothing to tell them apart, the newest frames stay: the six of segment 5, and two of segment 4.
-    kept = [frame[0] for frame in ended.steps("answer")[0].frames]
-    assert len(kept) == 8
-    assert min(kept) >= 4 * 60 / 7 - 0.5
-    assert ended.result.final.letter == "C"
+# ---- its parts -------------------------------------------------------------------------------------------
+
+
+def test_of_equal_frames_that_which_was_added_first_leaves() -> None:
+    buffer = MemoryBuffer(4)
+    assert buffer.update([20.0, 30.0, 40.0], lambda time: 0.0) == []
+    assert buffer.update([1.0, 2.0, 3.0], lambda time: 0.0) == [20.0, 30.0]
+    assert buffer.update([50.0], lambda time: 0.0) == [40.0]
+    assert buffer.times == [1.0, 2.0, 3.0, 50.0]
+
+
+COLOUR = Question("Which colour?", ("red", "blue", "green"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ('{"segment": 0}', "segment: Input should be 1 or 9"),
+        ('{"segment": true}', "segment: Input should be 1 or 9"),
+        ('{"answer": "E"}', "answer: Input should be 'A', 'B' or 'C'"),
+        ('{"segment": 1, "answer": "B"}', "give exactly one of segment, answer"),
+        ('{"choice": 1}', "give exactly one of segment, answer"),
+    ],
+)
+def test_a_model_is_told_what_it_may_reply(reply: str, why: str) -> None:
+    with pytest.raises(UnparsedReply, match=why):
+        parse_reply(reply, action_of(COLOUR, segments=[1, 9]))
+
+
+def test_every_new_segment_needs_a_score_and_a_reason_is_optional() -> None:
+    schema = scores_of([7, 8])
+    read = parse_reply('{"7": {"score": 3}, "8": {"why": "a cat", "score": 100}}', schema)
+    found = {number: (score.why, score.score) for number, score in read.by_number().items()}
+    assert found == {7: ("", 3.0), 8: ("a cat", 100.0)}
+    assert plain(read) == {"7": {"why": "", "score": 3.0}, "8": {"why": "a cat", "score": 100.0}}
+    with pytest.raises(UnparsedReply, match="8: Field required"):
+        parse_reply('{"7": {"score": 7}}', schema)
+    with pytest.raises(UnparsedReply, match=r"7\.score: Input should be less than or equal to 100"):
+        parse_reply('{"7": {"score": 101}, "8": {"score": 1}}', schema)

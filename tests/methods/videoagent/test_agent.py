@@ -9,29 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.agents import (
-    SceneVideoAgent,
-    ScriptedModel,
-    kinds,
-    looked_at,
-    predict,
-    reflect,
-    scripted,
-    search,
-    steps,
-)
+from tests.support.agents import SceneVideoAgent, kinds, looked_at, predict, reflect, search, steps
 from tests.support.scenes import QUESTION, item
-from videopro.backbones import load_backbone
-from videopro.backbones.wrappers import Meter
-from videopro.benchmarks import Protocol
-from videopro.benchmarks.base import ROBUST
 from videopro.errors import ConfigError
-from videopro.methods import MethodContext
-from videopro.methods.agents import ModelLoader
 from videopro.methods.videoagent.timeline import Timeline, without_neighbours
-from videopro.pocket import world
 from videopro.question import Question
-from videopro.video import Video
 
 FIRST = [6.5, 18.5, 30.5, 42.5, 54.5]
 CAPTIONS = "caption caption caption caption caption"
@@ -85,20 +67,6 @@ def test_confidence_ends_the_search_at_once(threshold: int, confidence: float) -
     assert (looked_at(result), claim(result)) == (FIRST, ("B", confidence))
 
 
-def test_the_last_round_reflects_but_looks_for_nothing() -> None:
-    lines = [
-        *(predict("A"), reflect(1), search((2, "red"))),
-        *(predict("C"), reflect(2), search((6, "green"))),
-    ]
-    result = SceneVideoAgent([*lines, predict("D"), reflect(1)]).answer()
-    expected = "predict reflect search retrieve predict1 reflect1 search1 retrieve1 predict2 reflect2"
-    assert re.sub(r"caption\d? ", "", kinds(result)) == expected
-    # The answer is the last prediction, and the claim is the confidence in it.
-    assert claim(result) == ("D", 0.0)
-    # With the frame of second 10, there is a segment more before the last one.
-    assert [each.name for each in result.steps[-4].segments] == ["6"]
-
-
 def test_without_self_evaluation_all_rounds_are_used() -> None:
     lines = [predict("A"), search((2, "red")), predict("B"), search((7, "57.5")), predict("B")]
     result = SceneVideoAgent(lines, self_evaluation=False).answer()
@@ -110,7 +78,6 @@ def test_without_self_evaluation_all_rounds_are_used() -> None:
 @pytest.mark.parametrize(
     ("settings", "seen"),
     [
-        ({"max_rounds": 1, "encoder": False}, FIRST),
         # Thirds of the minute: 10, 30 and 50 s.
         ({"max_rounds": 1, "first_frames": 3}, [10.5, 30.5, 50.5]),
         # A budget that is smaller.
@@ -126,16 +93,6 @@ def test_the_first_frames(settings: dict[str, Any], seen: list[float]) -> None:
 
 
 # ---- replies that cannot be parsed -----------------------------------------------------------------------
-
-
-def test_a_malformed_reply_is_repaired_and_a_letter_may_stand_with_its_option() -> None:
-    result = SceneVideoAgent(
-        ["It is red.", predict("(B) red"), {"confidence": 4}, {"confidence": "3"}]
-    ).answer()
-    predicted, reflected = result.steps[-2:]
-    assert (predicted.rejected, predicted.is_unparsed) == (("It is red.",), False)
-    assert "Input should be 1, 2 or 3" in reflected.faults[0]
-    assert claim(result) == ("B", 1.0)
 
 
 UNREAD = ["red", "red!"]
@@ -205,22 +162,6 @@ def test_neighbours_are_dropped_worst_first() -> None:
     assert without_neighbours([4], found) == [10, 20]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "told", "found"),
-    [
-        # The best red second of segment 3 is 19, next to the seen second 18.
-        ([(3, "red")], "no new frame; left out: 19.5 s", []),
-        # Of two neighbours the better one is kept, and equal ones count once.
-        ([(2, "12.5z"), (2, "11.5"), (2, "11.5")], "11.5 s; left out: 12.5 s", [11.5]),
-    ],
-)
-def test_frames_next_to_others_are_left_out(wanted: Any, told: str, found: list[float]) -> None:
-    result = SceneVideoAgent([*TWO_ROUNDS[:2], search(*wanted), *TWO_ROUNDS[3:]]).answer()
-    assert looked_at(result) == sorted([*FIRST, *found])
-    (retrieve,) = steps(result, "retrieve")
-    assert (retrieve.result, len(retrieve.segments)) == (told, len(wanted))
-
-
 def test_without_segment_selection_the_whole_video_is_searched() -> None:
     lines: list[Any] = [*TWO_ROUNDS[:2], search("green"), *TWO_ROUNDS[3:]]
     method = SceneVideoAgent(lines, segment_selection=False)
@@ -228,8 +169,6 @@ def test_without_segment_selection_the_whole_video_is_searched() -> None:
     assert "Parts of the video" not in method.llm.requests[2].prompt
     # A segment that it names nevertheless is not read.
     assert "segment_id" not in str(method.llm.requests[2].schema)
-    lines[2] = search((3, "green"))
-    assert 50.5 in looked_at(SceneVideoAgent(lines, segment_selection=False).answer())
     # With segments, only the frames of the named one are compared: there is no green in 30.5 to 42.5 s.
     found = looked_at(SceneVideoAgent([*lines[:2], search((4, "green")), *lines[3:]]).answer())
     assert all(30.5 < time < 42.5 for time in {*found} - {*FIRST})
@@ -261,16 +200,6 @@ def test_a_clip_is_captioned_around_its_frame_in_a_sentence_and_a_frame_in_detai
     detailed = SceneVideoAgent(lines)
     detailed.answer()
     assert "detail" in detailed.captioner.requests[0].prompt
-
-
-def test_without_captions_the_language_model_sees_the_frames() -> None:
-    method = SceneVideoAgent(TWO_ROUNDS, captions="none")
-    assert kinds(method.answer()) == "predict reflect search retrieve predict1 reflect1"
-    seen = [[frame.time for frame in request.frames] for request in method.llm.requests]
-    assert seen == [*[FIRST] * 3, *[sorted([*FIRST, 10.5])] * 2]
-    assert "from these times in seconds: 6.5, 10.5, 18.5," in method.llm.requests[3].prompt
-    equipment = method.method.equipment()
-    assert (equipment.seeing, list(equipment.roles)) == ("llm", ["llm"])
 
 
 # ---- budgets and presets ---------------------------------------------------------------------------------
@@ -363,29 +292,3 @@ def test_captions_of_questions_in_flight_are_made_once() -> None:
     assert len(method.captioner.requests) == 5
     assert [result.final.letter for result in results] == ["B"] * 8
     assert sum(step.is_reused for result in results for step in result.steps) == 35
-
-
-# ---- the pocket world ------------------------------------------------------------------------------------
-
-
-def test_the_pocket_model_captions_what_its_encoder_finds(tmp_path: Path) -> None:
-    """A scripted language model decides."""
-    folder = world.ensure("val", tmp_path, videos=["short_001"], quiet=True)
-    video = Video.open(folder / "videos" / "short_001.mp4")
-    backbone = load_backbone("pocket")
-    llm = ScriptedModel([predict("A"), reflect(1), search("a ball at the forest"), predict("B"), reflect(3)])
-    models = {"llm": llm, "captioner": ModelLoader(backbone)["self"]}
-    method = scripted("videoagent", models, segment_selection=False)
-    context = MethodContext(video, backbone, Protocol(parser=ROBUST), meter=Meter())
-    result = method.run(item(question=QUESTION), context)
-    assert result.final.letter == "B"
-    captions = steps(result, "caption")
-    assert len(captions) == 6
-    # The pocket model knows the short prompt only.
-    assert {step.prompt for step in captions} == {"Describe what is shown.\nReply in one sentence."}
-    # The video shows a ball at the forest from 30.25 to 41.5 s, and it is found by the words.
-    assert 30.25 <= captions[-1].frames[0][0] < 41.5
-    said = [bool(re.search(r"\bball\b.*\bforest\b", step.raw)) for step in captions]
-    assert said == [False] * 5 + [True]
-    (index,) = result.prepared
-    assert index.cost.frames > video.duration

@@ -12,24 +12,16 @@ import pytest
 import torch
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import load as load_backbone
 from tests.support.qwen_models import reference
 from tests.support.training_reference import conversation, own_loss
-from videopro.backbones.base import Sampling
-from videopro.backbones.wrappers import Meter
-from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.errors import BackboneError
-from videopro.methods import MethodContext
-from videopro.methods.planners import PlanRequest
-from videopro.methods.planners.planner import BackbonePlanner
 from videopro.train.finetune import SFTRow, VideoCollator, as_dataset, read_rows
 from videopro.train.finetune.layout import joined
 from videopro.train.packing import RowShape
 from videopro.train.runtime import DummyVision
-from videopro.video import Video, uniform_times
+from videopro.video import Video
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")
-ALL = [0, 1, 2, 3]
 
 
 def layouts(folder: Path) -> list[SFTRow]:
@@ -74,59 +66,6 @@ def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it_alone(
     if family == "qwen2_5_vl":
         seconds = [float(value) for row in alone for value in row.get("second_per_grid_ts", ())]
         assert batch["second_per_grid_ts"] == pytest.approx(seconds)
-
-
-def test_the_loss_mask_token_by_token() -> None:
-    _, processor = reference("qwen3_vl")
-    batch = world.batch("qwen3_vl", [3, 1])
-    for number, row in ((0, world.rows()[3]), (1, world.rows()[1])):
-        labels, ids = batch["labels"][number], batch["input_ids"][number]
-        trained = [int(token) for token in labels if token != -100]
-        # The reply and the end of its turn, in one piece, right behind the assistant's header.
-        assert processor.tokenizer.decode(trained) == f"{row.reply}<|im_end|>"
-        places = (labels != -100).nonzero()[:, 0].tolist()
-        assert places == list(range(places[0], places[0] + len(places)))
-        assert processor.tokenizer.decode(ids[: places[0]]).endswith("<|im_start|>assistant\n")
-        assert labels[places].tolist() == ids[places].tolist()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_prompt_tokens_are_those_of_inference(family: str) -> None:
-    backbone = load_backbone(family)
-    row = world.rows()[0]
-    seen: list[dict[str, Any]] = []
-    backbone._runner.model.register_forward_pre_hook(
-        lambda _, __, given: seen.append(given), with_kwargs=True
-    )
-    opened = Video.open(row.video)  # type: ignore[arg-type]
-    context = MethodContext(opened, backbone, Protocol(parser=ROBUST), meter=Meter())
-    frames = context.frames(uniform_times(0.0, opened.duration, world.FRAMES))
-    planner = BackbonePlanner(backbone, is_fine_tuned=True, sampling=Sampling(1))
-    planner.write([PlanRequest("plan", row.prompt, world.QUESTIONS[0], visual=frames)])
-    (asked,) = seen
-    batch = world.batch(family, [0, 3])
-    length = asked["input_ids"].shape[1]
-    assert batch["input_ids"][0, :length].tolist() == asked["input_ids"][0].tolist()
-    assert batch["mm_token_type_ids"][0, :length].tolist() == asked["mm_token_type_ids"][0].tolist()
-    assert batch["labels"][0, length - 1] == -100
-    assert batch["labels"][0, length] != -100
-    assert torch.equal(batch["video_grid_thw"], asked["video_grid_thw"])
-    core = backbone._runner.model.model
-    # Inference computes the features first: they are those of the batch's pixels.
-    with torch.no_grad():
-        features = core.get_video_features(batch["pixel_values_videos"], batch["video_grid_thw"])
-    for one, other in zip(
-        features.pooler_output, asked["mm_encoder_outputs"]["video"].pooler_output, strict=False
-    ):
-        torch.testing.assert_close(one, other)
-    positions, _ = core.get_rope_index(
-        batch["input_ids"],
-        batch["mm_token_type_ids"],
-        video_grid_thw=batch["video_grid_thw"],
-        attention_mask=batch["attention_mask"],
-        **({"second_per_grid_ts": batch["second_per_grid_ts"]} if family == "qwen2_5_vl" else {}),
-    )
-    assert torch.equal(positions[:, :1, :length], asked["position_ids"][1:])
 
 
 def test_a_video_of_one_frame_is_an_image() -> None:
@@ -177,14 +116,11 @@ def test_a_batch_with_videos_and_one_outside_training_run_no_dummy() -> None:
     dummy = DummyVision(model.model)
     rows = [conversation("qwen3_vl", processor, world.rows()[number]) for number in (0, 3)]
     with torch.no_grad():
+        model(**rows[1])
+        assert looks == []
         with dummy.on():
             model(**rows[0])
-        assert len(looks) == 1
-        model(**rows[1])
-        assert len(looks) == 1
-        with dummy.on():
-            model(**rows[1])
-    assert len(looks) == 2
+    assert len(looks) == 1
 
 
 def test_positions_are_not_rounded_to_the_16_bits_of_a_training(

@@ -126,13 +126,6 @@ def test_evidence_lies_in_clips_by_half_or_in_the_one_with_most_of_it() -> None:
     assert evidence_clips(clips, [[22.0, 25.0]]) == [2]
 
 
-def test_the_tokenizer_is_the_pocket_models_and_ends_each_text() -> None:
-    tokenizer = retriever_tokenizer()
-    read = tokenizer("What color is the ring at the beach?")
-    assert read.input_ids[-1] == tokenizer.eos_token_id
-    assert tokenizer.convert_ids_to_tokens(read.input_ids)[-4:] == ["Ġthe", "Ġbeach", "?", "<|im_end|>"]
-
-
 @pytest.mark.long
 def test_a_few_steps_learn_and_ship(pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = retriever.pocket_config(len(retriever_tokenizer()))

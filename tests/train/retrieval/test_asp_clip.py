@@ -19,7 +19,7 @@ from videopro.modules.models.encoders.images import ImageTextEncoder
 from videopro.train.retrieval import asp_clip, training
 from videopro.train.retrieval.asp_clip import AspClip, PairBatches, choose_trained
 from videopro.train.retrieval.pairs import CaptionPair
-from videopro.train.retrieval.training import contrastive_loss, save_state
+from videopro.train.retrieval.training import save_state
 
 COLOURS = {"w1": (180, 128, 128), "w2": (90, 60, 180), "w3": (90, 190, 70), "w4": (30, 128, 128)}
 
@@ -35,37 +35,11 @@ def test_the_default_trains_the_published_number_of_parameters_of_vit_b_16() -> 
     temporal = 4 * text + 16 * 512
     ends = 2 * 768 + 2 * 512 + 768 * 512 + 512 * 512 + 1
     assert choose_trained(model, "upper", 4) == 8 * (text + vision) + temporal + ends
+    trained = [name for name, weight in model.clip.named_parameters() if weight.requires_grad]
+    upper = {name.split(".")[-4] for name in trained if "q_proj.weight" in name}
+    assert upper == {str(layer) for layer in range(4, 12)}
     assert choose_trained(model, "temporal", 4) == temporal
     assert choose_trained(model, "all", 4) == sum(weight.numel() for weight in model.parameters())
-
-
-@pytest.mark.parametrize("trained", ["temporal", "upper", "all"])
-def test_the_gradient_reaches_what_is_trained_and_nothing_else(trained: str, tmp_path: Path) -> None:
-    encoder = ImageTextEncoder(str(tiny_clip(tmp_path)), kind="clip", device="cpu")
-    temporal = TemporalTransformer(AspClipConfig(width=16, heads=2, layers=2, frames=4))
-    temporal.initialize(0)
-    model = AspClip(encoder.model, temporal)
-    choose_trained(model, trained, 2)
-    tokens = encoder.tokens(["w1 w2", "w3", "w4 w5 w6"])
-    scores = model(torch.randn(3, 4, 3, 32, 32), tokens.input_ids, tokens.attention_mask)
-    contrastive_loss(model.scale() * scores, torch.eye(3)).backward()
-    moved = {
-        name
-        for name, weight in model.named_parameters()
-        if weight.grad is not None and weight.grad.abs().max() > 0
-    }
-    assert any(name.startswith("temporal.encoder") for name in moved)
-    for name in {name for name, _ in model.named_parameters()}:
-        layer = name.partition(".layers.")[2].split(".")[0]
-        if name.startswith("temporal."):
-            continue
-        if trained == "temporal":
-            assert name not in moved
-        elif trained == "upper":
-            upper = layer == "2" or any(part in name for part in ("final_", "post_", "_projection", "scale"))
-            # The bias of the keys never changes a softmax.
-            assert (name in moved) == upper or "k_proj.bias" in name, name
-    assert ("clip.vision_model.embeddings.patch_embedding.weight" in moved) == (trained == "all")
 
 
 @pytest.fixture(scope="module")

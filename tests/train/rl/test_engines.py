@@ -50,14 +50,14 @@ def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[.
         return [each for number in range(PROCESSES) for each in gathered[number]]
 
     def state() -> Any:
-        return SimpleNamespace(process_index=own.rank, local_process_index=own.local, num_processes=PROCESSES)
+        return SimpleNamespace(process_index=own.rank, local_process_index=own.rank, num_processes=PROCESSES)
 
     for module in (engines_module, agreement):
         monkeypatch.setattr(module, "gather_object", gather)
     monkeypatch.setattr(engines_module, "PartialState", state)
 
-    def become(number: int, local: int | None = None) -> None:
-        own.rank, own.local = number, number if local is None else local
+    def become(number: int) -> None:
+        own.rank = number
 
     return config, become
 
@@ -78,15 +78,12 @@ def started(
     folder: Path,
     rank: tuple[Any, Callable[..., None]],
     use: Callable[[int, TrainingEngines], Any],
-    *,
-    here: int = PROCESSES,
 ) -> list[Any]:
-    """What `use` returns in each process within its engines, or the error. `here`: so many processes are on
-    the first machine, the others on a second one."""
+    """What `use` returns in each process within its engines, or the error."""
     config, become = rank
 
     def run(number: int) -> Any:
-        become(number, number if number < here else number - here)
+        become(number)
         try:
             with opened(config, folder) as engines:
                 return use(number, engines)
@@ -124,25 +121,6 @@ def test_an_engine_is_started_by_one_process_and_asked_by_all(
         pairs = dict(pairwise(start["arguments"]))
         # No training beside it: more than half of the memory.
         assert (pairs["--tensor-parallel-size"], pairs["--gpu-memory-utilization"]) == ("2", "0.85")
-
-
-def test_machines_of_one_name_have_engines_of_their_own(
-    folder: Path, rank: tuple[Any, Callable[..., None]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    rank[0].engine_gpus = "2,3"
-    done = threading.Barrier(PROCESSES, timeout=60)
-
-    def use(number: int, engines: TrainingEngines) -> Any:
-        done.wait()
-        return engines.engines[0].url, [engine.log.name for engine in engines.started]
-
-    (first, log), (second, none), (third, other) = started(folder, rank, use, here=2)
-    assert first == second != third
-    assert none == []
-    assert log[0].endswith("-gpu2-3.log")
-    assert other[0].endswith("-rank2-gpu2-3.log")
-    assert log != other
 
 
 def test_all_processes_end_where_one_engine_does_not_start(

@@ -10,12 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from peft import get_peft_model
 
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from tests.support.grpo_world import SomeRewards, arguments
-from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures, reference
+from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures
 from tests.support.training_runs import (
     adapter,
     assert_equal,
@@ -27,8 +26,7 @@ from tests.support.training_runs import (
 from videopro.backbones import Backbone, BackboneConfig, load_backbone
 from videopro.train import grpo as command
 from videopro.train.rl import VideoGRPOConfig
-from videopro.train.runtime import read_settings, without_adapter
-from videopro.train.runtime.trainable import choose_trained
+from videopro.train.runtime import read_settings
 from videopro.video import Video
 
 
@@ -65,12 +63,9 @@ def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
     for of in (True, False):
         assert [line["id"] for line in programs(output) if line["evaluation"] == of] == ids[of] * 2
     logged = [line for line in made.state.log_history if "loss" in line]
-    for name in ("accuracy", "format"):
-        assert [line[f"rewards/{name}/mean"] for line in logged] == [0.0, 0.0]
-    assert all(line["frac_reward_zero_std"] == 1.0 for line in logged)
+    assert [line["rewards/accuracy/mean"] for line in logged] == [0.0, 0.0]
     record = json.loads((output / "training_record.json").read_text())
     assert record["kinds"] == {"plan": 1}
-    assert len(record["history"]) >= 2
 
 
 def test_a_run_of_two_turns(tmp_path: Path) -> None:
@@ -109,10 +104,7 @@ def test_a_run_on_the_releases_form(
     data = world.write(tmp_path / "train_grpo.jsonl", given)
     changes = {"episodes": "two_turn"} if prompt_video else {"prompt_video": "false"}
     made = run(tmp_path / "run", train_data=data, max_steps=3, **changes)
-    said = capsys.readouterr()
-    assert f"train_grpo.jsonl: {len(given) - 1} rows, 1 left out: line 4: has no gold answer" in said.err
-    assert "3 of them have no oracle mode" in said.out
-    assert "2 of them have a system turn or text before the video" in said.out
+    assert "3 of them have no oracle mode" in capsys.readouterr().out
     lines = programs(tmp_path / "run")
     assert {line["id"] for line in lines} == {"line 1", "line 2", "line 3"}
     assert {line["rewards"]["mode_consistency"] for line in lines} == {None}
@@ -159,14 +151,11 @@ def test_a_merged_planner_is_trained_and_its_base_answers(
     assert "warning: 1 of 3 videos of train_data are among those that model" in told
     videos = json.loads((tmp_path / "peft" / "training_record.json").read_text())["videos"]
     assert (videos["sft"], len(videos["grpo"]), taught in videos["grpo"]) == ([taught], 3, True)
-    whole = {"use_peft": "false", "beta": 0.0, "max_steps": 1}
-    run(tmp_path / "whole", model_name_or_path=tmp_path / "merged", **whole)
     base = str(checkpoint("qwen3_vl").resolve())
-    assert [config.model for config in asked] == [base, base]
-    for name, settings in (("merged", {"adapter": str(tmp_path / "peft")}), ("whole", {})):
-        planner = load_backbone(str(tmp_path / name), **settings).planner
-        assert planner is not None
-        assert planner.base == base
+    assert [config.model for config in asked] == [base]
+    planner = load_backbone(str(tmp_path / "merged"), adapter=str(tmp_path / "peft")).planner
+    assert planner is not None
+    assert planner.base == base
 
 
 @pytest.mark.usefixtures("some_rewards")
@@ -185,15 +174,6 @@ def test_training_continues_an_adapter_and_its_base_answers(tmp_path: Path) -> N
     answerers = SomeRewards.latest.backbone, backbone("qwen3_vl")
     answer, plain = (each.answer(pictures(4), QUESTION) for each in answerers)
     assert answer.letters == pytest.approx(plain.letters, abs=1e-6)
-
-
-def test_the_base_without_adapter_shares_the_models_weights(tmp_path: Path) -> None:
-    model, _ = reference("qwen3_vl")
-    base = without_adapter(model)
-    before = {id(weight) for weight in base.parameters()}
-    tuned = get_peft_model(model, choose_trained(model, world.model_settings("qwen3_vl"), ["language"]))
-    assert before == {id(weight) for name, weight in tuned.named_parameters() if "lora_" not in name}
-    assert not any("lora_" in name for name, _ in base.named_parameters())
 
 
 @pytest.mark.usefixtures("some_rewards")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -23,15 +22,14 @@ CHOSEN = [0, 0, 1, 0, 4]
 """Rows of `grpo_world.rows` that the replies are to: three to one, one to another, one to text alone."""
 
 
-@pytest.mark.parametrize("family", ["qwen3_vl", pytest.param("qwen2_5_vl", marks=pytest.mark.long)])
 def test_a_gpus_rows_score_as_rows_of_their_own_width(
-    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Padded to a bucket, attended by FlexAttention, which on a CPU runs uncompiled; and some at a time."""
     monkeypatch.setattr(packing, "_compiled", lambda: flex_attention)
     packing.attend_by_parts()
     rows = [grpo.rows()[number] for number in CHOSEN]
-    made = grpo.trainer(family, grpo.settings(tmp_path), rows)
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
     grpo.ask(made, rows)
     ids, mask, width = grpo.batch(made, REPLIES)
     shapes, scores = [], []
@@ -123,21 +121,6 @@ def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> 
     assert any(weight.any() for name, weight in after[True].items() if "lora_B" in name)
 
 
-def test_prompts_that_begin_differently_share_the_features_of_their_video(tmp_path: Path) -> None:
-    plain = grpo.rows()[0]
-    rows = [plain, replace(plain, system="Be brief."), replace(plain, before="Look: "), plain]
-    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
-    assert made._prompt_encoder is not None
-    for _ in range(2):
-        prompts = made._prompt_encoder.encode(rows)
-        assert made._prompt_encoder.looked == 1
-        assert len({id(prompt.encoded.features["video"]) for prompt in prompts}) == 1
-    assert prompts[0] is prompts[3]
-    heads = [prompt.encoded.ids[: prompt.head] for prompt in prompts]
-    assert len(set(heads)) == 3
-    assert [prompt.begins_as(prompts[0]) for prompt in prompts] == [True, False, False, True]
-
-
 def test_features_beyond_the_memory_limit_are_recomputed(tmp_path: Path) -> None:
     rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)
@@ -146,33 +129,13 @@ def test_features_beyond_the_memory_limit_are_recomputed(tmp_path: Path) -> None
     assert made._prompt_encoder.looked == 4
 
 
-# The default, and one whose tokens have other weights; the others in the second tier.
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        # The default, with a reference and two passes over each round of sampling; and one whose tokens have
-        # other weights, with gradient checkpointing where the prompt is shared.
-        {"loss_type": "dapo", "max_steps": 2},
-        {"loss_type": "dr_grpo", "gradient_checkpointing": True},
-        *(
-            pytest.param({"loss_type": name, "max_steps": 2}, marks=pytest.mark.long)
-            for name in ("grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
-        ),
-    ],
-    ids=lambda changes: changes["loss_type"],
-)
-def test_steps_with_every_loss_are_those_of_rows_on_their_own(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
-    """Videos and text in one batch."""
+def test_steps_are_those_of_rows_on_their_own(tmp_path: Path) -> None:
+    """Videos and text in one batch, with a reference and two passes over each round of sampling."""
     rows = [grpo.rows()[number] for number in (0, 1, 4)]
-    given = {"beta": 0.05, "num_iterations": 2, "per_device_train_batch_size": 12, **changes}
+    given = {"beta": 0.05, "num_iterations": 2, "per_device_train_batch_size": 12, "max_steps": 2}
     after = []
     for shared in (True, False):
-        checkpointing = {} if shared else {"gradient_checkpointing": False}
-        config = grpo.settings(tmp_path, shared_prompt=shared, **{**given, **checkpointing})
+        config = grpo.settings(tmp_path, shared_prompt=shared, gradient_checkpointing=shared, **given)
         made = grpo.trainer("qwen3_vl", config, rows)
         before = trained_weights(made)
         made.train()
@@ -185,18 +148,17 @@ def test_steps_with_every_loss_are_those_of_rows_on_their_own(
 def test_groups_with_equal_rewards_are_skipped_where_their_loss_is_zero(
     changes: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of three groups get the same reward for all replies; the step is TRL's over all three."""
+    """Two of three groups get the same reward for all replies; the step is TRL's over all three. In fp32 the
+    mean of eight rewards of 0.7 is not 0.7 on every machine."""
     rows = [grpo.rows()[number] for number in (0, 1, 4)]
 
     def rewards(completion_ids: Any, row: list[GRPORow], **_: Any) -> list[float]:
         found = grpo.spread(completion_ids)
-        return [value if of == rows[1] else 0.5 for value, of in zip(found, row, strict=True)]
+        return [value if of == rows[1] else 0.7 for value, of in zip(found, row, strict=True)]
 
     after, passes = [], []
     for leaves_out in (True, False):
-        config = grpo.settings(
-            tmp_path, per_device_train_batch_size=4, gradient_accumulation_steps=3, **changes
-        )
+        config = grpo.settings(tmp_path, num_generations=8, gradient_accumulation_steps=3, **changes)
         made = grpo.trainer("qwen3_vl", config, rows, rewards=rewards)
         if not leaves_out:
             monkeypatch.setattr(made, "_has_no_gradient", lambda _: False)
@@ -210,55 +172,6 @@ def test_groups_with_equal_rewards_are_skipped_where_their_loss_is_zero(
     assert passes == [3 + reference if changes else 1, 3 + reference]
     assert any(not torch.equal(weight, before[name]) for name, weight in after[0].items())
     torch.testing.assert_close(after[0], after[1], atol=1e-7, rtol=1e-6)
-
-
-def test_equal_rewards_are_equal_whatever_their_mean_rounds_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As rows without an oracle mode earn: 0.5 for accuracy and 0.2 for format. In fp32 their mean is not
-    0.7 on every machine."""
-    config = grpo.settings(tmp_path, num_generations=8)
-    made = grpo.trainer(
-        "qwen3_vl", config, grpo.rows()[:1], rewards=lambda prompts, **_: [0.7] * len(prompts)
-    )
-    counted = Mock(wraps=made._score_shared_prefix)
-    monkeypatch.setattr(made, "_score_shared_prefix", counted)
-    before = trained_weights(made)
-    made.train()
-    (logged,) = [line for line in made.state.log_history if "loss" in line]
-    assert logged["frac_reward_zero_std"] == 1.0
-    assert logged["reward"] == pytest.approx(0.7)
-    assert counted.call_count == 0
-    assert all(torch.equal(weight, before[name]) for name, weight in trained_weights(made).items())
-
-
-def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:
-    """Replies that begin with a certain token are rewarded: its chance grows, on the prompt with the video
-    and on that of text alone."""
-    rows = [grpo.rows()[number] for number in (0, 4)]
-    wanted: list[int] = []
-    config = grpo.settings(
-        tmp_path,
-        optim="adamw_torch",
-        learning_rate=2e-2,
-        max_steps=15,
-        num_generations=16,
-        per_device_train_batch_size=32,
-        max_completion_length=1,
-    )
-    made = grpo.trainer(
-        "qwen3_vl",
-        config,
-        rows,
-        rewards=lambda completion_ids, **_: [float(ids == wanted) for ids in completion_ids],
-    )
-    before = grpo.first_tokens(made, rows)
-    # One that is drawn now and then for both.
-    wanted.append(int(before.min(0).values.argmax()))
-    made.train()
-    after = grpo.first_tokens(made, rows)
-    assert before[:, wanted].max() < 0.1
-    assert after[:, wanted].min() > 0.4
 
 
 def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:

@@ -197,11 +197,8 @@ def test_both_processes_of_a_second_training_end(tmp_path: Path) -> None:
     [
         (None, None, [5, 4, 3, 2, 1]),
         (2, None, [5, 4]),
-        (1, None, [5]),
         (1, 2, [5, 2]),
-        (2, 2, [5, 2]),
         (3, 2, [5, 4, 2]),
-        (9, 1, [5, 4, 3, 2, 1]),
     ],
 )
 def test_the_oldest_checkpoints_are_deleted_first(

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft.tuners.lora import LoraLayer
 
 from tests.support import grpo_world
 from tests.support import grpo_world as rl
@@ -82,12 +81,10 @@ def test_metrics_are_shares_of_the_questions_that_could_be_asked() -> None:
 
 def test_an_error_that_a_planner_may_cause_leaves_no_denominator() -> None:
     failed = planned(error="x", well_formed=False, mode=None, status="", letter=None, correct=False)
-    lost = [replace(failed, error_type=kind) for kind in ("UnexpectedError", "BackboneError", "WorkerDied")]
-    shown = [replace(failed, error_type=kind) for kind in ("VideoError", "SubtitleError", "NativeError")]
-    found = planning_metrics([planned(), *lost, *shown])
-    assert (found["questions"], found["errors"]) == (4, 3)
-    shares = ("well_formed", "executed", "answer_accuracy", "mode_accuracy")
-    assert [found[name] for name in shares] == [1 / 4] * 4
+    lost, shown = (replace(failed, error_type=kind) for kind in ("UnexpectedError", "SubtitleError"))
+    found = planning_metrics([planned(), lost, shown])
+    assert (found["questions"], found["errors"]) == (2, 1)
+    assert (found["answer_accuracy"], found["mode_accuracy"]) == (1 / 2, 1 / 2)
     ended = Result(error=Failure("UnexpectedError", "ValueError: no"))
     assert of_first("q", ended, {}, gold="A", choices=("red", "blue")).error_type == "UnexpectedError"
     assert "mode_accuracy" not in planning_metrics([planned(oracle=None)])
@@ -156,9 +153,6 @@ CHAT = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4
     ("given", "said"),
     [
         (lines(oracle_mode="both"), "line 1: oracle_mode is 'both'"),
-        (lines(answer="Z"), "line 1: answer is 'Z'"),
-        (lines(choices="ab"), "line 1: .*'choices' is 'ab'"),
-        (lines(video=None), "line 1: .*'video' is None"),
         (lines()[1:2], "no questions of kind 'plan'"),
         ([CHAT], "line 1: has no column 'question'"),
     ],
@@ -244,33 +238,6 @@ def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     assert second in base.asked[2][0]
 
 
-def test_programs_are_written_with_the_adapter_and_modules_answered_without(
-    by_heart: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layers = [module for module in by_heart.model.modules() if isinstance(module, LoraLayer)]
-    assert layers
-    seen: list[tuple[str, bool]] = []
-
-    def spy(name: str) -> None:
-        plain = getattr(QwenBackbone, name)
-
-        def spied(self: QwenBackbone, *given: Any, **options: Any) -> Any:
-            off = {layer.disable_adapters for layer in layers}
-            assert len(off) == 1
-            seen.append((name, not off.pop()))
-            return plain(self, *given, **options)
-
-        monkeypatch.setattr(QwenBackbone, name, spied)
-
-    spy("generate_joining")
-    spy("answer_batch")
-    # Questions of other tests' evaluations are cached.
-    monkeypatch.setattr(library, "_cache", CallCache())
-    evaluation(tmp_path)(by_heart)
-    assert set(seen) == {("generate_joining", True), ("answer_batch", False)}
-    assert not any(layer.disable_adapters for layer in layers)
-
-
 @pytest.mark.parametrize("adapted", [True, False])
 def test_only_the_bases_answers_are_cached_across_steps(adapted: bool, tmp_path: Path) -> None:
     config = world.settings(tmp_path)
@@ -332,7 +299,6 @@ def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
         "eval_steps": 2,
         "max_steps": 4,
         "use_peft": "true",
-        "report_to": "tensorboard",
         "save_strategy": "steps",
         "save_steps": 2,
         "load_best_model_at_end": "true",
@@ -342,13 +308,11 @@ def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
     history = json.loads((output / "training_record.json").read_text())["history"]
     measured = [line for line in history if "eval_well_formed" in line]
     assert [(line["step"], line["eval_questions"]) for line in measured] == [(2, 2), (4, 2)]
-    # Lines of training stay whole: their averages are not taken by an evaluation's line.
-    assert all("mean_token_accuracy" in line for line in history if "loss" in line)
-    assert not any("mean_token_accuracy" in line or "loss" in line for line in measured)
+    # An evaluation's line does not take the averages of the training's.
+    assert not any("mean_token_accuracy" in line for line in measured)
     assert [line["step"] for line in history if "eval_loss" in line] == [2, 4]
     state = json.loads((output / "trainer_state.json").read_text())
     assert state["best_metric"] == 0.0
-    assert list(output.rglob("events.out.tfevents.*"))
 
 
 ROWS = [0, 1, 3, 2, 1]
@@ -404,32 +368,22 @@ def test_rewards_of_held_out_prompts_do_not_depend_on_the_batch_size(tmp_path: P
 
 
 def test_the_random_state_is_kept() -> None:
-    def drawn() -> tuple[float, float, float]:
-        return random.random(), float(np.random.rand()), float(torch.rand(()))
+    def states() -> list[Any]:
+        numpy: Any = np.random.get_state()
+        return [random.getstate(), numpy[1].tolist(), torch.get_rng_state().tolist()]
 
-    def seed() -> None:
-        random.seed(1)
-        np.random.seed(1)
-        torch.manual_seed(1)
-
-    seed()
-    expected = drawn()
-    seed()
+    before = states()
     with preserved_random_state():
-        assert drawn() == expected
-    assert drawn() == expected
+        assert random.random() + np.random.rand() + torch.rand(()) > 0
+    assert states() == before
 
 
-@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_all_weights_are_reinforced_with_a_reference(
-    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_weights_are_reinforced_with_a_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `beta` above 0 and no adapter to turn off, TRL loads a reference model; the KL term is 0 in the
     first step, and not afterwards."""
     monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     whole = {"use_peft": "false", "answerer": checkpoint("qwen3_vl"), "learning_rate": 1e-3, "beta": 0.1}
-    words = grpo_world.arguments(tmp_path / "run", **whole, shared_prompt=str(shared).lower())
-    assert grpo.main(words) == 0
+    assert grpo.main(grpo_world.arguments(tmp_path / "run", **whole)) == 0
     history = json.loads((tmp_path / "run" / "training_record.json").read_text())["history"]
     divergence = [line["kl"] for line in history if "kl" in line]
     assert divergence[0] == pytest.approx(0, abs=1e-5)
