@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import load_fake
+from tests.support.colours import load_fake
 from videopro.backbones import Backbone, expected_model, load_backbone, own_model, owner_of, read_spec
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol
@@ -25,7 +25,7 @@ from videopro.question import Question
 from videopro.traces import Result, Round
 
 MODEL = """
-from tests.support.fakes import load_fake
+from tests.support.colours import load_fake
 from videopro.backbones import OwnModel
 
 

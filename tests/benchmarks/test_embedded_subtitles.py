@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.fakes import COLOURS, load_fake
+from tests.support.colours import COLOURS, load_fake
 from tests.support.making_videos import with_subtitles
 from videopro import benchmarks
 from videopro.cli import read_yaml

@@ -12,7 +12,7 @@ import pytest
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
 from tests.support.benchmark_world import Hub
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from videopro.benchmarks import BENCHMARKS, load
 from videopro.commands import seeds
 from videopro.commands.benchmarks.command import main as benchmarks_main

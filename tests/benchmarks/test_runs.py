@@ -14,7 +14,7 @@ from tests.support.adapting import adapted
 from tests.support.benchmark_runs import coloured, infer, paper_folders
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_world import MME, touch, write_parquet
-from tests.support.fakes import load_fake, make_video
+from tests.support.colours import load_fake, make_video
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.infer import main

@@ -16,10 +16,9 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.adapting import adapted
-from tests.support.fakes import COLOURS, ColourBackbone, load_fake, make_video
-from tests.support.infer_world import SRT
+from tests.support.colours import COLOURS, SRT, ColourBackbone, load_fake, make_video
 from tests.support.making_videos import damage, make
-from tests.support.method_world import NO_MODELS
+from tests.support.scenes import NO_MODELS
 from videopro import methods
 from videopro.commands import infer, view
 from videopro.commands.ask.command import AskConfig, _options, main
@@ -264,7 +263,7 @@ def test_a_question_that_fails_is_told_by_the_name_of_its_failure_and_kept(
 def test_what_a_library_prints_is_not_among_the_objects(video: Path) -> None:
     # In a process of its own, as the terminal has it.
     script = (
-        "import sys\nfrom tests.support.fakes import load_fake\n"
+        "import sys\nfrom tests.support.colours import load_fake\n"
         "from videopro.commands.ask.command import main\n"
         "def load(model, **settings):\n    print('loading shards: 100 %')\n    return load_fake(model)\n"
         "sys.exit(main(load=load))\n"

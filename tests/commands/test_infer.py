@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from tests.support import ROOT
-from tests.support.fakes import load_fake
-from tests.support.infer_world import check_complete, flags
-from tests.support.infer_world import root as root
+from tests.support.colours import check_complete, flags, load_fake
+from tests.support.colours import root as root
 from videopro.backbones import read_spec
 from videopro.benchmarks import load
 from videopro.commands.infer import COMMAND, main

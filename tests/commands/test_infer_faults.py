@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import check_complete, flags, lines, rewrite
-from tests.support.infer_world import root as root
+from tests.support.colours import check_complete, flags, lines, load_fake, make_benchmark, rewrite
+from tests.support.colours import root as root
 from videopro.commands import compare, seeds
 from videopro.commands.infer import main
 from videopro.commands.report import main as report_main

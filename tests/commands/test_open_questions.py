@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 
 from tests.support.benchmark_runs import InProcessSupervisor
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.method_world import NO_MODELS
-from tests.support.open_questions import COLOURS, load_writing, make_open_folder
+from tests.support.colours import ColourBackbone, colour_of, make_video
+from tests.support.fake_backbone import visual_frames
+from tests.support.scenes import NO_MODELS, reply
+from videopro.backbones import GenerateRequest
 from videopro.benchmarks import Protocol, load
 from videopro.benchmarks.jsonl import JUDGE
 from videopro.commands import compare, infer, seeds
@@ -22,11 +25,49 @@ from videopro.errors import ConfigError, DatasetError
 from videopro.traces import Trace, read_traces
 from videopro.train.runtime.evaluation import load_eval_questions
 
+PROGRAM = reply("return query_frames(extract_frames(video, num_frames=4), question)")
+COLOURS = ("red", "green", "blue", "grey", "red", "green")
+"""The colour of each video."""
+
+
+def write(request: GenerateRequest) -> str:
+    """PROGRAM, if a function is asked for, otherwise the colour of the frames with an article."""
+    if "Python function" in request.text:
+        return PROGRAM
+    return f"The {colour_of(visual_frames(request.visual)[0])} one."
+
+
+load_writing = partial(ColourBackbone, writes=write)
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six videos with one open question each, and one question with options. The references of three open
+    questions are "the COLOUR one", of two "a COLOUR car" (one word of two), of one another word."""
     folder = tmp_path_factory.mktemp("open")
-    make_open_folder(folder)
+    lines: list[dict[str, Any]] = []
+    for place, colour in enumerate(COLOURS):
+        make_video(folder / f"v{place}.mp4", colour, 1.0)
+        reference = f"the {colour} one" if place < 3 else f"a {colour} car" if place < 5 else "something"
+        lines.append(
+            {
+                "id": f"q{place}",
+                "video": f"v{place}.mp4",
+                "question": f"Which car is it ({place})?",
+                "answer" if place % 2 else "reference": reference,
+                "family": "car",
+            }
+        )
+    lines.append(
+        {
+            "id": "mc",
+            "video": "v0.mp4",
+            "question": "Which colour?",
+            "choices": ["red", "green", "blue"],
+            "answer": "A",
+        }
+    )
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
 

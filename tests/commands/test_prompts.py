@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.fakes import make_video
-from tests.support.method_world import NO_MODELS
-from tests.support.synthesis_runs import own_world as own_world
-from tests.support.synthesis_runs import root as root
-from tests.support.synthesis_runs import rows
-from tests.support.synthesis_world import BROKEN, LIKE_NATIVE, RIGHT, MoodyBackbone
-from videopro.backbones import PlannerRecord
+from tests.support.colours import make_video
+from tests.support.scenes import NO_MODELS
+from tests.support.synthesis import BROKEN, LIKE_NATIVE, RIGHT, load_moody, rows
+from tests.support.synthesis import own_world as own_world
+from tests.support.synthesis import root as root
+from videopro.backbones import Backbone, PlannerRecord
 from videopro.backbones.base import GenerateRequest
 from videopro.benchmarks import load
 from videopro.commands.prompts.command import COMMAND, main, prompts_from_questions
@@ -30,28 +29,22 @@ from videopro.train.rl import read_grpo_rows
 from videopro.video.decoding import content_id
 
 
-class PlanningBackbone(MoodyBackbone):
-    """Natively right and sure of question (0), unsure of (1), wrong about (2). Its program for (0) is right,
-    that for (1) repeats the native look, and that for (2) crashes."""
-
-    def write(self, request: GenerateRequest, frames: Any) -> str:
-        return {"(0)": RIGHT, "(1)": LIKE_NATIVE, "(2)": BROKEN}[
-            next(mood for mood in ("(0)", "(1)", "(2)") if mood in request.text)
-        ]
+def plan(request: GenerateRequest) -> str:
+    """Right for question (0), the native look again for (1), and a crash for (2)."""
+    programs = {"(0)": RIGHT, "(1)": LIKE_NATIVE, "(2)": BROKEN}
+    return next(programs[mood] for mood in programs if mood in request.text)
 
 
-def load_planning(model: str, *, adapter: str = "", **settings: Any) -> PlanningBackbone:
-    return PlanningBackbone(model, **settings)
+def load_planning(model: str, *, adapter: str = "", **settings: Any) -> Backbone:
+    """Natively right and sure of question (0), unsure of (1), wrong about (2)."""
+    return load_moody(model, writes=plan, **settings)
 
 
-class ReadingBackbone(PlanningBackbone):
+def load_reading(model: str, *, adapter: str = "", **settings: Any) -> Backbone:
     """The same as a planner that was trained with a compact reference of its modules."""
-
-    planner = PlannerRecord(reference="compact")
-
-
-def load_reading(model: str, *, adapter: str = "", **settings: Any) -> PlanningBackbone:
-    return ReadingBackbone(model, **settings) if adapter else PlanningBackbone(model, **settings)
+    made = load_planning(model, **settings)
+    made.planner = PlannerRecord(reference="compact") if adapter else made.planner
+    return made
 
 
 def record(folder: Path, videos: list[Path]) -> Path:

@@ -13,7 +13,7 @@ import yaml
 from huggingface_hub import ModelCard, constants
 
 from tests.support.benchmark_runs import coloured, in_this_process, infer  # noqa: F401
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from tests.support.hub import Hub, connected, running_hub
 from tests.support.publishing_world import MACHINE, adapter, dataset, planner
 from videopro.backbones import folder_fingerprint

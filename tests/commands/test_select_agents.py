@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.fakes import make_benchmark
-from tests.support.infer_world import check_complete
-from tests.support.lvagent_world import load_library
+from tests.support.colours import ColourBackbone, check_complete, make_benchmark
 from videopro.commands.select_agents import main
 
-LIBRARY = ("good", "fair", "poor")
+MARKS = {"good": (), "fair": ("(1)",), "poor": ("(0)", "(1)")}
+"""Whose questions a model answers with the next option."""
 
 
 @pytest.fixture
@@ -24,9 +23,13 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
+def load_one(model: str, **settings: Any) -> ColourBackbone:
+    return ColourBackbone(model, moods=dict.fromkeys(MARKS[model], (1, 0.9)), **settings)
+
+
 def choose(root: Path, output: Path, *more: str) -> int:
-    flags = ["--library", *LIBRARY, "--benchmark", "jsonl", "--root", str(root), "--size", "2"]
-    return main([*flags, "--output", str(output), *more], load=load_library)
+    flags = ["--library", *MARKS, "--benchmark", "jsonl", "--root", str(root), "--size", "2"]
+    return main([*flags, "--output", str(output), *more], load=load_one)
 
 
 def team(output: Path) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def test_those_that_agree_with_the_majority_are_the_team(
     cost = found["cost"]
     assert (cost["frames"], cost["calls"], cost["tokens_in"]) == pytest.approx((3 * 4 * 4, 36, 36 * 104))
     assert cost["seconds"] > 0
-    for name in LIBRARY:
+    for name in MARKS:
         check_complete(output / name)
     shown = capsys.readouterr().out
     assert "the selection read no gold answer" in " ".join(shown.split())
@@ -77,10 +80,10 @@ def test_a_team_does_not_depend_on_the_gold_answers(root: Path, tmp_path: Path) 
 def test_a_second_command_asks_nothing_again(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "team"
     assert choose(root, output) == 0
-    before = {name: (output / name / "traces.jsonl").read_bytes() for name in LIBRARY}
+    before = {name: (output / name / "traces.jsonl").read_bytes() for name in MARKS}
     first = (output / "team.json").read_bytes()
     assert choose(root, output) == 0
-    assert {name: (output / name / "traces.jsonl").read_bytes() for name in LIBRARY} == before
+    assert {name: (output / name / "traces.jsonl").read_bytes() for name in MARKS} == before
     assert (output / "team.json").read_bytes() == first
 
 

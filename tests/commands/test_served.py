@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import make_benchmark
-from tests.support.method_world import NO_MODELS
-from tests.support.reason_world import NATIVE
+from tests.support.colours import make_benchmark
+from tests.support.scenes import NATIVE, NO_MODELS
 from tests.support.stub_server import StubServer, completion, entry, text_of
 from videopro.commands.infer import main
 

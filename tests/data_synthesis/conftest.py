@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.synthesis_runs import made, own_world, root, stub
+from tests.support.synthesis import made, own_world, root, stub
 
 __all__ = ["made", "own_world", "root", "stub"]
 

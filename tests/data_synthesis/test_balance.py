@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from tests.support.stub_server import StubServer, text_of
-from tests.support.synthesis_runs import flags, rows
-from tests.support.synthesis_world import (
+from tests.support.synthesis import (
     answered,
     crashed,
+    flags,
     load_moody,
     make_questions,
     native,
     program,
     record,
+    rows,
 )
 from videopro.data_synthesis.datasets import Datasets, RowLimits, assemble, limited
 from videopro.data_synthesis.decontamination import EvaluationVideos

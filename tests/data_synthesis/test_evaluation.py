@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from tests.support.making_videos import as_pocket
-from tests.support.synthesis_runs import cg, rows, write_cg
-from tests.support.synthesis_world import NO_MODELS, load_moody, make_questions, native, record
+from tests.support.synthesis import NO_MODELS, cg, load_moody, make_questions, native, record, rows, write_cg
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos, evaluation_videos, set_aside

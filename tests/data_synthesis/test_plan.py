@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthesis_runs import cg, write_cg
-from tests.support.synthesis_world import answered, crashed, native, program, record
+from tests.support.synthesis import answered, cg, crashed, native, program, record, write_cg
 from videopro.backbones import Backbone
 from videopro.data_synthesis.plan import plan_rows
 from videopro.data_synthesis.rates import measured_rates

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthesis_runs import cg, write_cg
+from tests.support.synthesis import cg, write_cg
 from videopro.benchmarks import Benchmark, Item, Protocol, load
 from videopro.benchmarks.base import ROBUST
 from videopro.data_synthesis.questions import balance_letters, load_source, select_questions

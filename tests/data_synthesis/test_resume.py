@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import make_benchmark, make_video
+from tests.support.colours import make_benchmark, make_video
 from tests.support.stub_server import StubFault, StubServer, text_of
-from tests.support.synthesis_runs import Made, datasets, flags, rows, start, usual
-from tests.support.synthesis_world import load_moody
+from tests.support.synthesis import Made, datasets, flags, load_moody, rows, start, usual
 from videopro.data_synthesis.run import main
 from videopro.traces import read_traces
 from videopro.video import content_id

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthesis_world import CHOICES, answered, code, crashed, native, program, record, written
+from tests.support.synthesis import CHOICES, answered, code, crashed, native, program, record, written
 from videopro.data_synthesis.rules import (
     NATIVE_REPLY,
     GRPOTask,

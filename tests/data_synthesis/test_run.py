@@ -13,19 +13,24 @@ import pytest
 import yaml
 
 from tests.support.stub_server import StubFault, StubServer, text_of
-from tests.support.synthesis_runs import KEY, Made, datasets, flags, rows, usual
-from tests.support.synthesis_world import (
+from tests.support.synthesis import (
     BROKEN,
+    KEY,
     LIKE_NATIVE,
     NO_FORM,
     RIGHT,
+    Made,
     answered,
     crashed,
+    datasets,
+    flags,
     load_moody,
     make_questions,
     native,
     program,
     record,
+    rows,
+    usual,
 )
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import Datasets, assemble

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
-from tests.support.synthesis_runs import KEY
+from tests.support.synthesis import KEY
 from videopro.backbones.base import Sampling
 from videopro.data_synthesis.teacher import (
     REFUSALS_IN_A_ROW,

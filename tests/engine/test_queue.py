@@ -12,9 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import check_complete, finish, flags, lines, rewrite, start, wait_for
-from tests.support.infer_world import root as root
+from tests.support.colours import (
+    check_complete,
+    finish,
+    flags,
+    lines,
+    load_fake,
+    make_benchmark,
+    rewrite,
+    start,
+    wait_for,
+)
+from tests.support.colours import root as root
 from videopro.commands.infer import main
 from videopro.engine import Walk, read_crashes, shard
 from videopro.engine import queue as walk

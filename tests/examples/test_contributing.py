@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from tests.support.making_videos import as_pocket
 from videopro.traces import read_traces
 

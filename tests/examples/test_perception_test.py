@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.benchmark_world import metrics, score, write_parquet
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from videopro import benchmarks
 
 FILE = str(ROOT / "docs" / "examples" / "perception_test.py")

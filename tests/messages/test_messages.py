@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import flags
+from tests.support.colours import flags, load_fake, make_benchmark
 from videopro.__main__ import main
 from videopro.commands.infer import main as infer
 

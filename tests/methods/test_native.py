@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.adapting import adapted
-from tests.support.method_world import item
-from tests.support.reason_world import QUESTION, SceneBackbone
+from tests.support.scenes import QUESTION, SceneBackbone, item
 from tests.support.stub_server import StubServer, completion, entry
 from tests.support.traces import make
 from videopro.backbones import BackboneConfig, GenerateRequest, Interleaved

@@ -12,10 +12,9 @@ import pytest
 
 from tests.benchmarks.official_scorers.details import clue_cases, jsonl, line_cases, srt, word_cases
 from tests.support import ROOT
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.adapting import adapted
-from tests.support.method_world import item
-from tests.support.reason_world import SceneBackbone
+from tests.support.scenes import SceneBackbone, item
 from videopro.backbones import Interleaved
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Protocol

@@ -11,12 +11,19 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support import reason_world as world
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import SRT
+from tests.support import scenes as world
+from tests.support.colours import SRT, load_fake, make_benchmark
 from tests.support.making_videos import as_pocket
-from tests.support.method_world import NO_MODELS, OPTIONS, context, item
-from tests.support.reason_world import NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
+from tests.support.scenes import (
+    NATIVE,
+    NO_MODELS,
+    OPTIONS,
+    QUESTION,
+    SceneBackbone,
+    ScriptedPlanner,
+    context,
+    item,
+)
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.commands import compare, infer

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import flags
+from tests.support.agents import ScriptedModel
+from tests.support.colours import flags, load_fake, make_benchmark
 from tests.support.making_videos import damage, make
-from tests.support.method_world import OPTIONS, item
 from tests.support.number_encoder import NumberEncoder
-from tests.support.reason_world import QUESTION, SceneBackbone, ScriptedPlanner, reply
-from tests.support.scripted_model import ScriptedModel
+from tests.support.scenes import OPTIONS, QUESTION, SceneBackbone, ScriptedPlanner, item, reply
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Protocol
 from videopro.benchmarks.base import ROBUST

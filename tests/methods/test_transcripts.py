@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import method_world
+from tests.support import scenes as world
 from tests.support.adapting import adapted
 from tests.support.making_videos import make
-from tests.support.reason_world import QUESTION, SceneBackbone, reply
+from tests.support.scenes import QUESTION, SceneBackbone, reply
 from tests.support.sounds import with_damaged_sound, with_tone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol
@@ -26,7 +26,7 @@ from videopro.video import SubtitleLine, Video
 SAID = "the ferry leaves at noon"
 SPEECH = {"speech": "whisper:ears"}
 AGENT: dict[str, Any] = {"max_parallel": 1}
-PROGRAM = {**method_world.OPTIONS, "planner": "self"}
+PROGRAM = {**world.OPTIONS, "planner": "self"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "native": {},
     "program": PROGRAM,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reason_world import context
+from tests.support.scenes import video_context
 from videopro.modules import VideoContext
 from videopro.modules.calls import MODULES, AnswerHandle, BoxHandle, FrameHandle, LineHandle, TrackHandle
 from videopro.modules.replaying import alternatives, first_values
@@ -17,7 +17,7 @@ TEXTS = ("cat", "3 dogs")
 
 @pytest.fixture(scope="module")
 def world() -> VideoContext:
-    return context()
+    return video_context()
 
 
 def others(world: VideoContext, result: Any, **values: Any) -> list[Any]:

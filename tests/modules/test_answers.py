@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modules_world import CHOICES, ReadingBackbone, library, video
+from tests.support.numbered import CHOICES, ReadingBackbone, library, video
 from videopro.executor import run
 from videopro.modules.calls import (
     PRELUDE,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modules_world import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library, video
+from tests.support.numbered import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library, video
 from videopro.modules import ModuleLibrary, api_reference, available_modules
 from videopro.modules.calls import AnswerHandle, VideoHandle, modules_for, read_open_answer
 from videopro.modules.errors import ArgumentError

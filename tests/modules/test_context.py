@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.modules_world import LINES, ReadingBackbone, library, subtitles
+from tests.support.numbered import LINES, ReadingBackbone, library, subtitles
 from videopro.modules.errors import NotFoundError
 from videopro.modules.search import SubtitleSearch, search_tokens
 from videopro.video import SubtitleLine, Subtitles

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modules_world import CHOICES, FixedIndex, ReadingBackbone, library, video
+from tests.support.numbered import CHOICES, FixedIndex, ReadingBackbone, library, video
 from videopro.modules import ModuleLibrary
 from videopro.modules.calls import MODULES
 from videopro.modules.errors import NotFoundError

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.support import ROOT
-from tests.support.modules_world import library
+from tests.support.numbered import library
 from videopro.errors import ConfigError
 from videopro.modules.__main__ import main as print_docs
 from videopro.modules.calls import MODULES, CallContext, Text, module

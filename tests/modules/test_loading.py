@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
-from tests.support.reason_world import SceneBackbone
+from tests.support import scenes as world
+from tests.support.scenes import SceneBackbone
 from videopro.backbones import MODELS
 from videopro.methods import create
 from videopro.modules.loading import REAL, ModuleModels, ModuleSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from videopro.backbones import Backbone, find_video, own_model
 from videopro.commands import compare, index, infer, select_agents
 from videopro.commands.ask import command as ask

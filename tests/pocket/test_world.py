@@ -19,7 +19,7 @@ import PIL
 import pysubs2
 import pytest
 
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary, world
 from videopro.pocket.script import LENGTHS, make_script

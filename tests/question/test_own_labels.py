@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import load_fake, make_video
+from tests.support.colours import load_fake, make_video
 from videopro import benchmarks
 from videopro.commands.ask.command import main as ask
 from videopro.question import without_own_labels

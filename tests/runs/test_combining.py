@@ -11,7 +11,7 @@ import pytest
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_runs import infer
 from tests.support.benchmark_world import cg, ego, write_json
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.report import main as report_main
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import load_fake
-from tests.support.infer_world import check_complete, flags
-from tests.support.infer_world import root as root
+from tests.support.colours import check_complete, flags, load_fake
+from tests.support.colours import root as root
 from videopro.commands.infer import main
 
 FULL = Path("/dev/full")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.benchmark_runs import InProcessSupervisor, coloured, infer
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_world import TSV, cg, write_json
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from tests.support.stub_server import StubFault, StubServer, completion, pictures_of, text_of
 from videopro.backbones import load_backbone
 from videopro.benchmarks.mmbench_video import JUDGE

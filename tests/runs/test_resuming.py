@@ -13,9 +13,17 @@ from pathlib import Path
 import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
-from tests.support.fakes import load_fake, make_benchmark, make_video
-from tests.support.infer_world import SRT, check_complete, flags, lines, rewrite
-from tests.support.infer_world import root as root
+from tests.support.colours import (
+    SRT,
+    check_complete,
+    flags,
+    lines,
+    load_fake,
+    make_benchmark,
+    make_video,
+    rewrite,
+)
+from tests.support.colours import root as root
 from tests.support.traces import make
 from videopro import benchmarks
 from videopro.commands.infer import main

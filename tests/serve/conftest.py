@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import browser
-from tests.support.serve_world import World
+from tests.support.served import World
 
 __all__ = ["browser", "world"]
 

@@ -12,7 +12,7 @@ import pytest
 from openai import APIError, APIStatusError, NotFoundError, OpenAI
 from pydantic import ValidationError
 
-from tests.support.serve_world import World
+from tests.support.served import World
 from videopro.pocket import model_dir
 from videopro.serve.chat import ChatRequest, Message, read_messages
 from videopro.serve.problems import Problem

@@ -19,8 +19,8 @@ from openai import APIStatusError, OpenAI
 from PIL import Image
 from starlette.datastructures import UploadFile
 
-from tests.support.fakes import make_video
-from tests.support.serve_world import World
+from tests.support.colours import make_video
+from tests.support.served import World
 
 FORM = {"content-type": "multipart/form-data; boundary=x"}
 HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n'

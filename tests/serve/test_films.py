@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from videopro.backbones import find_video
 from videopro.pocket.model import is_pocket_video
 from videopro.serve import FilmStore

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from tests.support.serve_world import World
+from tests.support.served import World
 from videopro.serve.guards import COOKIE
 
 

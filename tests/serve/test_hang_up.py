@@ -15,8 +15,8 @@ import anyio
 import pytest
 from starlette.datastructures import UploadFile
 
-from tests.support.fakes import make_video
-from tests.support.serve_world import World, served, wait_for
+from tests.support.colours import make_video, wait_for
+from tests.support.served import World, served
 from videopro.serve import guards
 
 

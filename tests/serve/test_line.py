@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.serve_world import wait_for
+from tests.support.colours import wait_for
 from videopro.serve.line import FairLine, Ticket
 from videopro.serve.problems import Problem
 

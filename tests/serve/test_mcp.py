@@ -6,7 +6,6 @@ import asyncio
 import base64
 import io
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,7 +18,6 @@ import anyio
 import httpx2
 import numpy as np
 import pytest
-import uvicorn
 from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from PIL import Image
@@ -27,8 +25,9 @@ from starlette.requests import Request
 
 from tests.support.fake_backbone import FakeBackbone
 from tests.support.making_videos import read_number
-from tests.support.modules_world import LINES, ReadingBackbone, video
 from tests.support.number_encoder import NumberEncoder
+from tests.support.numbered import LINES, ReadingBackbone, video
+from tests.support.served import listening
 from videopro.errors import Cancellation, check_cancelled
 from videopro.methods import last_event
 from videopro.modules import loading
@@ -86,19 +85,8 @@ def served(
     answerer = None if backbone is None else Answerer("fake", load=lambda *_, **__: backbone)
     films = OfferedFilms([folder], answerer, PARTS)
     limits = limits or ServeLimits()
-    server = uvicorn.Config(mcp_app(create_mcp(films, limits), limits), log_config=None)
-    server.timeout_graceful_shutdown = 1
-    with closing(films), socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.listen()  # So that a client which is faster than the thread waits, and is not refused.
-        running = uvicorn.Server(server)
-        thread = threading.Thread(target=running.run, args=([sock],), daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{sock.getsockname()[1]}/mcp"
-        finally:
-            running.should_exit = True
-            thread.join(timeout=30)
+    with closing(films), listening(mcp_app(create_mcp(films, limits), limits)) as address:
+        yield f"{address}/mcp"
 
 
 def talk(server: Any, dialogue: Callable[[Client], Awaitable[Any]], mode: str = "auto") -> Any:

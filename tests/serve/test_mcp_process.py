@@ -21,32 +21,30 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.support import ROOT
-from tests.support.fakes import make_video
+from tests.support.colours import make_video
 from videopro.backbones import find_video
 
 SCRIPT = '''
 import os, sys, time
 from pathlib import Path
-from tests.support.fake_backbone import FakeBackbone, confident_answer
+from tests.support.colours import ColourBackbone
 from videopro.commands.mcp import main
 from videopro.errors import check_cancelled
 from videopro.serve.films import FilmFolders
 
-class Held(FakeBackbone):
-    """Notes what it is asked, and answers when it may."""
+def held(requests):
+    """Note what is asked, and wait until it may be answered."""
+    print("a library prints", flush=True)
+    os.system("echo a child prints")
+    os.write(1, b"a C library prints")
+    with open("asked", "a") as file:
+        print(requests[0].question.text, file=file)
+    while not Path("may_answer").exists():
+        check_cancelled()
+        time.sleep(0.01)
 
-    def choose(self, request, frames):
-        print("a library prints", flush=True)
-        os.system("echo a child prints")
-        os.write(1, b"a C library prints")
-        with open("asked", "a") as file:
-            print(request.question.text, file=file)
-        while not Path("may_answer").exists():
-            check_cancelled()
-            time.sleep(0.01)
-        return confident_answer("B", 0.9, request.question.letters)
-
-raise SystemExit(main(sys.argv[1:], load=lambda *_, **__: Held("held", is_concurrent=True)))
+backbone = ColourBackbone("held", is_concurrent=True, before=held)
+raise SystemExit(main(sys.argv[1:], load=lambda *_, **__: backbone))
 '''
 LAST = "last"
 PARTS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none")

@@ -18,8 +18,8 @@ import pytest
 from openai import APIError, NotFoundError, OpenAI
 
 from tests.support import ROOT
-from tests.support.fakes import make_video
-from tests.support.serve_world import World, wait_for
+from tests.support.colours import make_video, wait_for
+from tests.support.served import World
 from tests.support.stub_server import StubFault, StubServer, letter
 from videopro.commands import mcp
 from videopro.commands.serve import main
@@ -27,9 +27,9 @@ from videopro.serve import Answerer
 
 COMMAND = """
 import sys
-from tests.support.serve_world import PatientBackbone
+from tests.support.colours import load_fake
 from videopro.commands.serve import main
-sys.exit(main(load=PatientBackbone))
+sys.exit(main(load=lambda *words, **settings: load_fake(*words, is_concurrent=True, **settings)))
 """
 
 

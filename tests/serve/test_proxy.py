@@ -12,8 +12,8 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from tests.support.fakes import make_video
-from tests.support.serve_world import QUESTION, World, served
+from tests.support.colours import make_video
+from tests.support.served import QUESTION, World, served
 from videopro.serve import create_app
 from videopro.serve.questions import AskedQuestion
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.colours import ColourBackbone
 from tests.support.number_encoder import NumberEncoder
-from tests.support.serve_world import QUESTION, PatientBackbone, World
+from tests.support.served import QUESTION, World
 from videopro.modules import loading
 from videopro.runs import AskedRun
 from videopro.serve import Answerer
@@ -143,7 +144,7 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
         method="videopro",
         options=own,
         methods=("native", "videoagent", "dvd", "vca", "program"),
-        load=lambda model, **settings: PatientBackbone(model),
+        load=lambda model, **_: ColourBackbone(model, is_concurrent=True),
     )
     world = World(tmp_path, answerer=answerer)
     film = world.film()
@@ -202,7 +203,7 @@ def test_the_models_of_a_method_stay_when_clients_set_other_options(
         "colours",
         method=method,
         options={"encoder": "clip:numbers", **parts},
-        load=lambda model, **settings: PatientBackbone(model, writes=lambda request: "nothing"),
+        load=lambda model, **_: ColourBackbone(model, is_concurrent=True, writes=lambda _: "nothing"),
     )
     world = World(tmp_path, answerer=answerer)
     film = world.film()

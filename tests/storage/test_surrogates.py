@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.modules_world import ReadingBackbone, library
+from tests.support.numbered import ReadingBackbone, library
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from tests.support.benchmark_world import MME, lvb, write_json, write_parquet
-from tests.support.fakes import load_fake, make_video
+from tests.support.colours import load_fake, make_video
 from videopro.commands.infer import main
 from videopro.methods import create
 from videopro.runs.making import run_worker

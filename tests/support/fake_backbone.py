@@ -1,7 +1,9 @@
-"""A `Backbone` without a model, whose answers a test knows in advance.
+"""A `Backbone` without a model, whose answers a test knows in advance; the worlds' backbones see with it.
 
-A subclass says how it answers (`choose`, `say`, `write`); everything else, such as prefixes, the adapter and
-what is recorded of each call, is the same for all.
+It refuses, hangs, kills its process, fills the memory or mumbles as a question's text orders, and waits,
+meets others, is gone, writes and is wrong as its options say (both: `FakeBackbone`). It records every request
+(`prompts`, `shown`, `batches`, `asked`, `written`). A world's subclass says how it looks at frames: `choose`
+for letters, `say` for yes or no.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 from videopro.backbones.base import (
     GREEDY,
@@ -26,7 +30,7 @@ from videopro.backbones.base import (
     Visual,
     YesNoRequest,
 )
-from videopro.errors import BackboneError
+from videopro.errors import BackboneError, check_cancelled
 from videopro.question import Answer
 from videopro.video import Frame
 
@@ -70,16 +74,18 @@ class FakeBackbone(Backbone):
     """Serves any request, with an adapter that is on from the start.
 
     The text of a multiple-choice or yes-or-no question can make it misbehave: "(refuse)" raises
-    BackboneError, "(bug)" raises ZeroDivisionError, "(kill)" kills the process, "(hang)" gets no answer for
-    ten minutes, and "(mumble)" gets a reply that is not a letter, as does a question without frames. "(refuse
-    to write)" in a prompt refuses a written reply.
+    BackboneError, "(bug)" ZeroDivisionError, "(memory)" MemoryError; "(kill)" kills the process, "(fill)"
+    takes memory until somebody does; "(hang)" gets no answer for ten minutes, "(slow)" none until `go_on` is
+    set or the caller is gone (`begun` and `ended` tell); "(mumble)" gets a reply that is not a letter, as
+    does a question without frames. "(refuse to write)" in a prompt refuses a written reply.
 
-    Parameters: `writes`, what it writes; `delay`, seconds for each request; `gone`, refuse every request;
-    `is_concurrent`, serve several threads at a time.
+    Parameters: `writes`, what it writes; `before`, called with the requests of each call before they are
+    served; `moods`, by marks in a question's text how many options beside its own choice it takes, and how
+    sure it is, where it looks at as many frames as it can; `delay`, seconds for each request; `gone`, refuse
+    every request; `is_concurrent`, serve several threads at a time; `logprob`, of each written token, of
+    which a word is one; `size`, of the frames that it wants.
     """
 
-    logprob = -0.1
-    """Log-probability of each written token, of which a word is one."""
     prompt_tokens = 200
     """Prompt tokens of each written reply."""
 
@@ -89,12 +95,16 @@ class FakeBackbone(Backbone):
         frames: int = 8,
         *,
         writes: Callable[[GenerateRequest], str] = lambda request: "grey",
+        before: Callable[[Sequence[Any]], object] = lambda requests: None,
+        moods: Mapping[str, tuple[int, float]] | None = None,
         delay: float = 0.0,
         gone: bool = False,
         is_concurrent: bool = False,
+        logprob: float = -0.1,
+        size: tuple[int, int] | None = None,
     ) -> None:
-        self.name, self.frames = name, frames
-        self.is_concurrent = is_concurrent
+        self.name, self.frames, self.is_concurrent = name, frames, is_concurrent
+        self.gone, self.logprob, self.before = gone, logprob, before
         self.adapted = True
         """Whether the adapter is on."""
         self.prompts: list[str] = []
@@ -103,14 +113,19 @@ class FakeBackbone(Backbone):
         """The frames of each request."""
         self.batches: list[int] = []
         """The number of requests of each call."""
+        self.at_once = self.most_at_once = 0
+        """The number of calls that are served at the same time."""
         self.asked: list[tuple[str, bool]] = []
         """The text of each question, and whether the adapter was on."""
         self.written: list[tuple[GenerateRequest, int, bool]] = []
         """Each request to write, its number of frames, and whether the adapter was on."""
         self.prefixes = 0
         """Prefixes made."""
-        self._writes, self._delay, self._gone = writes, delay, gone
-        self._adapter_lock = threading.RLock()
+        self.go_on, self.begun = threading.Event(), threading.Semaphore(0)
+        self.ended: list[float] = []
+        self._writes, self._delay, self._moods = writes, delay, moods or {}
+        self._size = size
+        self._adapter_lock, self._lock = threading.RLock(), threading.Lock()
 
     # What a subclass changes
 
@@ -122,17 +137,13 @@ class FakeBackbone(Backbone):
         """The answer to a yes-or-no question."""
         return confident_answer("Yes", 0.5, YES_NO)
 
-    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
-        """The text of a written reply."""
-        return self._writes(request)
-
     # The interface
 
     def identity(self) -> dict[str, object]:
         return {"model": self.name, "adapter": "lora" if self.adapted else None}
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-        return None
+        return self._size
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         def answer(request: ChoiceRequest) -> Answer:
@@ -140,9 +151,9 @@ class FakeBackbone(Backbone):
             frames = self._ask(request.visual, prompt, f"{question.text}\n{prompt}")
             if not frames or "(mumble)" in question.text:
                 return unparsed(question.letters)
-            return self.choose(request, frames)
+            return self._in_its_mood(request, frames, self.choose(request, frames))
 
-        with self._serving(len(requests)):
+        with self._serving(requests):
             return [answer(request) for request in requests]
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
@@ -150,18 +161,18 @@ class FakeBackbone(Backbone):
             frames = self._ask(request.visual, request.text, request.text)
             return self.say(request.text, frames) if frames else unparsed(YES_NO)
 
-        with self._serving(len(requests)):
+        with self._serving(requests):
             return [answer(request) for request in requests]
 
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
         def generation(request: GenerateRequest) -> Generation:
-            if self._gone or "(refuse to write)" in request.text:
+            if self.gone or "(refuse to write)" in request.text:
                 raise BackboneError("cannot serve this request")
             frames = self._record(request.visual, request.text)
             self.written.append((request, len(frames), self.adapted))
-            text = self.write(request, frames)
+            text = self._writes(request)
             count = len(text.split())
             return Generation(
                 text,
@@ -172,7 +183,7 @@ class FakeBackbone(Backbone):
                 tokens=tuple(re.findall(r"\s*\S+", text)),
             )
 
-        with self._serving(len(requests)):
+        with self._serving(requests):
             return [generation(request) for request in requests]
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
@@ -198,23 +209,50 @@ class FakeBackbone(Backbone):
     # Every request
 
     @contextmanager
-    def _serving(self, count: int) -> Iterator[None]:
-        """Around each call of `count` requests."""
-        self.batches.append(count)
-        yield
+    def _serving(self, requests: Sequence[Any]) -> Iterator[None]:
+        """Around each call."""
+        with self._lock:
+            self.batches.append(len(requests))
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            assert self.at_once == 1 or self.is_concurrent, "two calls at once"
+            self.before(requests)
+            yield
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+    def _in_its_mood(self, request: ChoiceRequest, frames: Sequence[Frame], answer: Answer) -> Answer:
+        mood = next((mood for mark, mood in self._moods.items() if mark in request.question.text), None)
+        if mood is None or answer.letter is None or len(frames) < self.frames:
+            return answer
+        letters = request.question.letters
+        letter = letters[(letters.index(answer.letter) + mood[0]) % len(letters)]
+        told = {**answer.letters, letter: mood[1]}
+        return replace(answer, letter=letter, confidence=mood[1], raw=letter, letters=told)
 
     def _ask(self, visual: Visual, text: str, orders: str) -> Sequence[Frame]:
         """Record a question, do what its `orders` say, and give its frames."""
-        if self._gone or "(refuse)" in orders:
+        if self.gone or "(refuse)" in orders:
             raise BackboneError("cannot serve this request")
         if "(kill)" in orders:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "(fill)" in orders:
+            _fill_memory()
         if "(hang)" in orders:
             time.sleep(600)
         if "(memory)" in orders:
             raise MemoryError("no room on purpose")
         if "(bug)" in orders:
             raise ZeroDivisionError("an internal error on purpose")
+        if "(slow)" in orders:
+            self.begun.release()
+            try:
+                while not self.go_on.wait(0.01):
+                    check_cancelled()
+            finally:
+                self.ended.append(time.monotonic())
         self.asked.append((text, self.adapted))
         return self._record(visual, text)
 
@@ -224,3 +262,12 @@ class FakeBackbone(Backbone):
         self.prompts.append(text)
         self.shown.append(frames)
         return frames
+
+
+def _fill_memory() -> None:
+    """Until somebody minds; after 8 GiB the test has failed."""
+    held = []
+    while len(held) < 128:
+        held.append(bytearray(b"x") * 2**26)
+        time.sleep(0.05)
+    raise AssertionError("took 8 GiB, and nobody minded")

@@ -35,7 +35,7 @@ MODULES = (
     "transformers.models.qwen3_vl.modeling_qwen3_vl",
     "transformers.models.qwen3_vl.processing_qwen3_vl",
     "transformers.models.qwen3_vl.video_processing_qwen3_vl",
-    "tests.support.fakes",
+    "tests.support.colours",
     "videopro.backbones.qwen.backbone",
     "videopro.commands.infer",
     "videopro.runs.making.worker",

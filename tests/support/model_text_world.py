@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.support import ROOT, synthesis_world
-from tests.support.modules_world import CHOICES, FixedIndex, ReadingBackbone
-from tests.support.modules_world import context as numbered_context
-from tests.support.modules_world import library as numbered_library
-from tests.support.modules_world import video as numbered_video
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, SceneBackbone, reply
-from tests.support.reason_world import context as scenes_context
+from tests.support import ROOT, synthesis
+from tests.support.numbered import CHOICES, FixedIndex, ReadingBackbone
+from tests.support.numbered import context as numbered_context
+from tests.support.numbered import library as numbered_library
+from tests.support.numbered import video as numbered_video
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, SceneBackbone, reply
+from tests.support.scenes import video_context as scenes_context
 from tests.support.stub_server import StubServer, completion
 from videopro.backbones.base import Sampling
 from videopro.backbones.server.messages import EncodedFrames, Messages, user_message
@@ -517,8 +517,8 @@ def _json(value: Any) -> str:
 
 def synthesis_texts() -> Texts:
     """What synthesis teaches: the prompts and replies of its rows, and the tasks of GRPO."""
-    native, program, crashed = synthesis_world.native, synthesis_world.program, synthesis_world.crashed
-    answered, record = synthesis_world.answered, synthesis_world.record
+    native, program, crashed = synthesis.native, synthesis.program, synthesis.crashed
+    answered, record = synthesis.answered, synthesis.record
     traces = {
         "native": record(native("A", 0.9), program(answered("A", 0.8))),
         "unsure": record(

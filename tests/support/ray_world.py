@@ -1,8 +1,4 @@
-"""A Ray cluster of several nodes on this machine, and commands that run on it, for tests (marker `ray`).
-
-`python -m tests.support.ray_world ARGS` is `python -m videopro.infer` with a backbone of known answers, which
-also misbehaves in the ways that matter on a cluster (`ClusterBackbone`).
-"""
+"""A Ray cluster of several nodes on this machine, and commands that run on it, for tests (marker `ray`)."""
 
 from __future__ import annotations
 
@@ -12,21 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.fakes import ColourBackbone
-from videopro.backbones.base import Backbone, ChoiceRequest
-from videopro.question import Answer
-from videopro.video import Frame
-
 _OBJECT_STORE = 80 * 2**20
-_MIB = 2**20
-# The most that a question about memory takes before it gives up: the test has failed then.
-_MOST_MEMORY = 8 * 2**30
 
 
 class TestCluster:
@@ -118,36 +105,3 @@ def kill(process: subprocess.Popen[str]) -> None:
     """As the kernel's out-of-memory killer or a scheduler does: without a last word."""
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
-
-
-class ClusterBackbone(ColourBackbone):
-    """Answers as `ColourBackbone`. A question with "(fill)" takes memory until the process is killed.
-    `salt` "pid": each process says that it is another model."""
-
-    def __init__(self, model: str, *, salt: str = "", **settings: Any) -> None:
-        super().__init__(model, salt=str(os.getpid()) if salt == "pid" else salt, **settings)
-
-    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-        if "(fill)" in request.question.text:
-            _fill_memory()
-        return super().choose(request, frames)
-
-
-def _fill_memory() -> None:
-    held = []
-    while len(held) * 64 * _MIB < _MOST_MEMORY:
-        held.append(bytearray(b"x") * (64 * _MIB))
-        time.sleep(0.05)
-    raise AssertionError("took 8 GiB, and nobody minded")
-
-
-def load_for_cluster(model: str, **settings: Any) -> Backbone:
-    """Stands for `videopro.backbones.load_backbone`."""
-    return ClusterBackbone(model, **settings)
-
-
-if __name__ == "__main__":
-    from tests.support.ray_world import load_for_cluster as load
-    from videopro.commands.infer import main
-
-    sys.exit(main(load=load))

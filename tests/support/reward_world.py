@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.support.reason_world import QUESTION, SceneBackbone, SceneIndex, video
+from tests.support.scenes import QUESTION, SceneBackbone, SceneIndex, video
 from videopro.backbones import MODELS
 from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings

@@ -280,9 +280,8 @@ class _Handler(BaseHTTPRequestHandler):
                 stub.in_flight -= 1
         data = fault.body if isinstance(fault.body, bytes) else json.dumps(fault.body).encode()
         self.send_response(fault.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in fault.headers.items():
+        head = {"Content-Type": "application/json", "Content-Length": str(len(data)), **fault.headers}
+        for name, value in head.items():
             self.send_header(name, value)
         self.end_headers()
         if fault.cut:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.support import sft_world as world
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, video
 from tests.support.reward_world import checked, make, row
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, video
 from videopro.backbones import PlannerRecord, folder_fingerprint
-from videopro.backbones.base import GREEDY, GenerateRequest, Generation, Sampling
+from videopro.backbones.base import GenerateRequest
 from videopro.errors import ConfigError
 from videopro.methods.planners import answerer
 from videopro.modules import library
@@ -21,7 +21,6 @@ from videopro.pocket import model_dir
 from videopro.storage import JsonLinesLog
 from videopro.train import rejection
 from videopro.train.finetune import read_rows
-from videopro.video import Frame
 
 WORDED = LOCAL.replace("A plan.", "Another plan.").replace("    intervals", "    # at red\n    intervals")
 GUESS = LOCAL.replace("return query_mc", "return 'B' or query_mc")
@@ -36,19 +35,17 @@ def prompt(name: str, **changes: Any) -> dict[str, Any]:
 class Policy(SceneBackbone):
     """Writes by prompt, in turn."""
 
-    def __init__(self, fail_at: int | None = None) -> None:
-        super().__init__()
+    def __init__(self) -> None:
+        super().__init__(self.in_turn, before=self.count)
         self.asked_for: list[str] = []
-        self.fail_at = fail_at
-        self.at_once: list[int] = []
+        self.fail_at: int | None = None
+        self.drawn: list[int] = []
 
-    def generate_batch(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
-    ) -> list[Generation]:
-        self.at_once.append(len(requests))
-        return super().generate_batch(requests, sampling)
+    def count(self, requests: Sequence[Any]) -> None:
+        if isinstance(requests[0], GenerateRequest):
+            self.drawn.append(len(requests))
 
-    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
+    def in_turn(self, request: GenerateRequest) -> str:
         name = request.text.split()[1].strip(".")
         if self.fail_at is not None and len(self.asked_for) >= self.fail_at:
             raise KeyboardInterrupt
@@ -77,7 +74,7 @@ def test_right_programs_become_rows_once_each(
 ) -> None:
     assert rejection.main(words(tmp_path, "--batch-size", str(batch_size))) == 0
     # Prompts are sampled whole, and those of a video together as far as the batch goes.
-    assert policy.at_once == at_once
+    assert policy.drawn == at_once
     assert "1 programs, of 2 right among 8; 1 of 2 prompts have one" in capsys.readouterr().out
     (kept,) = read_rows(tmp_path / "own.jsonl").rows
     assert (kept.reply, kept.prompt, kept.kind) == (LOCAL, "Plan first.", "program")

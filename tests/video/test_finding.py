@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import COLOURS, load_fake, make_video
+from tests.support.colours import COLOURS, load_fake, make_video
 from videopro.benchmarks import VideoFiles
 from videopro.commands.ask.command import main as ask
 from videopro.errors import BenchmarkError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.support import qwen_models
-from tests.support.modules_world import noise
+from tests.support.numbered import noise
 from videopro.backbones.server import encode_frames
 from videopro.modules.models.detection import Detection, Detector
 from videopro.modules.models.ocr import Ocr, TextRegion

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.modules_world import CHOICES, ReadingBackbone, video
+from tests.support.numbered import CHOICES, ReadingBackbone, video
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import load_backbone
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.fake_backbone import FakeBackbone
-from tests.support.modules_world import CHOICES, ReadingBackbone, video
+from tests.support.numbered import CHOICES, ReadingBackbone, video
 from tests.support.qwen_models import backbone, pictures
 from videopro.backbones.base import GenerateRequest, Generation, Joining, Prefix, Sampling
 from videopro.backbones.qwen import QwenBackbone

@@ -81,7 +81,7 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
     from PIL import Image
 
     from tests.benchmarks.official_scorers.official.videomme_v2 import VIDEOMME_V2
-    from tests.support.reason_world import QUESTION
+    from tests.support.scenes import QUESTION
 
     class Film:
         def __init__(self, path: str) -> None: ...

@@ -14,17 +14,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.support.fakes import make_video
-from tests.support.infer_world import finish, wait_for
+from tests.support.colours import finish, make_video, wait_for
 from tests.support.making_videos import as_pocket
 from tests.support.ray_world import TestCluster, cluster, kill
 from tests.support.stub_server import StubServer
-from tests.support.synthesis_runs import KEY, datasets, flags, own_world, root, rows, stub
+from tests.support.synthesis import KEY, datasets, flags, own_world, root, rows, stub
 from videopro.cli import read_yaml
 
 __all__ = ["own_world", "root", "stub"]
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
-SYNTHESIS = "tests.support.synthesis_world"
+SYNTHESIS = "tests.support.synthesis"
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import flags
+from tests.support.colours import flags, load_fake, make_benchmark
 from videopro.commands.infer import main
 
 

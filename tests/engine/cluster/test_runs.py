@@ -16,14 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.fakes import make_benchmark
-from tests.support.infer_world import check_complete, finish, flags, lines, rewrite, wait_for
+from tests.support.colours import check_complete, finish, flags, lines, make_benchmark, rewrite, wait_for
 from tests.support.ray_world import TestCluster, cluster, kill
 from videopro.cli import read_yaml
 from videopro.traces import Cost, Trace
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
-WORLD = "tests.support.ray_world"
+WORLD = "tests.support.colours"
 
 
 @pytest.fixture(scope="module")

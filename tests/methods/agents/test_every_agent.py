@@ -10,12 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.support import dvd_world as dvd
-from tests.support import lvagent_world as lvagent
-from tests.support.method_world import item
-from tests.support.scripted_model import ScriptedModel, kinds
-from tests.support.vca_world import explore, flat
-from tests.support.videoagent_world import SceneVideoAgent, predict, reflect, search
+from tests.support import agents as dvd
+from tests.support import agents as lvagent
+from tests.support.agents import (
+    SceneVideoAgent,
+    ScriptedModel,
+    explore,
+    flat,
+    kinds,
+    predict,
+    reflect,
+    search,
+)
+from tests.support.scenes import item
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import BackboneError
 from videopro.methods import METHODS, create, make_trace, video_ref

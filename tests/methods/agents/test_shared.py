@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, RootModel
 
-from tests.support import reason_world as world
-from tests.support.method_world import context, item
-from tests.support.reason_world import QUESTION, SceneBackbone
-from tests.support.scripted_model import ScriptedModel
+from tests.support import scenes as world
+from tests.support.agents import ScriptedModel
+from tests.support.scenes import QUESTION, SceneBackbone, context, item
 from tests.support.stub_server import StubFault, StubServer, completion, pictures_of
 from videopro.backbones import BackboneConfig, Sampling, ServerSettings
 from videopro.backbones.server import api_config

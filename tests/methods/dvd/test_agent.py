@@ -11,20 +11,22 @@ from typing import Any
 import pytest
 
 from tests.support.adapting import adapted
-from tests.support.dvd_world import (
+from tests.support.agents import (
     ANSWER,
     BROWSE,
     INSPECT,
     SEARCH,
+    ScriptedModel,
     as_text,
     ask,
     by_tools,
     call,
+    kinds,
+    steps,
     tools_of,
     vqa,
 )
-from tests.support.method_world import item
-from tests.support.scripted_model import ScriptedModel, kinds, steps
+from tests.support.scenes import item
 from videopro.errors import BackboneError
 from videopro.methods import create
 from videopro.methods.agents import ModelReply, ToolCall, UnparsedReply, parse_reply

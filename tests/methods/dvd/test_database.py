@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.dvd_world import LINES, ColourWords, builder, captioner, describe
-from tests.support.scripted_model import ScriptedModel
+from tests.support.agents import LINES, ColourWords, ScriptedModel, builder, captioner, describe
 from videopro.backbones.server import RequestRefused
 from videopro.errors import BackboneError
 from videopro.methods.dvd.database import Database, DatabaseBuilder, clip_borders, is_too_long

@@ -9,11 +9,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.support import reason_world as world
-from tests.support.lvagent_world import agents, discuss, team_of
-from tests.support.method_world import context, item
-from tests.support.reason_world import SceneBackbone, colour_of
-from tests.support.scripted_model import ScriptedModel, steps
+from tests.support import scenes as world
+from tests.support.agents import ScriptedModel, agents, discuss, steps, team_of
+from tests.support.scenes import SceneBackbone, colour_of, context, item
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import load_backbone
 from videopro.errors import ConfigError

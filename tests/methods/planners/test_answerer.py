@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.method_world import OPTIONS, context, item
-from tests.support.reason_world import NATIVE, SceneBackbone
+from tests.support.scenes import NATIVE, OPTIONS, SceneBackbone, context, item
 from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig, PlannerRecord, folder_fingerprint, load_backbone
 from videopro.commands import infer
@@ -108,11 +107,7 @@ def test_a_named_answerer_is_in_the_key() -> None:
 
 
 def test_a_run_stops_if_its_answerer_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Gone(SceneBackbone):
-        def answer_batch(self, requests: Any) -> Any:
-            raise BackboneError("connection refused")
-
-    monkeypatch.setattr(answerer_module, "load_backbone", lambda config: Gone())
+    monkeypatch.setattr(answerer_module, "load_backbone", lambda config: SceneBackbone(gone=True))
     method = create("adaptive", {**OPTIONS, "answerer": "pocket"})
     with pytest.raises(BackboneError, match="serves no other request either"):
         method.run(item(), context(SceneBackbone(lambda request: NATIVE)))

@@ -13,9 +13,19 @@ import pytest
 import yaml
 
 from tests.support import ROOT
-from tests.support.fakes import load_fake, make_benchmark
-from tests.support.method_world import NO_MODELS, OPTIONS, context, item
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
+from tests.support.colours import load_fake, make_benchmark
+from tests.support.scenes import (
+    BROKEN,
+    LOCAL,
+    NATIVE,
+    NO_MODELS,
+    OPTIONS,
+    QUESTION,
+    SceneBackbone,
+    ScriptedPlanner,
+    context,
+    item,
+)
 from videopro.backbones import ModelRecord, PlannerRecord
 from videopro.benchmarks import Protocol
 from videopro.benchmarks.base import ROBUST

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
-from tests.support.reason_world import SceneBackbone
+from tests.support import scenes as world
+from tests.support.scenes import SceneBackbone
 from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion
 from videopro.backbones.base import Sampling
@@ -66,7 +66,7 @@ def request(text: str = QUESTIONS["color"], **changes: object) -> PlanRequest:
     )
 
 
-REFERENCE = api_reference(available_modules(world.context()))
+REFERENCE = api_reference(available_modules(world.video_context()))
 
 
 # ---- reading a question -----------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
 
 
 def outcome_of(code: str, text: str, without: tuple[str, ...] = ()) -> tuple[str, str]:
-    context = world.context(SceneBackbone(box_everywhere), without=without)
+    context = world.video_context(SceneBackbone(box_everywhere), without=without)
     library = ModuleLibrary(context, cache=CallCache())
     inputs = {"video": library.video, "question": text, "choices": list(CHOICES), "duration": 60.0}
     outcome = run(code, library.functions(), inputs, prelude=library.prelude)

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support import server_cases
-from tests.support.method_world import OPTIONS, context, item
-from tests.support.reason_world import NATIVE, SceneBackbone
+from tests.support.scenes import NATIVE, OPTIONS, SceneBackbone, context, item
 from tests.support.stub_server import (
     StubFault,
     StubServer,

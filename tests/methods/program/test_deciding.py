@@ -1,6 +1,6 @@
 """The confidence of letters that programs reason: which calls decided, and what it comes to.
 
-Expected values are worked out by hand from the minute of coloured scenes (tests/support/reason_world.py): a
+Expected values are worked out by hand from the minute of coloured scenes (tests/support/scenes.py): a
 yes-or-no question is answered with 0.8, text is read with 0.9, one colour is chosen among others with the
 share of the frames that have it less 0.1 (0.9 within a scene), and a search has no confidence.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reason_world import QUESTION, SCENES, SceneBackbone, context, reply
+from tests.support.scenes import QUESTION, SCENES, SceneBackbone, reply, video_context
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import DEFAULT_LIMITS, Limits, parse_program
 from videopro.executor import run as executor_run
@@ -26,7 +26,7 @@ from videopro.modules.calls import MODULES, CallContext, SingleFrame
 @functools.cache
 def world() -> tuple[VideoContext, SceneBackbone, ThreadMeter]:
     backbone, meter = SceneBackbone(), ThreadMeter()
-    return context(MeteredBackbone(backbone, meter)), backbone, meter
+    return video_context(MeteredBackbone(backbone, meter)), backbone, meter
 
 
 RED = 'frames = extract_frames(get_informative_clips(video, "red", top_k=1)[1][0], num_frames=4)\n'
@@ -235,7 +235,7 @@ def test_a_constant_behind_a_gate_that_always_says_yes_is_a_guess(
 
     def run_on(scenes: tuple[str, ...]) -> tuple[Any, int]:
         backbone, meter = SceneBackbone(), ThreadMeter()
-        minute = context(MeteredBackbone(backbone, meter), scenes)
+        minute = video_context(MeteredBackbone(backbone, meter), scenes)
         limits = DEFAULT_LIMITS
         execution, _ = execute(program, QUESTION, minute, limits=limits, thread_meter=meter, others=known)
         return execution, len(backbone.asked)
@@ -304,7 +304,7 @@ def test_replays_have_the_time_that_the_run_left() -> None:
     body = "for n in range(2_000_000):\n    n + 1\n" + GREY
     body += 'return "B" if query_yn(grey, "Is it grey?") else "A"'
     backbone, meter = SceneBackbone(), ThreadMeter()
-    minute, program = context(MeteredBackbone(backbone, meter)), parse_program(reply(body))
+    minute, program = video_context(MeteredBackbone(backbone, meter)), parse_program(reply(body))
     library = ModuleLibrary(minute)
     inputs = {"video": library.video, "question": QUESTION.text, "choices": list(QUESTION.choices)}
     took = executor_run(program.code, library.functions(), inputs, prelude=library.prelude).cpu_seconds

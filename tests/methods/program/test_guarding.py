@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import reason_world as world
-from tests.support.reason_world import QUESTION, SceneBackbone, reply
+from tests.support import scenes as world
+from tests.support.scenes import QUESTION, SceneBackbone, reply
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, NativeError, VideoError
 from videopro.executor import Limits, parse_program
@@ -58,7 +58,7 @@ def run(
 ) -> tuple[Any, str]:
     meter = ThreadMeter()
     answers = backbone if backbone is not None else SceneBackbone()
-    context = world.context(MeteredBackbone(BatchingBackbone(answers), meter), **models)
+    context = world.video_context(MeteredBackbone(BatchingBackbone(answers), meter), **models)
     program = parse_program(reply(code))
     return execute(program, question, context, limits=limits or Limits(), thread_meter=meter)
 
@@ -96,15 +96,15 @@ def test_a_request_that_the_video_or_the_model_refuses_is_the_programs_failure(k
 
 
 class LeavingBackbone(SceneBackbone):
-    """Refuses yes-or-no questions; with `leaves`, from the first one on it serves nothing."""
+    """Refuses yes-or-no questions; from the `last` one on it serves nothing."""
 
-    def __init__(self, *, leaves: bool) -> None:
+    def __init__(self, last: int | None = None) -> None:
         super().__init__()
-        self.leaves = leaves
-        self.checks = 0
+        self.last, self.refused, self.checks = last, 0, 0
 
     def yes_no_batch(self, requests: Any) -> Any:
-        self._gone = self.leaves
+        self.refused += 1
+        self.gone |= self.refused == self.last
         raise BackboneError("no answer")
 
     def answer_batch(self, requests: Any) -> Any:
@@ -122,28 +122,20 @@ ASKED = "query_yn(extract_frames(video, 1), 'Is it?')"
 )
 def test_a_model_that_is_gone_ends_the_question_though_its_look_is_known(code: str) -> None:
     with pytest.raises(BackboneError, match="no answer"):
-        run(code, backbone=LeavingBackbone(leaves=True))
+        run(code, backbone=LeavingBackbone(1))
 
 
 def test_a_program_whose_requests_are_refused_again_and_again_asks_for_few_looks() -> None:
     attempt = f"    try:\n        {ASKED}\n    except Exception:\n        pass"
     many = f"{SEEN}for number in range(100):\n{attempt}\nreturn answer"
-    backbone = LeavingBackbone(leaves=False)
+    backbone = LeavingBackbone()
     execution, _ = run(many, backbone=backbone)
     assert execution.status == "ok"
     # After the 1st, 2nd, 4th, ... 64th, and at the end.
     assert backbone.checks == 8
 
-    class Late(LeavingBackbone):
-        """Is gone from the third request on, which no refusal asks about."""
-
-        def yes_no_batch(self, requests: Any) -> Any:
-            self.refused = getattr(self, "refused", 0) + 1
-            self.leaves = self.refused >= 3
-            return super().yes_no_batch(requests)
-
     with pytest.raises(BackboneError, match="no answer"):
-        run(many.replace("100", "3"), backbone=Late(leaves=False))
+        run(many.replace("100", "3"), backbone=LeavingBackbone(3))
 
 
 def test_of_many_kinds_of_exceptions_the_first_are_recorded_and_the_others_counted() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
+from tests.support import scenes as world
 from tests.support.fake_backbone import visual_frames
-from tests.support.reason_world import (
+from tests.support.scenes import (
     BROKEN,
     LOCAL,
     NATIVE,
@@ -39,7 +39,6 @@ from videopro.modules import library as module_library
 from videopro.modules.calls import CallCache
 from videopro.question import Answer, Question
 from videopro.traces import AnswerRule, Cost, Execution, Result, is_confident, select_answer
-from videopro.video import Frame
 
 WIDER = reply(
     """intervals, clips = get_informative_clips(video, "red", top_k=2)
@@ -71,7 +70,7 @@ def reason(
     answers = backbone if backbone is not None else SceneBackbone()
     thread_meter = ThreadMeter()
     models = {} if index is None else {"index": index}
-    modules = world.context(MeteredBackbone(BatchingBackbone(answers), thread_meter), **models)
+    modules = world.video_context(MeteredBackbone(BatchingBackbone(answers), thread_meter), **models)
     by_kind = writes if callable(writes) else lambda request: writes[request.kind]
     planner = ScriptedPlanner(by_kind, is_fine_tuned=is_fine_tuned)
     reasoner = Reasoner(
@@ -214,14 +213,11 @@ def test_a_claimed_confidence_does_not_prevent_refinement() -> None:
 def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
     """Killed from outside, as by the OOM killer, while the program waits for an answer."""
 
-    class Killing(SceneBackbone):
-        def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
-            if len(self.asked) == 1:
-                zygote: Any = executor._executor()._zygote
-                os.kill(zygote.pid, signal.SIGKILL)
-            return super().choose(request, frames)
+    def kill(requests: Sequence[ChoiceRequest]) -> None:
+        zygote: Any = executor._executor()._zygote
+        os.kill(zygote.pid, signal.SIGKILL)
 
-    backbone = Killing()
+    backbone = SceneBackbone(before=kill)
     (result,), _ = reason({"plan": LOCAL}, backbone=backbone)
     assert (kinds(result), final(result)) == (["plan"], ("B", 0.9))
     execution = result.rounds[0].execution

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import reason_world as world
-from tests.support.reason_world import QUESTION, SceneBackbone
+from tests.support import scenes as world
+from tests.support.scenes import QUESTION, SceneBackbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter
 from videopro.executor import Limits, parse_program
 from videopro.methods.program import execute
@@ -31,7 +31,7 @@ def run(body: str, clip_times: ClipTimes = "video", limits: Limits | None = None
         f"<code>\ndef execute_command(video_path, question, choices, duration):\n{lines}</code>"
     )
     meter = ThreadMeter()
-    context = world.context(MeteredBackbone(SceneBackbone(), meter), clip_times=clip_times)
+    context = world.video_context(MeteredBackbone(SceneBackbone(), meter), clip_times=clip_times)
     with meter.into(Meter()):
         execution, _ = execute(program, QUESTION, context, limits=limits or Limits(), thread_meter=meter)
     return execution

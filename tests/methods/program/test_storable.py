@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.stress.module_programs import HEAD, KEYWORDS, VALUES
-from tests.support.reason_world import QUESTION, SceneBackbone, context, reply
+from tests.support.scenes import QUESTION, SceneBackbone, reply, video_context
 from tests.support.traces import make
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.executor import Limits, parse_program
@@ -29,7 +29,7 @@ METER = ThreadMeter()
 
 @functools.cache
 def world() -> VideoContext:
-    return context(MeteredBackbone(BatchingBackbone(SceneBackbone(), adapter=False), METER))
+    return video_context(MeteredBackbone(BatchingBackbone(SceneBackbone(), adapter=False), METER))
 
 
 def run(body: str, question: Question = QUESTION, **limits: Any) -> Any:
@@ -152,8 +152,8 @@ def test_a_model_of_short_prompts_is_sent_shorter_texts() -> None:
     """A tokenizer may make a token of every character."""
     backbone = SceneBackbone()
     backbone.context_tokens = 500
-    functions = ModuleLibrary(context(backbone)).functions()
-    video = ModuleLibrary(context(backbone)).video
+    functions = ModuleLibrary(video_context(backbone)).functions()
+    video = ModuleLibrary(video_context(backbone)).video
     (frame,) = functions["extract_frames"](video, 1)
     assert functions["query_yn"](frame, "Is it red?", context="x" * 490).answer == "No"
     with pytest.raises(ArgumentError, match="context has 501 characters; give at most 500"):
@@ -163,7 +163,7 @@ def test_a_model_of_short_prompts_is_sent_shorter_texts() -> None:
 
 
 def test_intervals_of_many_retrievals_are_left_out_and_the_call_says_so() -> None:
-    library = ModuleLibrary(context(SceneBackbone()))
+    library = ModuleLibrary(video_context(SceneBackbone()))
     find = library.functions()["get_informative_clips"]
     for _ in range(1700):
         find(library.video, "red", 6)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.method_world import item
-from tests.support.reason_world import colour_of
-from tests.support.vca_world import explore, flat, listed, scores
+from tests.support.agents import explore, flat, listed, scores
+from tests.support.scenes import colour_of, item
 from videopro.benchmarks import Protocol
 from videopro.errors import ConfigError
 from videopro.methods import create, make_trace, video_ref

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.method_world import item
-from tests.support.reason_world import QUESTION
-from tests.support.scripted_model import kinds, steps
-from tests.support.videoagent_world import SceneVideoAgent, looked_at, predict, reflect, search
+from tests.support.agents import SceneVideoAgent, kinds, looked_at, predict, reflect, search, steps
+from tests.support.scenes import QUESTION, item
 from videopro.errors import ConfigError
 from videopro.methods.videoagent.timeline import Timeline, without_neighbours
 from videopro.question import Question

@@ -18,9 +18,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from tests.support import tiny_models
-from tests.support.modules_world import ReadingBackbone, library, noise
-from videopro.backbones import GenerateRequest, Generation, Sampling
-from videopro.backbones.base import GREEDY
+from tests.support.numbered import ReadingBackbone, library, noise
 from videopro.errors import ConfigError
 from videopro.modules.errors import ArgumentError, ModelError
 from videopro.modules.models import load_detector, load_ocr, load_tracker
@@ -216,30 +214,13 @@ def test_boxes_are_read_out_of_replies(reply: str, boxes: list[tuple[float, ...]
     assert parse_boxes(reply) == boxes
 
 
-class Writing(ReadingBackbone):
-    """Replies with one text, of which each token has one log-probability. `batches`: how many it is asked
-    for at once."""
-
-    def __init__(
-        self, reply: str, logprob: float, size: tuple[int, int] | None = None, name: str = "x"
-    ) -> None:
-        super().__init__(writes=lambda request: reply)
-        self.name, self.logprob, self.size = name, logprob, size
-        self.batches: list[int] = []
-
-    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-        return self.size
-
-    def generate_batch(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
-    ) -> list[Generation]:
-        self.batches.append(len(requests))
-        return super().generate_batch(requests, sampling)
+def writing(reply: str, **settings: Any) -> ReadingBackbone:
+    return ReadingBackbone(writes=lambda request: reply, **settings)
 
 
 def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
     reply = json.dumps([{"bbox_2d": [250, 500, 750, 1000]}, {"bbox_2d": [0, 0, 1200, 100]}])
-    backbone = Writing(reply, np.log(0.8))
+    backbone = writing(reply, logprob=np.log(0.8))
     detector = BackboneDetector(backbone)
     lib = library(backbone, detector=detector)
     fns = lib.functions()
@@ -268,22 +249,22 @@ def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
 def test_qwen25_writes_pixels_of_what_it_gets() -> None:
     reply = '{"bbox_2d": [28, 14, 56, 28]}'
 
-    def box(backbone: Writing, height: int, width: int) -> tuple[float, ...]:
+    def box(backbone: ReadingBackbone, height: int, width: int) -> tuple[float, ...]:
         frame = Frame(noise(height, width), 0.0)
         (found,) = BackboneDetector(backbone).detect(frame, "ring", box_threshold=0.5, text_threshold=0.2)
         return found.box
 
-    backbone = Writing(reply, 0.0, (28, 56), name="Qwen/Qwen2.5-VL-7B-Instruct")
+    backbone = writing(reply, logprob=0.0, size=(28, 56), name="Qwen/Qwen2.5-VL-7B-Instruct")
     assert box(backbone, 96, 192) == (0.5, 0.5, 1.0, 1.0)
     assert backbone.shown[0][0].image.shape == (28, 56, 3)
     # A server resizes by itself: the picture goes in a size that Qwen2.5-VL's processor keeps.
-    served = Writing(reply, 0.0, None, name="qwen2_5_vl")
+    served = writing(reply, logprob=0.0, name="qwen2_5_vl")
     found = box(served, 100, 203)
     height, width = served.shown[0][0].image.shape[:2]
     assert (height % 28, width % 28) == (0, 0)
     assert found == (28 / width, 14 / height, 56 / width, 28 / height)
     with pytest.raises(ModelError, match="use grounding-dino"):
-        BackboneDetector(Writing(reply, 0.0, name="Qwen/Qwen2-VL-7B-Instruct"))
+        BackboneDetector(writing(reply, name="Qwen/Qwen2-VL-7B-Instruct"))
 
 
 # ---- OCR -------------------------------------------------------------------------------------------------

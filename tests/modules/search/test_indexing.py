@@ -15,7 +15,7 @@ import pytest
 from tests.support.cancelling import until
 from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
-from tests.support.reason_world import SceneBackbone
+from tests.support.scenes import SceneBackbone
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.backbones import MODELS
 from videopro.benchmarks import Protocol

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.modules_world import LINES, video
-from tests.support.tool_calling_server import ToolCallingServer, tool_calling_server
+from tests.support.numbered import LINES, video
+from tests.support.stub_server import StubFault, StubServer, completion
 
 PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
@@ -42,10 +42,10 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def printed_by(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str, ToolCallingServer], str]:
+) -> Callable[[str, StubServer], str]:
     """What a snippet prints as a program that asks the server."""
 
-    def run(snippet: str, server: ToolCallingServer) -> str:
+    def run(snippet: str, server: StubServer) -> str:
         (folder / "snippet.py").write_text(SNIPPETS[snippet])
         monkeypatch.chdir(folder)
         for name, value in surroundings(server).items():
@@ -56,8 +56,44 @@ def printed_by(
     return run
 
 
-def surroundings(server: ToolCallingServer) -> dict[str, str]:
+def surroundings(server: StubServer) -> dict[str, str]:
     return {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
+
+
+def calling(turns: Sequence[str | Sequence[tuple[str, dict[str, Any]]]]) -> StubServer:
+    """A server whose model says each turn, or makes its calls: names and arguments."""
+    left = list(turns)
+
+    def reply(body: dict[str, Any]) -> Any:
+        turn = left.pop(0)
+        if isinstance(turn, str):
+            made = completion(turn, None)
+        else:
+            functions = [{"name": name, "arguments": json.dumps(arguments)} for name, arguments in turn]
+            calls = [
+                {
+                    "index": number,
+                    "id": f"call_{len(left)}_{number}",
+                    "type": "function",
+                    "function": function,
+                }
+                for number, function in enumerate(functions)
+            ]
+            made = completion(None, None, finish="tool_calls", message={"tool_calls": calls})
+        return streamed(made) if body.get("stream") else made
+
+    return StubServer(reply, models=None)
+
+
+def streamed(reply: dict[str, Any]) -> StubFault:
+    """The reply as events: all of the message, its end, and its usage."""
+    (choice,) = reply["choices"]
+    head = {**reply, "object": "chat.completion.chunk", "choices": [], "usage": None}
+    said = {"index": 0, "delta": choice["message"], "finish_reason": None}
+    ended = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    chunks = [{**head, "choices": [said]}, {**head, "choices": [ended]}, {**head, "usage": reply["usage"]}]
+    events = [f"data: {each}\n\n" for each in (*map(json.dumps, chunks), "[DONE]")]
+    return StubFault(body="".join(events).encode(), headers={"Content-Type": "text/event-stream"})
 
 
 def results(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -75,10 +111,10 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=reason)
 
 
-def test_the_agent_of_the_page_works(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
-    with tool_calling_server([[SEARCH], [LOOK, ("run_ocr", {"frame": 99})], ANSWER]) as server:
+def test_the_agent_of_the_page_works(printed_by: Callable[[str, StubServer], str]) -> None:
+    with calling([[SEARCH], [LOOK, ("run_ocr", {"frame": 99})], ANSWER]) as server:
         printed = printed_by("openai", server)
-    first, second, third = server.requests
+    first, second, third = server.chats
     assert {"look", "get_informative_subtitles", "run_ocr", "trim_around"} <= {
         each["function"]["name"] for each in first["tools"]
     }
@@ -97,22 +133,22 @@ def test_the_agent_of_the_page_works(printed_by: Callable[[str, ToolCallingServe
 
 @pytest.mark.long
 @needs("smolagents")
-def test_the_same_tools_in_smolagents(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
+def test_the_same_tools_in_smolagents(printed_by: Callable[[str, StubServer], str]) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1"})], [("final_answer", {"answer": ANSWER})]]
-    with tool_calling_server(turns) as server:
+    with calling(turns) as server:
         printed = printed_by("smolagents", server)
     assert printed.splitlines()[-1] == ANSWER
-    assert LINES[2].text in json.dumps(server.requests[1]["messages"])
-    assert "frame-1" in json.dumps(server.requests[2]["messages"])
+    assert LINES[2].text in json.dumps(server.chats[1]["messages"])
+    assert "frame-1" in json.dumps(server.chats[2]["messages"])
 
 
 @needs("langgraph", "langchain_openai")
-def test_the_same_tools_in_langgraph(printed_by: Callable[[str, ToolCallingServer], str]) -> None:
+def test_the_same_tools_in_langgraph(printed_by: Callable[[str, StubServer], str]) -> None:
     turns = [[SEARCH], [("extract_frames", {"video": "line-1", "num_frames": 2})], ANSWER]
-    with tool_calling_server(turns) as server:
+    with calling(turns) as server:
         printed = printed_by("langgraph", server)
     assert printed.splitlines()[-1] == ANSWER
-    found, frames = results(server.requests[2])
+    found, frames = results(server.chats[2])
     assert found["result"][0]["text"] == LINES[2].text
     assert [frame["time"] for frame in frames["result"]] == [30.75, 32.25]
 
@@ -125,7 +161,7 @@ def test_a_rollout_in_verifiers(folder: Path) -> None:
     (folder / "films.py").write_text(program)
     called = [("film_tools_get_informative_subtitles", SEARCH[1])]
     programs = Path(sys.executable).parent
-    with tool_calling_server([called, ANSWER]) as server:
+    with calling([called, ANSWER]) as server:
         command = VF_EVAL.replace("MODEL", "scripted", 1).replace("URL", server.url, 1)
         paths = {"PYTHONPATH": f"{folder}:{ROOT}", "PATH": f"{programs}:{os.environ['PATH']}"}
         done = subprocess.run(
@@ -137,7 +173,7 @@ def test_a_rollout_in_verifiers(folder: Path) -> None:
             timeout=300,
         )
     assert done.returncode == 0, done.stderr
-    first, second = server.requests
+    first, second = server.chats
     names = {each["function"]["name"].removeprefix("film_tools_") for each in first["tools"]}
     assert {"look", "trim_frames", "get_informative_subtitles"} <= names
     (found,) = results(second)

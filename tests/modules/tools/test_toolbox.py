@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from tests.support.making_videos import read_number
-from tests.support.modules_world import LINES, FixedIndex, ReadingBackbone, context, video
+from tests.support.numbered import LINES, FixedIndex, ReadingBackbone, context, video
 from videopro.errors import BackboneError, Cancellation, Cancelled, ConfigError, VideoProError, cancellable
 from videopro.modules.calls import MODULES, OPEN_MODULES, Parameter, arguments
 from videopro.modules.models.ocr import TextRegion

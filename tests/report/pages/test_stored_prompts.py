@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support import reason_world as world
-from tests.support.method_world import OPTIONS, context, item
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneBackbone
+from tests.support import scenes as world
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, OPTIONS, SceneBackbone, context, item
 from tests.support.traces import make
 from videopro.backbones.base import GenerateRequest
 from videopro.benchmarks import Item, Protocol

@@ -19,7 +19,7 @@ from PIL import Image
 
 from tests.support import view_world as world
 from tests.support.making_videos import make, read_number
-from tests.support.reason_world import video as scene_video
+from tests.support.scenes import video as scene_video
 from videopro.commands.view import main
 from videopro.modules.calls import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
 from videopro.question import Answer

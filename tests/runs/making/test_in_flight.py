@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import ColourBackbone, load_fake, make_benchmark
-from tests.support.infer_world import check_complete, flags, rewrite
-from tests.support.infer_world import root as root
+from tests.support.colours import ColourBackbone, check_complete, flags, load_fake, make_benchmark, rewrite
+from tests.support.colours import root as root
 from videopro import benchmarks
 from videopro.backbones.base import ChoiceRequest
 from videopro.commands.infer import main
 from videopro.engine import units
 from videopro.errors import BackboneError
 from videopro.methods import create
-from videopro.question import Answer
 from videopro.runs import RunFolder
 from videopro.runs.making import WorkerJob, run_worker, units_in_flight
 from videopro.traces import Trace, read_traces
@@ -41,27 +39,6 @@ class Reports:
         self.done.append(dict(counts))
 
 
-class MeetingBackbone(ColourBackbone):
-    """Calls `meet` at the start of each batch, and counts the calls that it serves at the same time."""
-
-    def __init__(self, meet: Callable[[Sequence[ChoiceRequest]], object], *, is_concurrent: bool) -> None:
-        super().__init__("m")
-        self.is_concurrent = is_concurrent
-        self.at_once = self.most_at_once = 0
-        self._meet, self._lock = meet, threading.Lock()
-
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        with self._lock:
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            self._meet(requests)
-            return super().answer_batch(requests)
-        finally:
-            with self._lock:
-                self.at_once -= 1
-
-
 def answered(
     root: Path, folder: Path, backbone: ColourBackbone, in_flight: int, reports: Reports | None = None
 ) -> list[Trace]:
@@ -76,7 +53,7 @@ def answered(
 
 def test_a_server_gets_the_requests_of_as_many_videos_as_are_in_flight(root: Path, tmp_path: Path) -> None:
     all_there = threading.Barrier(4)
-    backbone = MeetingBackbone(lambda requests: all_there.wait(SECONDS), is_concurrent=True)
+    backbone = ColourBackbone("m", before=lambda requests: all_there.wait(SECONDS), is_concurrent=True)
     reports = Reports()
     traces = answered(root, tmp_path / "run", backbone, 4, reports)
     assert [trace.error for trace in traces] == [None] * 12
@@ -87,7 +64,7 @@ def test_a_server_gets_the_requests_of_as_many_videos_as_are_in_flight(root: Pat
 
 def test_no_more_videos_are_in_flight_than_asked_for(tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b", videos=6, questions=1)
-    backbone = MeetingBackbone(lambda requests: time.sleep(0.05), is_concurrent=True)
+    backbone = ColourBackbone("m", before=lambda requests: time.sleep(0.05), is_concurrent=True)
     assert len(answered(tmp_path / "b", tmp_path / "run", backbone, 2)) == 6
     assert backbone.most_at_once <= 2
 
@@ -103,12 +80,9 @@ def test_a_local_model_answers_about_several_videos_in_one_batch(tmp_path: Path)
                 assert opened.acquire(timeout=SECONDS)
             time.sleep(0.3)
 
-    class Local(MeetingBackbone):
-        def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-            opened.release()
-            return super().frame_size(height, width, n_frames)
-
-    backbone = Local(meet, is_concurrent=False)
+    backbone = ColourBackbone("m", before=meet)
+    size = backbone.frame_size
+    backbone.frame_size = lambda *frames: opened.release() or size(*frames)  # type: ignore[method-assign]
     traces = answered(tmp_path / "b", tmp_path / "run", backbone, 4)
     assert backbone.most_at_once == 1
     assert sum(backbone.batches) == 4
@@ -125,7 +99,9 @@ def test_the_seconds_of_questions_in_flight_add_up_to_the_workers_own(tmp_path: 
         time.sleep(0.5)
 
     began = time.perf_counter()
-    traces = answered(tmp_path / "b", tmp_path / "run", MeetingBackbone(meet, is_concurrent=True), 4)
+    traces = answered(
+        tmp_path / "b", tmp_path / "run", ColourBackbone("m", before=meet, is_concurrent=True), 4
+    )
     wall = time.perf_counter() - began
     # Each took at least half a second of it, together with the others.
     assert 0.4 < sum(trace.cost.seconds for trace in traces) <= 1.1 * wall
@@ -144,7 +120,7 @@ def test_a_backbone_that_is_gone_ends_the_worker_while_other_calls_hang(root: Pa
 
     began = time.monotonic()
     with pytest.raises(BackboneError, match="gone\nIt serves no other request"):
-        answered(root, tmp_path / "run", MeetingBackbone(meet, is_concurrent=True), 2)
+        answered(root, tmp_path / "run", ColourBackbone("m", before=meet, is_concurrent=True), 2)
     assert time.monotonic() - began < SECONDS / 2
     never.set()
     # What the other call answers is not written to a log that is closed.
@@ -174,5 +150,5 @@ def test_a_crash_blames_all_in_flight_and_finds_the_one(
 
 
 def test_the_default_depends_on_who_answers() -> None:
-    server = MeetingBackbone(lambda requests: None, is_concurrent=True)
+    server = ColourBackbone("m", before=lambda requests: None, is_concurrent=True)
     assert units_in_flight(None, server) > units_in_flight(None, ColourBackbone("m")) > 1

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.fakes import load_fake
-from tests.support.infer_world import finish, flags, start
-from tests.support.infer_world import root as root
-from tests.support.tracked import history
+from tests.support.colours import finish, flags, load_fake, start
+from tests.support.colours import root as root
 from videopro.commands.infer import main
 from videopro.runs.making import tracking
 from videopro.runs.making.tracking import flat
@@ -45,6 +45,29 @@ def check(numbers: dict[str, float], output: Path) -> None:
     assert numbers["accuracy_ci95/0"] == pytest.approx(summarized["accuracy_ci95"][0])
     assert numbers["modes/native"] == summarized["modes"]["native"] == 1.0
     assert numbers["cost/tokens_in"] == pytest.approx(summarized["cost"]["tokens_in"])
+
+
+def history(data: bytes) -> Iterator[dict[str, Any]]:
+    """The lines that were logged, from an offline run's file: protocol buffers in LevelDB's log format
+    (blocks of 32 KiB; each piece has a checksum, a length and a kind, where 1 is whole and 4 the last of
+    several), after a header of seven bytes."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    at, whole = 7, b""
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        whole += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            record = Record()
+            record.ParseFromString(whole)
+            whole = b""
+            items = record.history.item
+            if items:
+                yield {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
 
 
 def test_names_of_metrics() -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.infer_world import check_complete, finish, flags, lines, start, wait_for
-from tests.support.infer_world import root as root
+from tests.support.colours import check_complete, finish, flags, lines, start, wait_for
+from tests.support.colours import root as root
 from videopro.runs.making import place_workers
 from videopro.runs.making.supervisor import _Channel
 
@@ -114,7 +114,7 @@ def test_a_signal_while_the_model_loads(root: Path, tmp_path: Path) -> None:
 def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> None:
     """SIGHUP, and nothing can be printed anymore."""
     output = tmp_path / "run"
-    command = [sys.executable, "-m", "tests.support.fakes", *flags(root, output, "--backbone", "delay=0.1")]
+    command = [sys.executable, "-m", "tests.support.colours", *flags(root, output, "--backbone", "delay=0.1")]
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvp(command[0], command)
@@ -132,7 +132,7 @@ def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> N
 @pytest.mark.kills
 def test_nohup_is_respected(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
-    command = ["nohup", sys.executable, "-m", "tests.support.fakes"]
+    command = ["nohup", sys.executable, "-m", "tests.support.colours"]
     process = subprocess.Popen(
         [*command, *flags(root, output, "--backbone", "delay=0.05")],
         stdin=subprocess.DEVNULL,

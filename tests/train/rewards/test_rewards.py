@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import COLOURS
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply, video
+from tests.support.colours import COLOURS
 from tests.support.reward_world import make, row, rows, score
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, NOTHING, reply, video
 from videopro.errors import DatasetError
 from videopro.question import Answer
 from videopro.traces import Execution

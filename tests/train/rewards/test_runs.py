@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
 from tests.support.reward_world import (
     MetricRecorder,
     SceneBackbone,
@@ -21,6 +20,7 @@ from tests.support.reward_world import (
     rows,
     score,
 )
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, SceneIndex, reply
 from videopro.errors import BackboneError, ConfigError, DatasetError, WorkerBug
 from videopro.executor import Limits, SandboxError
 from videopro.methods.program import execution

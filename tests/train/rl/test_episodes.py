@@ -13,7 +13,6 @@ import torch
 
 from tests.support import grpo_world as grpo
 from tests.support.qwen_models import reference
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, ScriptedPlanner, reply, video
 from tests.support.reward_world import (
     MetricRecorder,
     SceneBackbone,
@@ -24,6 +23,7 @@ from tests.support.reward_world import (
     rows,
     score,
 )
+from tests.support.scenes import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, ScriptedPlanner, reply, video
 from tests.support.training_reference import assert_gradients, expected_logprobs
 from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.errors import ConfigError, DatasetError

@@ -19,7 +19,7 @@ from tests.support import grpo_world
 from tests.support import grpo_world as rl
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
-from tests.support.reason_world import SceneBackbone
+from tests.support.scenes import SceneBackbone
 from tests.support.training_reference import expected_step
 from tests.support.training_runs import LORA, adapter, assert_equal, flags
 from videopro.backbones import (

@@ -1,13 +1,11 @@
-"""A video whose pictures carry numbers, a backbone that reads them, and contexts made of both, for tests of
-the modules: which frames were looked at is then known from how the video was made."""
+"""A video whose pictures carry numbers, a backbone that reads them (`seen`), and contexts and libraries made
+of both, for tests of the modules: which frames were looked at is then known from how the video was made."""
 
 from __future__ import annotations
 
 import functools
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +45,16 @@ def subtitles() -> Subtitles:
 
 
 class ReadingBackbone(FakeBackbone):
-    """Reads the numbers of the frames it is shown (`seen`) and replies by rule; one call at a time.
+    """Reads the numbers of the frames it is shown (`seen`) and replies by rule.
 
     A letter: the (first number modulo the number of options)-th. Yes or no: whether the question names a
     number that is shown. Text: `writes(request)`, else the numbers.
     """
 
-    logprob = -0.3
     prompt_tokens = 9
 
-    def __init__(
-        self, frames: int = 8, *, writes: Callable[[GenerateRequest], str] | None = None, delay: float = 0.0
-    ) -> None:
-        super().__init__("reading", frames, writes=writes or _numbers_shown, delay=delay)
-        self._busy = threading.Lock()
+    def __init__(self, frames: int = 8, *, name: str = "reading", **settings: Any) -> None:
+        super().__init__(name, frames, **{"writes": _numbers_shown, "logprob": -0.3, **settings})
 
     @property
     def seen(self) -> list[list[int]]:
@@ -74,15 +68,6 @@ class ReadingBackbone(FakeBackbone):
     def say(self, text: str, frames: Sequence[Frame]) -> Answer:
         yes = any(str(number) in text.split() for number in _numbers(frames))
         return confident_answer(YES_NO[not yes], 0.7, YES_NO, other=0.2)
-
-    @contextmanager
-    def _serving(self, count: int) -> Iterator[None]:
-        assert self._busy.acquire(blocking=False), "two calls at once"
-        try:
-            with super()._serving(count):
-                yield
-        finally:
-            self._busy.release()
 
 
 def _numbers(frames: Sequence[Frame]) -> list[int]:

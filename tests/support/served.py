@@ -1,50 +1,26 @@
-"""A server of questions about films, in this process, whose model is known in advance.
+"""A server of questions about films of one colour, in this process, whose model is `ColourBackbone`.
 
-`World` is one with starlette's test client; `served` makes it listen at a real address, for clients that hang
-up.
+`World` is one with starlette's test client (`film` uploads, `ask` asks, `answered` waits for the answer);
+"(slow)" questions wait for `world.backbone.go_on`. `served` and `listening` give it, or any app, a real
+address, for clients that hang up.
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from starlette.testclient import TestClient
 
-from tests.support.fakes import ColourBackbone, make_video
-from videopro.backbones import Backbone, ChoiceRequest
-from videopro.errors import check_cancelled
-from videopro.question import Answer
+from tests.support.colours import ColourBackbone, make_video
+from videopro.backbones import Backbone
 from videopro.serve import Answerer, ServeLimits, ServerState, create_app, listen
 from videopro.serve.app import StoppableServer
 
 QUESTION = {"question": "Which colour is shown?", "choices": ["red", "green", "blue"]}
-
-
-class PatientBackbone(ColourBackbone):
-    """Answers "(slow)" questions when `go_on` is set, and looks in between whether they were cancelled, as
-    every model does between two steps. `begun` and `ended` tell when one is at work and when it no longer
-    is."""
-
-    def __init__(self, model: str, **settings: Any) -> None:
-        super().__init__(model, is_concurrent=True, **settings)
-        self.go_on = threading.Event()
-        self.begun = threading.Semaphore(0)
-        self.ended: list[float] = []
-
-    def choose(self, request: ChoiceRequest, frames: Any) -> Answer:
-        if "(slow)" in request.question.text:
-            self.begun.release()
-            try:
-                while not self.go_on.wait(0.01):
-                    check_cancelled()
-            finally:
-                self.ended.append(time.monotonic())
-        return super().choose(request, frames)
 
 
 class World:
@@ -55,7 +31,7 @@ class World:
     ) -> None:
         """`answerer`: one that answers in the place of the model of colours."""
         self.folder = folder
-        self.backbone = PatientBackbone(model)
+        self.backbone = ColourBackbone(model, is_concurrent=True)
         self.answerer = Answerer(model, load=self._load) if answerer is None else answerer
         self.answerer.load()
         limits = {"at_once": 2, "waiting": 4, **limits}
@@ -94,20 +70,17 @@ class World:
         self.state.questions.close()
 
 
-def wait_for(condition: Any, seconds: float = 20.0) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.005)
+def served(world: World) -> AbstractContextManager[str]:
+    """The address of a world's server that listens for real."""
+    return listening(world.app, world.state.stop)
 
 
 @contextmanager
-def served(world: World) -> Iterator[str]:
-    """The address of a server that listens for real, on a thread of this process."""
+def listening(app: Any, stop: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """The address of a server that listens on a thread of this process."""
     is_up = threading.Event()
     with listen("127.0.0.1", 0) as sock:
-        server = StoppableServer(world.app, is_up.set, world.state.stop)
+        server = StoppableServer(app, is_up.set, stop)
         thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
         thread.start()
         try:

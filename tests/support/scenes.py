@@ -1,22 +1,30 @@
-"""A minute of coloured scenes, a backbone that sees colours, and planners that write what a test gives, for
-tests of planning and reasoning: which answer is right, and how confident, is then known from how the video
-was made."""
+"""A minute of coloured scenes, a backbone that sees how many frames have a colour, and planners that write
+what a test gives: which answer is right, and how confident, is then known from how the video was made.
+
+`context` and `item` are what a method answers, `video_context` what its programs run in; `SceneBackbone`
+answers, `ScriptedPlanner` plans. NATIVE, LOCAL, BROKEN and NOTHING are replies whose outcome is known;
+`reply` makes others.
+"""
 
 from __future__ import annotations
 
 import functools
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 
+from tests.support.colours import colour_of, make_film, nearest
 from tests.support.fake_backbone import FakeBackbone, confident_answer, unparsed
-from tests.support.fakes import COLOURS
 from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
+from videopro.backbones.wrappers import Meter
+from videopro.benchmarks import Item, Protocol
+from videopro.benchmarks.base import ROBUST
 from videopro.errors import BackboneError
+from videopro.methods import MethodContext
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.modules.library import VideoContext
 from videopro.modules.models import Ocr
@@ -33,21 +41,8 @@ QUESTION = Question("What is shown at the red place?", ("blue", "red", "green", 
 def video(scenes: tuple[str, ...] = SCENES) -> Video:
     """The minute, or one of other colours, two frames a second, 64x48."""
     path = Path(tempfile.mkdtemp()) / "scenes.mp4"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=2)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        stream.options = {"preset": "ultrafast"}
-        for colour in scenes:
-            for _ in range(20):
-                image = np.full((48, 64, 3), COLOURS[colour], dtype=np.uint8)
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode(None))
+    make_film(path, [colour for colour in scenes for _ in range(20)], 2)
     return Video.open(path)
-
-
-def colour_of(frame: Frame) -> str:
-    mean = frame.image.mean(axis=(0, 1))
-    return min(COLOURS, key=lambda name: float(np.abs(mean - COLOURS[name]).sum()))
 
 
 class SceneBackbone(FakeBackbone):
@@ -96,8 +91,7 @@ class ColourOcr(Ocr):
         return "colours"
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
-        word = min(COLOURS, key=lambda name: float(np.abs(image.mean(axis=(0, 1)) - COLOURS[name]).sum()))
-        return [TextRegion(word.upper(), (0.0, 0.0, 1.0, 1.0), 0.9)]
+        return [TextRegion(nearest(image.mean(axis=(0, 1))).upper(), (0.0, 0.0, 1.0, 1.0), 0.9)]
 
 
 LINES = (
@@ -107,7 +101,7 @@ LINES = (
 )
 
 
-def context(
+def video_context(
     backbone: Backbone | None = None, scenes: tuple[str, ...] = SCENES, **models: Any
 ) -> VideoContext:
     """A context of the minute, or of one of other colours, with everything that a program may need."""
@@ -122,6 +116,20 @@ def context(
         **models,
     }
     return VideoContext(video(scenes), answers, **given)
+
+
+NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none", "tracker=none")
+OPTIONS: dict[str, Any] = dict.fromkeys((option.split("=")[0] for option in NO_MODELS), "none")
+
+
+def item(**changes: Any) -> Item:
+    """The question about the red place."""
+    return replace(Item("q1", Path("unused.mp4"), "v", QUESTION, answer="B"), **changes)
+
+
+def context(backbone: SceneBackbone, **options: Any) -> MethodContext:
+    """In which a method answers it."""
+    return MethodContext(video(), backbone, Protocol(parser=ROBUST), meter=Meter(), **options)
 
 
 class ScriptedPlanner(Planner):
