@@ -9,8 +9,9 @@ import pytest
 from tests.support.scenes import video_context
 from videopro.modules import VideoContext
 from videopro.modules.calls import MODULES, AnswerHandle, BoxHandle, FrameHandle, LineHandle, TrackHandle
-from videopro.modules.replaying import alternatives, first_values
-from videopro.question import Answer
+from videopro.modules.library import ModuleLibrary
+from videopro.modules.replaying import ReplayLibrary, alternatives, first_values
+from videopro.question import Answer, Question
 
 TEXTS = ("cat", "3 dogs")
 
@@ -120,3 +121,19 @@ def test_of_every_built_in_module_that_looks_two_results_are_known(world: VideoC
     given = {"video": world.handle, "frame": frame, "frames": [frame], **GIVEN.get(name, {})}
     possible = first_values(MODULES[name], given, TEXTS, world)
     assert len({repr(value) for value in possible}) == len(possible) >= 2
+
+
+def test_an_answer_that_stands_in_for_a_call_that_was_never_made_has_a_confidence_of_its_own(
+    world: VideoContext,
+) -> None:
+    """One that two calls share would show a program that this is no run."""
+    question = Question("Which?", ("a", "b"))
+    run = ModuleLibrary(world, question=question)
+    asked = run.functions()["query_yn"]
+    made = [asked(run.functions()["extract_frames"](run.video, 2), text) for text in ("First?", "Second?")]
+    replay = ReplayLibrary(run, question, {})
+    frames = replay.functions()["extract_frames"](replay.video, 2)
+    first, other = (replay.functions()["query_yn"](frames, text) for text in ("First?", "Another?"))
+    assert (first.answer, first.confidence) == (made[0].answer, made[0].confidence)
+    assert other.answer == made[1].answer
+    assert other.confidence != made[1].confidence
