@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import agents as dvd
 from tests.support import agents as lvagent
+from tests.support.adapting import adapted
 from tests.support.agents import (
     SceneVideoAgent,
     ScriptedModel,
@@ -136,6 +137,7 @@ def test_a_failed_request_keeps_the_steps_before_it(name: str, lines: list[Any],
     ],
 )
 def test_an_open_question_is_answered_in_words(name: str, lines: list[Any]) -> None:
+    adapted(name, open_questions=1)  # A run of it begins.
     asked = item(question=Question.open("What is shown second?"), answer=None)
     result, models = answered(name, lines, asked)
     assert (result.final.letter, result.final.raw) == (None, "a red wall")
