@@ -124,5 +124,6 @@ def main(root: Path = ROOT, *, write: bool = False) -> int:
 
 if __name__ == "__main__":
     if paths := [Path(argument) for argument in sys.argv[1:] if not argument.startswith("--")]:
-        sys.exit(show(paths))
+        show(paths)
+        sys.exit()
     sys.exit(main(write="--write" in sys.argv[1:]))

@@ -266,7 +266,7 @@ class FakeBackbone(Backbone):
 
 def _fill_memory() -> None:
     """Until somebody minds; after 8 GiB the test has failed."""
-    held = []
+    held: list[bytearray] = []
     while len(held) < 128:
         held.append(bytearray(b"x") * 2**26)
         time.sleep(0.05)
