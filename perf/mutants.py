@@ -257,7 +257,9 @@ def attempt(root: Path, mutant: dict[str, Any], seconds: int) -> dict[str, Any]:
             )
             spent += used
             if status is None or not failed:
-                outcome = "no time" if status is None else "not caught"
+                ends = {None: "no time", 0: "not caught", 5: "not caught"}
+                # Any other status without a test that failed says nothing of the tests.
+                outcome = ends.get(status, f"pytest ended with status {status}")
                 return {"outcome": outcome, "cpu_s": round(spent, 1)}
             path.write_text(before, encoding="utf-8")
             if not _pytest(root, [failed], seconds)[1]:
