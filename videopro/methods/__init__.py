@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from videopro.methods.asking import QuestionFailed as QuestionFailed
+from videopro.methods.asking import answer_one as answer_one
+from videopro.methods.asking import last_events as last_events
 from videopro.methods.base import FALLBACK_HELP as FALLBACK_HELP
 from videopro.methods.base import Adaptation as Adaptation
 from videopro.methods.base import Method as Method

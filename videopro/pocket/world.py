@@ -18,14 +18,14 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from fractions import Fraction
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children
 from pathlib import Path
 
 import av
 import pysubs2
 from av.video.reformatter import Interpolation
 
-from videopro.cli import Counter, cache_root
+from videopro.cli import Counter, OwnFunctions, cache_root
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
@@ -195,11 +195,10 @@ def _make_all(
     jobs.sort(key=lambda job: -LENGTHS.index(job[0]))  # the long ones first, to balance the workers
     workers = min(len(jobs), os.cpu_count() or 1)
     # Spawned, so that no child holds a lock of the caller's; a child whose parent was killed ends too.
-    spawn = get_context("spawn")
     with (
         Counter(f"making {title} videos", len(jobs), visible=not quiet) as counter,
         ProcessPoolExecutor(
-            workers, mp_context=spawn, initializer=exit_with_parent, initargs=(os.getpid(),)
+            workers, mp_context=OwnFunctions(), initializer=exit_with_parent, initargs=(os.getpid(),)
         ) as pool,
     ):
         before = set(active_children())

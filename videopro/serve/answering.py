@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro.backbones import Backbone, check_scope, load_backbone, own_model, owner_of
-from videopro.backbones.wrappers import Meter, share_backbone
+from videopro.backbones.wrappers import share_backbone
 from videopro.benchmarks import Item
 from videopro.cli import Need
 from videopro.errors import Cancellation, Cancelled, ConfigError, VideoProError, acquired, cancellable
 from videopro.methods import (
     EventObserver,
-    MethodContext,
     PreparedRun,
-    answer_each,
-    evidence,
-    last_event,
+    answer_one,
+    last_events,
     make_trace,
     video_ref,
 )
@@ -220,19 +218,10 @@ class Answerer:
             question = request.as_question(with_earlier=self._converses)
             item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
 
-            def new_context() -> MethodContext:
-                return MethodContext(
-                    video,
-                    backbone,
-                    protocol,
-                    meter=Meter(),
-                    seed=self._seed,
-                    observer=observer,
-                    doing=observer.on_wait,
-                )
-
             with called_by_name(self._names(film)):
-                ((_, result),) = answer_each(prepared.method, [item], new_context)
+                result = answer_one(
+                    prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
+                )
             if request.earlier and not self._converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:
@@ -241,9 +230,8 @@ class Answerer:
             plain = replace(item, question=replace(question, text=encodable(request.question)))
             reference, served = video_ref(item, video), backbone.versions
             trace = make_trace(plain, result, reference, run_key="", protocol=protocol, served=served)
-            for piece in evidence(result, (video.width, video.height)):
-                observer.emit({"type": "evidence", **piece})
-            observer.emit(last_event(result, question))
+            for event in last_events(result, question, video):
+                observer.emit(event)
             return trace
 
     # -- indexes

@@ -18,20 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones import Backbone, Sampling, find_video, load_backbone
-from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, option, setting
 from videopro.commands.ask.console import ConsoleObserver
-from videopro.commands.ask.output import JsonObserver, Keeper, QuestionFailed, errors_as_json
+from videopro.commands.ask.output import JsonObserver, Keeper, errors_as_json
 from videopro.commands.infer_settings import QUESTIONS, AnswerSettings, FilmSettings, WordsSettings
 from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,
-    MethodContext,
     PreparedRun,
+    QuestionFailed,
     Questions,
     RunRequest,
-    answer_each,
+    answer_one,
     favouring_answers,
     prepare,
 )
@@ -139,11 +138,6 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         if keeper is not None:
             keeper.open(_run_settings(config, prepared), backbone)
 
-        def new_context() -> MethodContext:
-            return MethodContext(
-                video, backbone, protocol, meter=Meter(), seed=config.seed, observer=observer
-            )
-
         observer.on_wait("answering" if config.method == "native" else "preparing the video")
         item = Item(
             id="ask",
@@ -153,7 +147,9 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             subtitles=subtitles,
             subtitle_track=track,
         )
-        ((_, result),) = answer_each(prepared.method, [item], new_context)
+        result = answer_one(
+            prepared.method, item, video, backbone, protocol, seed=config.seed, observer=observer
+        )
         stored = keeper.keep(item, result, video, protocol) if keeper is not None else None
         if result.error is not None:
             raise QuestionFailed(result.error, result.cost)

@@ -15,29 +15,20 @@ from typing import Any, Self
 
 from videopro.backbones import Backbone
 from videopro.benchmarks import Item, Protocol
-from videopro.errors import Failure, RunError, VideoProError
+from videopro.errors import Failure, RunError
 from videopro.methods import (
     EventObserver,
     PreparedRun,
+    QuestionFailed,
     error_event,
-    evidence,
-    last_event,
+    last_events,
     make_trace,
     video_ref,
 )
 from videopro.question import Question
 from videopro.runs import AskedRun, asked_identity
-from videopro.traces import Cost, Result
+from videopro.traces import Result
 from videopro.video import Video
-
-
-class QuestionFailed(VideoProError):
-    """The question has no answer; `failure` says why, and `cost` what was spent on it."""
-
-    def __init__(self, failure: Failure, cost: Cost) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.cost = cost
 
 
 @dataclass(frozen=True)
@@ -113,11 +104,12 @@ class JsonObserver(EventObserver):
 
     def show(self, result: Result, question: Question, video: Video, stored: Stored | None) -> None:
         """The evidence, where it is stored, and the answer."""
-        for piece in evidence(result, (video.width, video.height)):
-            self.emit({"type": "evidence", **piece})
+        *pieces, last = last_events(result, question, video)
+        for piece in pieces:
+            self.emit(piece)
         if stored is not None:
             self.emit({"type": "stored", "folder": str(stored.folder), "question_id": stored.question_id})
-        self.emit(last_event(result, question))
+        self.emit(last)
 
 
 @contextmanager

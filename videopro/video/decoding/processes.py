@@ -19,6 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
+from videopro.cli import OwnFunctions
 from videopro.errors import Cancellation, Cancelled, VideoError, cancellable, result_of
 from videopro.startup import exit_with_parent
 from videopro.video.decoding.exact import DecodedPictures, pictures_at, processors
@@ -127,7 +128,7 @@ class DecodingProcesses:
                 # Spawned: a forked process would hold copies of this one's locks, and of its use of a GPU.
                 self._executor = ProcessPoolExecutor(
                     self.count,
-                    mp_context=multiprocessing.get_context("spawn"),
+                    mp_context=OwnFunctions(),
                     initializer=_begin,
                     initargs=(os.getpid(),),
                 )
