@@ -81,16 +81,17 @@ def served(made: VideoGRPOTrainer, *engines: Any, first: int = 0) -> EngineSampl
     )
 
 
-def replies(prompts: Mapping[str, Sequence[int]]) -> Callable[[dict[str, Any]], Any]:
-    """What vLLM replies: 50, 51, its end, with log-probabilities; `prompts` are the ids of each prompt, by
-    the end of its text."""
+def replies(
+    prompts: Mapping[str, Sequence[int]], ids: Sequence[int] = (50, 51, END), finish: str = "stop"
+) -> Callable[[dict[str, Any]], Any]:
+    """What vLLM replies, with log-probabilities; `prompts` are the ids of each prompt, by the end of its
+    text."""
 
     def reply(body: dict[str, Any]) -> Any:
-        text = text_of(body)
-        ids = next(list(ids) for end, ids in prompts.items() if text.endswith(end))
-        tokens = [entry("x", -0.5), entry("y", -0.25), entry("<|im_end|>", -0.125)]
-        made = completion("xy", tokens, choice={"token_ids": [50, 51, END]})
-        return {**made, "prompt_token_ids": ids}
+        asked = next(list(ids) for end, ids in prompts.items() if text_of(body).endswith(end))
+        tokens = [entry("x", -(0.5 ** (place + 1))) for place in range(len(ids))]
+        made = completion("xy", tokens, finish=finish, choice={"token_ids": [*ids]})
+        return {**made, "prompt_token_ids": asked}
 
     return reply
 
@@ -177,13 +178,16 @@ def test_an_engine_that_reads_another_prompt_or_hides_what_it_drew_is_refused(ma
 
 def test_a_reply_that_a_stopped_engine_broke_off_is_not_trained_on(made: VideoGRPOTrainer) -> None:
     _, ids = draws_of(made, grpo.rows()[-1:])
-
-    def broken(body: dict[str, Any]) -> Any:
-        cut = completion("x", [entry("x", -0.5)], finish="abort", choice={"token_ids": [50]})
-        return {**cut, "prompt_token_ids": list(*ids.values())}
-
     expected = SampledReply([50, 51], [-0.5, -0.25], (END, -0.125))
-    assert written(made, replies(ids), broken) == [expected]
+    assert written(made, replies(ids), replies(ids, [50], finish="abort")) == [expected]
+
+
+@pytest.mark.parametrize(("ids", "finish"), [([50], "stop"), ([], "stop"), ([END], "length")])
+def test_a_reply_is_whole_unless_a_token_that_ends_replies_ended_it(
+    ids: list[int], finish: str, made: VideoGRPOTrainer
+) -> None:
+    _, prompts = draws_of(made, grpo.rows()[-1:])
+    assert written(made, replies(prompts, ids, finish)) == [SampledReply(ids, [-0.5] * len(ids))]
 
 
 def test_a_policy_that_adapts_the_vision_tower_is_refused() -> None:
@@ -306,32 +310,22 @@ def test_the_ratio_is_trls(mode: str, expected: list[list[float]]) -> None:
     assert ratio.differences.tolist() == pytest.approx([0, math.log(4), 0, 0, math.log(4)])
 
 
-class Remote:
+class Remote(LocalSampler):
     """The policy in this process as if an engine drew: `shift` is added to its log-probabilities."""
 
     is_remote = True
 
     def __init__(self, of: VideoGRPOTrainer, shift: float) -> None:
-        self._local = LocalSampler(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
+        super().__init__(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
         self._shift = shift
-
-    @property
-    def version(self) -> int:
-        return self._local.version
-
-    def sync(self, step: int, keep: int | None = None) -> None:
-        self._local.sync(step)
 
     def write(self, draws: Any, sampling: Any, on_reply: Any, version: Any = None) -> list[SampledReply]:
         # At temperature 1 the model's own log-probabilities are those that it was drawn with.
-        return [self._shifted(reply) for reply in self._local.write(draws, sampling, on_reply)]
+        return [self._shifted(reply) for reply in super().write(draws, sampling, on_reply)]
 
     def _shifted(self, reply: SampledReply) -> SampledReply:
         end = None if reply.end is None else (reply.end[0], reply.end[1] + self._shift)
         return SampledReply(reply.ids, [value + self._shift for value in reply.logprobs], end)
-
-    def close(self) -> None:
-        pass
 
 
 def test_a_loss_is_corrected_by_the_ratio_of_the_updates_own_pass(

@@ -219,6 +219,21 @@ def test_a_planner_scores_as_its_programs_do(by_heart: VideoSFTTrainer, tmp_path
     assert [line["oracle"] for line in kept] == ["program", "program"]
 
 
+def test_a_planner_sees_of_the_modules_what_its_rows_show(
+    by_heart: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    writes = QwenBackbone.generate_joining
+
+    def noted(self: QwenBackbone, requests: Sequence[GenerateRequest], *more: Any) -> None:
+        shown.extend(request.text for request in requests)
+        writes(self, requests, *more)
+
+    monkeypatch.setattr(QwenBackbone, "generate_joining", noted)
+    replace(evaluation(tmp_path), reference="signatures")(by_heart)
+    assert ["- `extract_frames(" in text for text in shown] == [True, True]
+
+
 def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
     by_heart: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
