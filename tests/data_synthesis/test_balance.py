@@ -81,9 +81,6 @@ def test_caps_are_by_kind_rule_and_mode() -> None:
     assert made.rejected == {"grpo: beyond the cap of mode_native": 5}
 
 
-# ---- the two sides -----------------------------------------------------------------------------------------
-
-
 def test_a_videos_side_depends_on_nothing_but_its_key_the_seed_and_the_share() -> None:
     keys = [f"v{i}" for i in range(2000)]
     split = VideoSplit(0.4, 0)
@@ -138,9 +135,6 @@ def test_only_videos_for_sft_are_asked_for_refinements(tmp_path: Path, stub: Stu
             assert kinds == {"native": 1, "plan_program": 1}
         else:
             assert (kinds["native"], kinds["plan_program"]) == (1, 4)
-
-
-# ---- modules that are left out -----------------------------------------------------------------------------
 
 
 GROUPS = {

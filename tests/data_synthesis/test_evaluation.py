@@ -87,9 +87,6 @@ def test_the_records_own_content_counts(tmp_path: Path) -> None:
     assert len(assemble([trace], excluded=EvaluationVideos(), **settings).sft) == 1
 
 
-# ---- the pocket world --------------------------------------------------------------------------------------
-
-
 def test_pocket_evaluation_splits_are_refused_by_their_seeds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,9 +106,6 @@ def test_a_copy_of_a_pocket_test_video_is_refused_by_its_content(
     own = jsonl(tmp_path / "own" / "questions.jsonl", question).parent
     shutil.copy(folder / "videos" / "short_000.mp4", own / "mine.mp4")
     assert "video short_000 of pocket's split 'test'" in refusal(capsys, own, tmp_path / "out")
-
-
-# ---- CG-Bench mini -----------------------------------------------------------------------------------------
 
 
 def test_the_questions_of_cg_bench_mini_are_held_out_unless_named_otherwise(

@@ -31,9 +31,6 @@ def benchmark(*items: Item) -> Benchmark:
     return Benchmark("jsonl", "", items, Protocol(parser=ROBUST))
 
 
-# ---- the positions of the right options -------------------------------------------------------------------
-
-
 def letters(items: Sequence[Item], options: int | None = None) -> Counter[str | None]:
     return Counter(item.answer for item in items if options in (None, len(item.question.choices)))
 
@@ -86,9 +83,6 @@ def test_options_that_only_seem_to_refer_to_positions_move(option: str) -> None:
     assert letters(balance_letters(made, 0)) == {"A": 3, "B": 3, "C": 3, "D": 3}
 
 
-# ---- which questions ---------------------------------------------------------------------------------------
-
-
 def test_a_larger_limit_only_adds() -> None:
     asked = select_questions(benchmark(*(item(i) for i in range(30))), seed=4)
     few, more = asked.select(limit=7), asked.select(limit=20)
@@ -117,9 +111,6 @@ def test_pocket_is_asked_from_its_train_split(pocket_cache: None) -> None:
     assert load_source("pocket", split=None, root=None, world_seed=None).split == "train"
     own = load_source("pocket", split=None, root=None, world_seed=3)
     assert (own.split, len(own.items)) == ("fresh", 726)
-
-
-# ---- CG-Bench ----------------------------------------------------------------------------------------------
 
 
 def test_cg_bench_is_read(tmp_path: Path) -> None:

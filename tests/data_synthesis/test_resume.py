@@ -4,35 +4,19 @@ same datasets, as do several commands on one folder; another synthesis cannot re
 from __future__ import annotations
 
 import signal
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.colours import make_benchmark, make_video
+from tests.support.colours import finish, make_benchmark, make_video, wait_for
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis import Made, datasets, flags, load_moody, rows, start, usual
 from videopro.data_synthesis.run import main
 from videopro.traces import read_traces
 from videopro.video import content_id
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """As long as the process runs."""
-    end = time.monotonic() + 300
-    while not condition():
-        assert process.poll() is None, process.communicate()[1].decode()
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def finish(process: subprocess.Popen[bytes]) -> None:
-    _, error = process.communicate(timeout=300)
-    assert process.returncode == 0, error.decode()
 
 
 def count(path: Path) -> int:
@@ -73,9 +57,9 @@ def test_killed_at_any_moment_it_resumes_to_the_same_bytes(
     needed, out = len(made.chats), tmp_path / "out"
     stub.reply = slow
     replies, records = out / "work" / "replies.jsonl", out / "records.jsonl"
-    for reached in (lambda: count(replies) >= 5, lambda: count(records) >= 3):
+    for path, least in ((replies, 5), (records, 3)):
         process = start(root, out, stub, "--concurrency", "2", "--videos", "1")
-        wait_for(reached, process)
+        wait_for(lambda path=path, least=least: count(path) >= least)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert not (out / "sft.jsonl").exists()
@@ -113,7 +97,7 @@ def test_what_a_killed_command_was_at_is_taken_over(
     stub.reply = slow
     killed, other = (start(root, out, stub, "--videos", "1", "--concurrency", "1") for _ in range(2))
     replies = out / "work" / "replies.jsonl"
-    wait_for(lambda: count(replies) >= 6, killed)
+    wait_for(lambda: count(replies) >= 6)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     finish(other)
@@ -130,12 +114,11 @@ def test_an_interrupted_command_says_so_and_resumes(
 ) -> None:
     stub.reply = slow
     process = start(root, tmp_path / "out", stub, "--concurrency", "1")
-    wait_for(lambda: count(tmp_path / "out" / "work" / "replies.jsonl") >= 2, process)
+    wait_for(lambda: count(tmp_path / "out" / "work" / "replies.jsonl") >= 2)
     process.send_signal(number)
-    _, error = process.communicate(timeout=300)
-    assert process.returncode == 128 + number
-    assert b"re-run the same command to resume" in error
-    assert b"Traceback" not in error
+    said = finish(process, status=128 + number)
+    assert "re-run the same command to resume" in said
+    assert "Traceback" not in said
 
 
 def test_a_cap_ends_a_command_and_a_larger_one_resumes_it(

@@ -42,9 +42,6 @@ def single(kind: str, confidence: float, refines: int | None = None) -> Round:
     return program(look, kind=kind, refines=refines, text=prompts.NATIVE_PROGRAM, mode="native")
 
 
-# ---- R1 ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("confidence", [0.75, 0.7500001, 1.0])
 def test_r1_right_and_confident_teaches_the_native_program(confidence: float) -> None:
     """At tau itself too; a right program beside it changes nothing."""
@@ -73,9 +70,6 @@ def test_an_option_with_the_right_ones_words_is_right() -> None:
     assert kinds(record(native("D", 0.9), choices=twins)) == ["native"]
     assert kinds(record(native("B", 0.9), program(answered("D", 0.6)), choices=twins)) == ["program"]
     assert kinds(record(native("B", 0.9), program(answered("C", 0.6)), choices=twins)) == []
-
-
-# ---- R2 ----------------------------------------------------------------------------------------------------
 
 
 def test_r2_takes_the_most_confident_right_program() -> None:
@@ -152,9 +146,6 @@ def test_always_program_adds_the_best_program_of_a_question_that_one_look_answer
     assert ([row.kind for row in alone], dict(why)) == (["native"], {"R2: wrong answer": 1})
 
 
-# ---- R3 ----------------------------------------------------------------------------------------------------
-
-
 def fixed(after: Execution, number: int = 7, **more: Any) -> Round:
     return program(after, number, kind="bug_fix", refines=1, **more)
 
@@ -207,9 +198,6 @@ def test_r3_takes_each_repair_of_a_program_once() -> None:
     ]
 
 
-# ---- R4 ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("before", "after", "taken"),
     [
@@ -241,9 +229,6 @@ def test_r4_takes_what_corrected_an_answer(
     )
 
 
-# ---- questions without examples ---------------------------------------------------------------------------
-
-
 def test_no_example_without_a_known_answer_or_with_an_error() -> None:
     broken = record(error=Failure("VideoError", "gone"))
     unlabelled = record(native("A", 0.9), program(answered("A", 0.9)), gold=None)
@@ -253,9 +238,6 @@ def test_no_example_without_a_known_answer_or_with_an_error() -> None:
         assert rejected(trace) == {why: 1}
     with pytest.raises(ValueError, match="the native answer or the right letter is missing"):
         trace_oracle_mode(unlabelled, TAU)
-
-
-# ---- GRPO --------------------------------------------------------------------------------------------------
 
 
 def test_tasks_are_every_prompt_that_inference_would_meet() -> None:

@@ -103,8 +103,6 @@ def replies(*numbers: int) -> list[str]:
     return [f"reply to Write. {number}" for number in range(*numbers)]
 
 
-# ---- faults ------------------------------------------------------------------------------------------------
-
 FAULTS = (
     StubFault(429, {"error": {"message": "slow down"}}, headers={"Retry-After": "0"}),
     refusing("oops", 500),
@@ -178,9 +176,6 @@ def test_a_teacher_that_refuses_everything_stops_the_run_and_its_replies_are_kep
     assert len(stub.chats) == tried + 38
 
 
-# ---- what was paid for -------------------------------------------------------------------------------------
-
-
 def test_a_reply_is_asked_for_once(setting: Setting, stub: StubServer) -> None:
     """Another seed, kind or prompt is another request."""
     count = iter(range(100))
@@ -232,9 +227,6 @@ def test_a_broken_line_is_told_and_its_reply_asked_for_again(
     assert "line 3 (no reply: 999" in said
     assert read_teacher_usage(setting.path).requests == 2
     assert setting.path.read_text().startswith(first + '{"key": "a"}\n')
-
-
-# ---- caps --------------------------------------------------------------------------------------------------
 
 
 def test_the_request_cap_holds_over_all_commands(setting: Setting, stub: StubServer) -> None:

@@ -30,8 +30,6 @@ from videopro.train.rl.rollouts import Rollout
 from videopro.train.runtime import FrameCache
 from videopro.train.runtime.trainable import choose_trained
 
-FAMILIES = ("qwen2_5_vl", "qwen3_vl")
-
 
 def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> GRPORow:
     question = world.QUESTIONS[number]
@@ -86,10 +84,8 @@ def record(row: GRPORow) -> dict[str, Any]:
 def settings(output: Path, **changes: Any) -> VideoGRPOConfig:
     """Settings for a CPU, under which a step is the gradient times the rate."""
     given: dict[str, Any] = {
+        **world.ON_A_CPU,
         "output_dir": str(output),
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
         "per_device_train_batch_size": 8,
         "num_generations": 4,
         "max_completion_length": 6,
@@ -98,10 +94,6 @@ def settings(output: Path, **changes: Any) -> VideoGRPOConfig:
         "lr_scheduler_type": "constant",
         "max_grad_norm": 0.0,
         "max_steps": 1,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
         "seed": 3,
         **changes,
     }
@@ -213,14 +205,8 @@ class SomeRewards:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
         failed = Execution("failed", error=Failure("NameError", "no"))
         right = Execution("ok", Answer("A", 0.9))
-        return [
-            TurnOutcome(
-                reply,
-                parse_program(reply),
-                ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no"),
-            )
-            for reply in replies
-        ]
+        ran = [ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
+        return [TurnOutcome(reply, parse_program(reply), of) for reply, of in zip(replies, ran, strict=True)]
 
     def __enter__(self) -> SomeRewards:
         return self

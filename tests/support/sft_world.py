@@ -28,6 +28,15 @@ from videopro.train.runtime import FrameCache, trained_parts
 from videopro.train.runtime.trainable import choose_trained
 
 FRAMES = 4
+ON_A_CPU: dict[str, Any] = {
+    "use_cpu": True,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+}
 QUESTIONS = (
     Question("What colour is the ring?", ("green", "red", "blue")),
     Question("How many rings are there, and which of them is seen after the bar?", ("1", "2")),
@@ -108,21 +117,15 @@ def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
 def settings(output: Path, **changes: Any) -> VideoSFTConfig:
     """Settings for a CPU, without anything random."""
     given: dict[str, Any] = {
+        **ON_A_CPU,
         "output_dir": str(output),
         "train_data": str(folder() / "sft.jsonl"),
         "frame_cache": str(folder() / "frames"),
         "frames": FRAMES,
         "pixels": PIXELS,
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
         "learning_rate": 1e-2,
         "lr_scheduler_type": "linear",
         "per_device_train_batch_size": 2,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
         "seed": 3,
         **changes,
     }
@@ -130,15 +133,8 @@ def settings(output: Path, **changes: Any) -> VideoSFTConfig:
 
 
 def model_settings(family: str, **changes: Any) -> ModelConfig:
-    given: dict[str, Any] = {
-        "model_name_or_path": str(checkpoint(family)),
-        "use_peft": True,
-        "lora_r": 4,
-        "lora_alpha": 8,
-        "lora_dropout": 0.0,
-        **changes,
-    }
-    return ModelConfig(**given)
+    lora = {"use_peft": True, "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0}
+    return ModelConfig(**{"model_name_or_path": str(checkpoint(family)), **lora, **changes})
 
 
 def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes: Any) -> VideoSFTTrainer:

@@ -41,19 +41,13 @@ S = TypeVar("S", bound=TrainingArguments)
 def flags(output: Path, **given: Any) -> list[str]:
     """Flags for a run on a CPU, with these over them."""
     settings = {
+        **world.ON_A_CPU,
         "output_dir": output,
         "model_name_or_path": checkpoint("qwen3_vl"),
         "dtype": "float32",
         "frames": world.FRAMES,
         "pixels": PIXELS,
         "frame_cache": world.folder() / "frames",
-        "use_cpu": "true",
-        "bf16": "false",
-        "gradient_checkpointing": "false",
-        "report_to": "none",
-        "disable_tqdm": "true",
-        "logging_steps": 1,
-        "save_strategy": "no",
         **given,
     }
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
@@ -100,14 +94,9 @@ def spread_over_two(kind: str, words: Sequence[str], log: Path) -> None:
     as they would on GPUs."""
     if kind != "fsdp" and shutil.which("g++") is None:
         pytest.skip("DeepSpeed compiles what its ranks on a CPU talk with, and there is no g++")
-    launcher = [
-        *(
-            "accelerate.commands.launch",
-            "--config_file",
-            str(ROOT / "configs" / "accelerate" / f"{kind}.yaml"),
-        ),
-        *("--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"),
-    ]
+    config = ROOT / "configs" / "accelerate" / f"{kind}.yaml"
+    launcher = ["accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
+    launcher += ["--mixed_precision", "no", "--main_process_port", "0"]
     two_processes(["--module", "perf.battery.as_accelerator", *words], log, launcher)
 
 

@@ -112,9 +112,6 @@ def test_attention_by_spans_is_that_by_the_dense_mask(seed: int, monkeypatch: py
         torch.testing.assert_close(by_spans, dense, atol=1e-4, rtol=1e-4)
 
 
-# ---- widths ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("width", "least", "expected"),
     [

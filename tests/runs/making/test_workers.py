@@ -44,16 +44,6 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.kills
-def test_kill_a_worker(root: Path, tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    process = start(root, output, "--workers", "2", "--backbone", "delay=0.1")
-    wait_for(lambda: lines(output) > 0)
-    os.kill(children(process.pid)[0], signal.SIGKILL)
-    assert "starting another" in finish(process)
-    assert all(trace.error is None for trace in check_complete(output))
-
-
-@pytest.mark.kills
 def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
     for workers, until in (("1", 2), ("3", 5)):

@@ -87,7 +87,6 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
         code(f"return 1\ndef execute_command(video, question):\n    return {RED}"),
         (0, 0, 0),
     ),
-    "an unknown module": (reply('return query_mc(find_scene(video, "red"), question, choices)'), (0, 0, 0)),
     "an unknown module on a path never taken": (
         reply(f"if False:\n    find_scene(video)\nreturn {RED}"),
         (1, 0, 0),
@@ -108,7 +107,6 @@ BY_EQUATION: dict[str, tuple[float, float, float]] = {
     "a guess after an answer that said something else": (0, 1, 0),  # One look.
     "no planning": (1, 0, 1),
     "parses and does not compile": (0, 0, 1),
-    "an unknown module": (0, 0, 1),
     "an unknown module on a path never taken": (1, 0, 1),
     "no video": (1, 0, 1),
     "reaches out": (0, 0, 1),

@@ -65,9 +65,6 @@ def test_files_that_are_not_grpo_jsonl_are_named(text: str, said: str, tmp_path:
         read_grpo_rows(tmp_path / "grpo.jsonl")
 
 
-# ---- prompts -----------------------------------------------------------------------------------------------
-
-
 def prompt(length: int) -> PolicyPrompt:
     return PolicyPrompt(EncodedPrompt((0,) * length, (0,) * length), torch.zeros(3, length), length)
 

@@ -50,9 +50,6 @@ UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, 
 """Several steps that end in what the whole video gives: D with 0.4."""
 
 
-# ---- what is asked next ------------------------------------------------------------------------------------
-
-
 def plan_row(**changes: Any) -> GRPORow:
     """A row as the trainer passes it on."""
     return GRPORow(**vars(checked(**changes)), prompt="Plan.")
@@ -117,9 +114,6 @@ def test_a_video_that_cannot_be_read_ends_its_episode() -> None:
         assert RefinementTurns(rewards, 0.75)(given, [NATIVE, LOCAL]) == [None, None]
 
 
-# ---- rewards -----------------------------------------------------------------------------------------------
-
-
 def episode(first: str, second: str) -> list[dict[str, str]]:
     """Two turns, as TRL is given them."""
     turns = (("assistant", first), ("user", "Again."), ("assistant", second))
@@ -172,9 +166,6 @@ def test_both_turns_are_logged(tmp_path: Path) -> None:
     assert (lines[1]["status"], second["answer"], second["correct"]) == ("failed", "B", True)
     assert (lines[2]["reply"], lines[2]["refined"]["reply"]) == (LOCAL, UNSURE)
     assert lines[2]["rewards"]["accuracy"] == 0.0
-
-
-# ---- log-probabilities and steps ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,6 @@ def test_an_option_with_the_right_options_text_is_right() -> None:
     assert not of_first("q", Result(), {}, gold="A", choices=("red", "blue")).correct
 
 
-# ---- questions ---------------------------------------------------------------------------------------------
-
-
 def lines(**changes: Any) -> list[dict[str, Any]]:
     """Two questions of `grpo.jsonl`, and a refinement of the first."""
     rows = []
