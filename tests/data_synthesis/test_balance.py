@@ -1,5 +1,4 @@
-"""Which rows are left where a dataset has more than its limits, which videos are for which dataset, and
-questions that do without a group of modules."""
+"""Which rows are left within limits, which videos are for which dataset, and questions with fewer modules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""No video of an evaluation split gets in: by content whatever its name, by name where the file is missing,
-by seed in the pocket world."""
+"""No video of an evaluation split gets in, known by its content, its name or its seed (pocket)."""
 
 from __future__ import annotations
 

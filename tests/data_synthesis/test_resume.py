@@ -1,5 +1,4 @@
-"""Synthesis that stops and resumes: killed, interrupted, capped, enlarged or assembled again, it makes the
-same datasets, as do several commands on one folder; another synthesis cannot resume it."""
+"""Synthesis that is stopped, enlarged or shared by commands makes the same datasets; no other resumes it."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ def test_another_film_is_refused_or_asked_about_again(
 def test_killed_at_any_moment_it_resumes_to_the_same_bytes(
     root: Path, tmp_path: Path, stub: StubServer, made: Made
 ) -> None:
-    """Killed among the teacher's replies, and again after a few records: no reply that was kept is asked for
-    twice, and the datasets are those of an uninterrupted run."""
+    """Among the teacher's replies, and again after some records; no kept reply is asked for twice."""
     needed, out = len(made.chats), tmp_path / "out"
     stub.reply = slow
     replies, records = out / "work" / "replies.jsonl", out / "records.jsonl"

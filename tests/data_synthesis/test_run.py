@@ -1,5 +1,4 @@
-"""Synthesis as a whole: from questions to datasets and their card, and what goes wrong: broken videos, a
-teacher that refuses or dies, unrelated folders."""
+"""Synthesis as a whole: from questions to datasets and their card, and what goes wrong."""
 
 from __future__ import annotations
 

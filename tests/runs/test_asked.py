@@ -1,5 +1,4 @@
-"""A run of questions that no benchmark asked: it grows, over restarts and from several processes, and its
-readers take it for a run."""
+"""A run of questions that no benchmark asked grows over restarts and from several processes, and is a run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Commands of whole training runs on tiny checkpoints and a CPU, and what they leave, for tests of SFT and
-GRPO."""
+"""Commands of whole training runs on tiny checkpoints and a CPU, and what they leave."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The settings of trainings that come with the project: that they can be read, and say what the paper and its
-release say; and the GPUs that a training uses."""
+"""The settings of trainings that come with the project, and the GPUs that a training uses."""
 
 from __future__ import annotations
 

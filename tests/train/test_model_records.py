@@ -1,5 +1,4 @@
-"""What a trained planner records of itself, and who reads it: how many frames and pixels, which prompts,
-which base; and a merged checkpoint against base and adapter in PEFT itself."""
+"""What a trained planner records of itself, and a merged checkpoint against base and adapter in PEFT."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which tokens of a packed row attend to which: the dense mask, FlexAttention's, and spans, by the rule; and
-the widths of training batches on a GPU: few, close to the rows' own, and none of them elsewhere."""
+"""Which tokens of a packed row attend to which, by the rule; and the widths of batches on a GPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whole fine-tuning runs: resumed, with unreadable videos, with invalid settings; in two processes, also with
-weights, gradients or optimizer states spread over them, started as on GPUs with the settings of
-configs/accelerate: their steps are those of transformers' own forward, or of one process."""
+"""Whole fine-tuning runs, also in two processes that share weights as on GPUs, against one's steps."""
 
 from __future__ import annotations
 
@@ -42,8 +40,7 @@ def arguments(output: Path, **changes: Any) -> list[str]:
 @pytest.mark.two_processes
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 3]], ids=["mixed", "text on one rank"])
 def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path: Path) -> None:
-    """All parts are trained, so that DDP waits for the vision tower's gradients on the rank without a
-    video too."""
+    """All parts are trained: DDP waits for the vision tower's gradients on a rank without a video too."""
     plain = {
         **PLAIN,
         **EVERYTHING,
@@ -104,8 +101,7 @@ def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_chang
 
 
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
-    """Epochs of two steps over rows that are grouped by their lengths, resumed in the middle of the
-    second."""
+    """Epochs of two steps over rows that are grouped by length, resumed within the second."""
     changes = {
         **LORA,
         "lora_dropout": 0.2,

@@ -1,5 +1,4 @@
-"""Fine-tuning steps: the same however a batch is split, and the same as the gradients that transformers' own
-forward gives; which weights take part in them, and at which rates."""
+"""Fine-tuning steps against transformers' own gradients; which weights take part in them, at which rates."""
 
 from __future__ import annotations
 

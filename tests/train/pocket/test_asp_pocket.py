@@ -1,5 +1,4 @@
-"""The comparison of poolings on pocket: chunks and captions of the world, recall counted by hand, the three
-poolings, intervals, a run that resumes, and the shipped weights."""
+"""The comparison of poolings on pocket: its features, recall counted by hand, and the shipped weights."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ def test_features_are_those_of_the_encoder_before_its_projections(drawn: list[np
 
 
 def features(**changes: object) -> ChunkFeatures:
-    """Two videos of six chunks, three captions: the second's scene is also shown by chunk 7, the third's by
-    no frame."""
+    """Two videos of six chunks, three captions: chunk 7 too shows the second's scene, no frame the third's."""
     rng = np.random.default_rng(0)
     facts = [[] for _ in range(12)]
     facts[1], facts[3], facts[7] = ["a"], ["b"], ["b"]

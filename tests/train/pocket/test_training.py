@@ -1,5 +1,4 @@
-"""What the pocket models are trained on: symbols of frames, many frames seen at once, and drills of copying;
-the order of the stages, and what is kept of them."""
+"""What the pocket models are trained on, in which order, and what is kept of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What replies earn. Each expected value was worked out by hand from the scenes
-(tests/support/reward_world.py) and the rules: accuracy, format, mode consistency."""
+"""What replies earn: each value by hand from the scenes (tests/support/reward_world.py) and the rules."""
 
 from __future__ import annotations
 
@@ -209,8 +208,7 @@ def test_accuracy_pays_for_the_answer_or_for_its_probability(
 
 
 def test_each_rule_can_be_had_alone() -> None:
-    """Reasoned letters that count beside guesses that are malformed; and the probability of B where the wrong
-    place is looked at."""
+    """Reasoned letters beside malformed guesses; the probability of B where the wrong place is looked at."""
     guess, right = CASES["a guess in place of a failure"][0], REASONED["a letter by yes or no"]
     with make(form="strict") as formal:
         assert score(formal, rows(2), [guess, right]) == [(0, 0, 0), (1, 1, 1)]

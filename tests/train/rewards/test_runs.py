@@ -1,5 +1,4 @@
-"""How programs are run for rewards: each once, in the background, within limits; which failures stop a run;
-what is logged."""
+"""How programs are run for rewards, which failures stop a run, and what is logged."""
 
 from __future__ import annotations
 

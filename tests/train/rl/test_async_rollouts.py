@@ -1,5 +1,4 @@
-"""Rounds of sampling that an engine writes while the one before is trained on: which policy writes them, what
-they change, and how they end."""
+"""Rounds of sampling that an engine writes while the one before is trained on."""
 
 from __future__ import annotations
 

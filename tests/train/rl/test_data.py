@@ -1,5 +1,4 @@
-"""Rows of grpo.jsonl, and rows of the release's form, chats in which the question, the program and the kind
-stand in the prompt: what is accepted, and what is left out; and which prompts are sampled in one batch."""
+"""Rows of grpo.jsonl and of the release's form: which are accepted; and which prompts make a batch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Engines on GPUs of their own, which the processes of a training share: who starts them, and that all
-processes end where one does not start. The processes are threads here, and a program stands in vLLM's place.
-"""
+"""Engines that the processes of a training share. They are threads here, and vLLM is a stand-in."""
 
 from __future__ import annotations
 

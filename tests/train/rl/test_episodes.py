@@ -1,5 +1,4 @@
-"""Episodes of two turns: the refinement prompt is that of inference; rewards worked out by hand; log-probs
-and gradients of both replies by transformers alone; steps that move both."""
+"""Episodes of two turns: prompts as in inference, rewards by hand, gradients by transformers alone."""
 
 from __future__ import annotations
 

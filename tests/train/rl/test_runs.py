@@ -87,8 +87,7 @@ def test_a_run_of_two_turns(tmp_path: Path) -> None:
 def test_a_run_on_the_releases_form(
     prompt_video: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rows of every layout are sampled and scored, none of them has a mode reward, and those that cannot be
-    used are dropped."""
+    """Rows of every layout are sampled and scored without a mode reward, and unusable ones dropped."""
     asked = "Question: Which car?\nChoices:\nA. a red car\nB. a blue car\n"
     video = [str(world.folder() / "videos" / "a.mp4")]
     (tmp_path / "broken.mp4").write_bytes(b"no video")
@@ -201,8 +200,7 @@ def test_evaluation_does_not_change_training(tmp_path: Path) -> None:
     ("kind", "ahead"), [("ddp", False), ("zero2", False), ("zero3", False), ("zero3", True)]
 )
 def test_two_processes_take_the_steps_that_one_takes(kind: str, ahead: bool, tmp_path: Path) -> None:
-    """Groups lie across the processes: six replies each of groups of four. The second round, of the next
-    epoch, may be written ahead."""
+    """Groups of four lie across processes with six replies each; the second round may be written ahead."""
     grpo.two_steps(tmp_path / "one", 12, ahead=ahead)
     more = ["ahead"] if ahead else []
     words = ["tests/support/grpo_world.py", str(tmp_path / "two"), "6", str(world.folder()), *more]

@@ -1,5 +1,4 @@
-"""Replies that an engine draws: what it is asked, what of its prompts is checked, and what becomes of the
-difference between its log-probabilities and the update's."""
+"""Replies that an engine draws: what is asked and checked, and the correction of their log-probabilities."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ def served(made: VideoGRPOTrainer, *engines: Any, first: int = 0) -> EngineSampl
 def replies(
     prompts: Mapping[str, Sequence[int]], ids: Sequence[int] = (50, 51, END), finish: str = "stop"
 ) -> Callable[[dict[str, Any]], Any]:
-    """What vLLM replies, with log-probabilities; `prompts` are the ids of each prompt, by the end of its
-    text."""
+    """What vLLM replies, with log-probabilities; `prompts`: each prompt's ids by the end of its text."""
 
     def reply(body: dict[str, Any]) -> Any:
         asked = next(list(ids) for end, ids in prompts.items() if text_of(body).endswith(end))
@@ -264,8 +262,7 @@ def weights_of(made: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
 
 
 def test_adapters_are_written_as_peft_reads_them(made: VideoGRPOTrainer, tmp_path: Path) -> None:
-    """The one in training as it is; the random one has another effect than a new one, whose second matrices
-    are zero."""
+    """The random one has another effect than a new one, whose second matrices are zero."""
     weights = adapter_weights(made.model)
     write_adapter(made.model, weights, tmp_path)
     assert adapter_weights(made.model, needed=False) == {}

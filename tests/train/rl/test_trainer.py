@@ -199,8 +199,7 @@ def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
 
 
 def test_a_trained_tower_runs_in_every_pass_of_every_process(tmp_path: Path) -> None:
-    """Also in those before the update, of a process that has prompts of text alone: under ZeRO-3 the others
-    would wait for it."""
+    """Also before the update and with text alone: under ZeRO-3 the others would wait for it."""
     rows = [grpo.rows()[4]]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, frozen=False)
     made._keeps_vision = False

@@ -1,5 +1,4 @@
-"""Checkpoints of a training run: killed or out of disk while one is being saved,
-the same command resumes from the last complete one, to the weights of an uninterrupted run."""
+"""A training run that is killed or out of disk resumes from its last complete checkpoint."""
 
 from __future__ import annotations
 

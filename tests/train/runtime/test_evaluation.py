@@ -1,5 +1,4 @@
-"""What an evaluation on held-out rows and questions measures, whatever the batch size, and that measuring
-leaves the training as it was."""
+"""What an evaluation on held-out rows and questions measures, and that training stays as it was."""
 
 from __future__ import annotations
 
@@ -391,8 +390,7 @@ def test_the_random_state_is_kept() -> None:
 
 
 def test_all_weights_are_reinforced_with_a_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `beta` above 0 and no adapter to turn off, TRL loads a reference model; the KL term is 0 in the
-    first step, and not afterwards."""
+    """With `beta` above 0 and no adapter to turn off, TRL loads one; only the first step's KL term is 0."""
     monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     whole = {"use_peft": "false", "answerer": checkpoint("qwen3_vl"), "learning_rate": 1e-3, "beta": 0.1}
     assert grpo.main(grpo_world.arguments(tmp_path / "run", **whole)) == 0

@@ -1,5 +1,4 @@
-"""NaN and infinity: such a loss or gradient stops training and names the step, such weights are
-neither saved nor loaded, and such model output is an error instead of an answer."""
+"""NaN and infinity stop training by their step, are neither saved nor loaded, and are no answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How the language model's layers are passed: how many are computed again in the backward pass, by what a
-layer keeps and what is free; compiled layers, whose steps are those of the layers as they are; LoRA under
-autocast, whose values and gradients are PEFT's to the bit while no copy of an input is kept."""
+"""How the language model's layers are passed: computed again, compiled, and with LoRA under autocast."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""With which settings a run may be resumed: all are compared, but those on which no weight depends. The
-videos that a planner was trained on: recorded by their contents, and compared with those of GRPO."""
+"""With which settings a run may be resumed, and which videos a planner was trained on."""
 
 from __future__ import annotations
 
