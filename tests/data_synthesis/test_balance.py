@@ -156,9 +156,7 @@ def test_the_share_is_kept_and_groups_are_equally_likely() -> None:
     assert ModuleDrops(1.0).group("q1") is not None
 
 
-def test_the_teacher_and_the_rows_do_without_the_same_modules(
-    root: Path, tmp_path: Path, stub: StubServer
-) -> None:
+def test_teacher_and_rows_do_without_the_same_modules(root: Path, tmp_path: Path, stub: StubServer) -> None:
     out = tmp_path / "out"
     more = ("--reference", "compact", "--drop-modules", "0.6", "--seed", "1")
     assert main(flags(root, out, stub, *more), load=load_moody) == 0

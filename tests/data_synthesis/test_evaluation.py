@@ -86,9 +86,7 @@ def test_the_records_own_content_counts(tmp_path: Path) -> None:
     assert len(assemble([trace], excluded=EvaluationVideos(), **settings).sft) == 1
 
 
-def test_pocket_evaluation_splits_are_refused_by_their_seeds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pocket_splits_are_refused_by_their_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before a single video is drawn."""
     for split in ("val", "test", "test-heldout", "val-heldout"):
         args = ["--source", "pocket", "--split", split, "--teacher", "pocket-teacher", "--model", "m"]
@@ -97,7 +95,7 @@ def test_pocket_evaluation_splits_are_refused_by_their_seeds(
     assert list((tmp_path / "cache").rglob("*.mp4")) == []
 
 
-def test_a_copy_of_a_pocket_test_video_is_refused_by_its_content(
+def test_a_pocket_test_video_is_refused_by_content(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = world.ensure("test", videos={"short_000"}, quiet=True)
@@ -160,9 +158,7 @@ def test_the_questions_of_cg_bench_mini_are_held_out_unless_named_otherwise(
     assert run("d")[0] == 2
 
 
-def test_a_limit_is_the_number_of_questions_after_the_filters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_is_of_questions_after_filters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ten questions about as many videos, of which mini holds four."""
     records = [cg(qid=i, video_uid=f"v{i}", question=f"Question {i}?") for i in range(10)]
     root = write_cg(tmp_path / "cg", *records)

@@ -71,12 +71,9 @@ def test_the_figures_of_a_plan_by_hand(cg_bench: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("caps", "end"),
-    [({"max_cost": 2.0}, None), ({"max_cost": 0.795}, 100), ({"max_requests": 397}, 100)],
+    ("caps", "end"), [({"max_cost": 2.0}, None), ({"max_cost": 0.795}, 100), ({"max_requests": 397}, 100)]
 )
-def test_a_plan_says_after_which_question_a_cap_ends_it(
-    cg_bench: Path, caps: dict[str, Any], end: int | None
-) -> None:
+def test_a_plan_says_where_a_cap_ends_it(cg_bench: Path, caps: dict[str, Any], end: int | None) -> None:
     """A question costs 0.0079 and 3.95 requests."""
     plan = run(config(cg_bench, **caps), load=not_loaded, load_teacher=not_loaded)
     assert plan["teacher"]["ends at"] == end

@@ -48,7 +48,7 @@ def test_another_film_is_refused_or_asked_about_again(
 
 
 @pytest.mark.kills
-def test_killed_at_any_moment_it_resumes_to_the_same_bytes(
+def test_killed_it_resumes_to_the_same_bytes(
     root: Path, tmp_path: Path, stub: StubServer, made: Made
 ) -> None:
     """Among the teacher's replies, and again after some records; no kept reply is asked for twice."""
@@ -88,7 +88,7 @@ def test_two_commands_share_the_work_and_leave_the_bytes_of_one(
 
 
 @pytest.mark.kills
-def test_what_a_killed_command_was_at_is_taken_over(
+def test_work_of_a_killed_command_is_taken_over(
     root: Path, tmp_path: Path, stub: StubServer, made: Made
 ) -> None:
     out = tmp_path / "out"

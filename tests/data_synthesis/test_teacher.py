@@ -195,7 +195,7 @@ def test_a_reply_is_asked_for_once(setting: Setting, stub: StubServer) -> None:
     assert texts(setting.teacher(asking={"sampling": Sampling(temperature=0.1)}).ask(wanted)) != said
 
 
-def test_the_key_is_never_stored_or_printed(
+def test_the_key_is_never_shown(
     setting: Setting, stub: StubServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     stub.reply = lambda body: refusing(f"too long, said {KEY}") if "long" in text_of(body) else reply(body)

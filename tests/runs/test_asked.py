@@ -35,9 +35,7 @@ def run(tmp_path: Path) -> Iterator[AskedRun]:
     run.close()
 
 
-def test_questions_are_numbered_on_also_beside_another_process_and_after_a_restart(
-    run: AskedRun, trace: Trace
-) -> None:
+def test_questions_are_numbered_on_beside_a_process_and_after_a_restart(run: AskedRun, trace: Trace) -> None:
     assert run.add(trace)
     assert not run.add(trace), "an id is added once"
     beside = AskedRun(run.folder.path)

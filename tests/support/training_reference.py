@@ -95,7 +95,7 @@ def own_loss(model: Any, row: dict[str, Any]) -> tuple[torch.Tensor, int]:
 
 
 def expected_step(family: str, chosen: list[int]) -> tuple[float, dict[str, torch.Tensor]]:
-    """The loss and the weights after a step by transformers' model and processor alone: the mean over tokens."""
+    """The loss and the weights after a step by transformers alone: the mean over all tokens."""
     return _expected_step(family, tuple(chosen))
 
 

@@ -85,7 +85,7 @@ def test_training_continues_with_what_the_adapter_was_trained_with(
     assert "frames=8" in capsys.readouterr().err
 
 
-def test_what_differs_from_the_record_is_noted(
+def test_differences_to_the_record_are_noted(
     tuned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A copy with the same files is the same base, wherever it is."""

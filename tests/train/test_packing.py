@@ -11,16 +11,7 @@ from torch.nn.attention.flex_attention import create_mask
 
 from tests.support.qwen_models import reference
 from videopro.train import packing
-from videopro.train.packing import (
-    NO_BRANCH,
-    PADDING,
-    ROOT,
-    RowShape,
-    Span,
-    block_mask,
-    bucketed,
-    dense_mask,
-)
+from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape, Span, block_mask, bucketed, dense_mask
 
 
 def random_row(draw: random.Random, width: int) -> tuple[list[int], list[int]]:

@@ -127,9 +127,7 @@ def test_a_backbone_that_is_gone_ends_the_worker_while_other_calls_hang(root: Pa
     assert (tmp_path / "run" / "traces.jsonl").read_bytes() == b""
 
 
-def test_a_crash_blames_all_in_flight_and_finds_the_one(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crash_blames_all_and_finds_the_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With more questions in flight than a unit has, its unit is found first."""
     make_benchmark(tmp_path / "b", videos=4, questions=6)
     rewrite(tmp_path / "b", "v2q1", "What is it? (kill)")

@@ -65,8 +65,7 @@ def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Pat
 
 @pytest.mark.kills
 @pytest.mark.parametrize(
-    ("number", "whole_group"),
-    [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)],
+    ("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)]
 )
 def test_a_signal_ends_a_run_and_leaves_no_worker(
     root: Path, tmp_path: Path, number: signal.Signals, whole_group: bool

@@ -77,9 +77,7 @@ def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) ->
 
 
 @pytest.mark.two_processes
-def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_change_training(
-    tmp_path: Path,
-) -> None:
+def test_evaluation_in_two_processes_asks_each_question_once_and_changes_no_training(tmp_path: Path) -> None:
     questions = [
         grpo.record(grpo.row(number, "plan", video, "", id=video)) for number, video in enumerate("abc")
     ]
@@ -114,9 +112,7 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path
     whole_and_resumed(sft.main, lambda output: arguments(output, **changes), tmp_path, steps=4)
 
 
-def test_an_unreadable_video_is_dropped_counted_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_video_is_dropped_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     videos = {"lost-1": "broken.mp4", "lost-2": "missing.mp4", "lost-3": "broken.mp4"}
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     rows = [world.record("q", "a", video, id=name) for name, video in videos.items()]

@@ -102,9 +102,7 @@ def test_a_batch_is_padded_to_a_bucket_unless_its_rows_are_equally_long() -> Non
 
 
 @pytest.mark.parametrize(("family", "joins"), [("qwen2_5_vl", False), ("qwen3_vl", True)])
-def test_kept_features_run_the_tower_once_a_video_and_change_nothing(
-    family: str, joins: bool, tmp_path: Path
-) -> None:
+def test_kept_features_are_made_once_and_change_nothing(family: str, joins: bool, tmp_path: Path) -> None:
     """Over two epochs of three rows with videos and one without."""
     after = []
     for kept in (1.0, 0.0):

@@ -14,13 +14,7 @@ from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip import AspClipConfig
 from videopro.pocket.encoders import ASP_CLIP
 from videopro.pocket.script import make_script
-from videopro.train.pocket.asp_pocket import (
-    PooledChunks,
-    compare_poolings,
-    hits,
-    summarize,
-    with_interval,
-)
+from videopro.train.pocket.asp_pocket import PooledChunks, compare_poolings, hits, summarize, with_interval
 from videopro.train.pocket.chunk_features import (
     ChunkFeatures,
     chunk_bounds,
@@ -83,7 +77,7 @@ def test_features_are_those_of_the_encoder_before_its_projections(drawn: list[np
 
 
 def features(**changes: object) -> ChunkFeatures:
-    """Two videos of six chunks, three captions: chunk 7 too shows the second's scene, no frame the third's."""
+    """Two videos of six chunks, three captions: chunk 7 shows the second's scene too, none the third's."""
     rng = np.random.default_rng(0)
     facts = [[] for _ in range(12)]
     facts[1], facts[3], facts[7] = ["a"], ["b"], ["b"]
@@ -163,9 +157,7 @@ def test_gaps_have_an_interval_over_seeds_and_one_over_videos() -> None:
 
 
 @pytest.mark.long
-def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_learns_resumes_and_can_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     # A caption's state is that of one frame of its chunk: what ASP can find, and the mean hides.
     frames, own = rng.normal(size=(60, 16, 128)).astype(np.float32), np.arange(60)

@@ -143,9 +143,7 @@ def test_a_right_letter_that_calls_decided_earns_all_of_equation_3(
     assert score(rewards, [row(answer="A")], [REASONED[name]]) == [(0, 1, 1)]
 
 
-def test_a_constant_behind_a_gate_earns_nothing_once_it_was_seen_on_other_videos(
-    rewards: ProgramRewards,
-) -> None:
+def test_a_constant_behind_a_gate_earns_nothing_once_seen_on_other_videos(rewards: ProgramRewards) -> None:
     """A question that is answered with yes on every video: five others in an earlier batch show it."""
     gate = reply(
         'frames = trim_frames(video, 10, 19)\nalways = query_yn(frames, "Is it red, blue, green or grey?")\n'

@@ -17,9 +17,7 @@ from videopro.train.rl import GRPORow, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rounds import LookAhead
 
 
-def trainer(
-    output: Path, sampler: ScriptedSampler, *, ahead: bool = True, **changes: Any
-) -> VideoGRPOTrainer:
+def trainer(output: Path, sampler: ScriptedSampler, ahead: bool = True, **changes: Any) -> VideoGRPOTrainer:
     """Of four prompts, two of which make a round of eight replies."""
     names = ("rewards", "next_turn", "callbacks", "eval_dataset")
     more = {name: changes.pop(name) for name in names if name in changes}

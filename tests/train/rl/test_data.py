@@ -78,9 +78,7 @@ def prompt(length: int) -> PolicyPrompt:
         ([], 4, []),
     ],
 )
-def test_prompts_of_similar_length_are_sampled_together(
-    lengths: list[int], most: int, batches: list[list[int]]
-) -> None:
+def test_prompts_of_like_length_make_a_batch(lengths: list[int], most: int, batches: list[list[int]]) -> None:
     assert list(batches_by_length([prompt(length) for length in lengths], most)) == batches
 
 

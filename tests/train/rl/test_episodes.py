@@ -167,13 +167,7 @@ def test_both_turns_are_logged(tmp_path: Path) -> None:
     assert lines[2]["rewards"]["accuracy"] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("family", "shared"),
-    [
-        ("qwen2_5_vl", True),
-        ("qwen3_vl", False),
-    ],
-)
+@pytest.mark.parametrize(("family", "shared"), [("qwen2_5_vl", True), ("qwen3_vl", False)])
 def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
     first, second, text = (grpo.rows()[number] for number in (0, 1, 4))
     # In the release's form: the refinement, which begins with the video, shares no pass with the plan.

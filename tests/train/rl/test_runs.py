@@ -84,7 +84,7 @@ def test_a_run_of_two_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prompt_video", [True, False])
-def test_a_run_on_the_releases_form(
+def test_a_run_on_release_rows(
     prompt_video: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rows of every layout are sampled and scored without a mode reward, and unusable ones dropped."""

@@ -325,9 +325,7 @@ class Remote(LocalSampler):
         return SampledReply(reply.ids, [value + self._shift for value in reply.logprobs], end)
 
 
-def test_a_loss_is_corrected_by_the_ratio_of_the_updates_own_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_is_corrected_by_the_updates_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every token was drawn with e^-0.5 of its probability, a step of plain gradient descent is e^0.5
     times as long; without a shift it is that of replies that were drawn here. No further pass is run. Some
     replies have a second turn."""

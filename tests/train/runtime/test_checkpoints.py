@@ -193,12 +193,7 @@ def test_both_processes_of_a_second_training_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "best", "kept"),
-    [
-        (None, None, [5, 4, 3, 2, 1]),
-        (2, None, [5, 4]),
-        (1, 2, [5, 2]),
-        (3, 2, [5, 4, 2]),
-    ],
+    [(None, None, [5, 4, 3, 2, 1]), (2, None, [5, 4]), (1, 2, [5, 2]), (3, 2, [5, 4, 2])],
 )
 def test_the_oldest_checkpoints_are_deleted_first(
     tmp_path: Path, limit: int | None, best: int | None, kept: list[int]

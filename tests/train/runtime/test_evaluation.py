@@ -153,9 +153,7 @@ CHAT = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4
         ([CHAT], "line 1: has no column 'question'"),
     ],
 )
-def test_questions_that_cannot_be_asked_are_named(
-    tmp_path: Path, given: list[dict[str, Any]], said: str
-) -> None:
+def test_unusable_questions_are_named(tmp_path: Path, given: list[dict[str, Any]], said: str) -> None:
     path = world.write(tmp_path / "grpo.jsonl", given)
     with pytest.raises(DatasetError, match=said):
         load_eval_questions(str(path), limit=None, seed=0)
@@ -338,7 +336,7 @@ def test_the_loss_is_a_mean_over_all_tokens_whatever_the_batch_size(tmp_path: Pa
         assert trainer.evaluate(dataset)["eval_loss"] == pytest.approx(expected, abs=1e-4)
 
 
-def test_rows_that_are_repeated_for_a_second_process_are_not_counted(
+def test_rows_repeated_for_a_second_process_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the last batch of two processes, two rows each, three are rows of the set: the fourth, of the second

@@ -24,10 +24,7 @@ from videopro.train.runtime.setup import recorded_videos
 
 KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "sft": (VideoSFTConfig, {}),
-    "grpo": (
-        VideoGRPOConfig,
-        {"num_generations": 4, "per_device_train_batch_size": 4, "modules": NO_MODELS},
-    ),
+    "grpo": (VideoGRPOConfig, {"num_generations": 4, "per_device_train_batch_size": 4, "modules": NO_MODELS}),
 }
 
 
@@ -64,7 +61,7 @@ def resumed(output: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
         ("grpo", {"load_best_model_at_end": "true", "save_strategy": "steps", **HELD_OUT}),
     ],
 )
-def test_a_setting_that_decides_the_weights_is_compared(
+def test_settings_that_decide_weights_are_compared(
     stage: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
     resumed(tmp_path, plain(stage), dict(plain(stage)))
