@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.scenes import ScriptedPlanner
 from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from tests.support.synthesis import KEY
@@ -270,21 +271,14 @@ def test_requests_wait_for_budget_in_flight() -> None:
 
 def test_a_planner_that_fails_affects_one_request(setting: Setting) -> None:
     """With any planner: BackboneError fails the request, any other exception is an internal error."""
+    faults = {1: BackboneError("cannot write this"), 2: ZeroDivisionError()}
 
-    class FailingPlanner(Planner):
-        name = "sick"
+    def write(request: PlanRequest) -> str:
+        if request.seed in faults:
+            raise faults[request.seed]
+        return "x"
 
-        def identity(self) -> dict[str, object]:
-            return {}
-
-        def write(self, requests: Any) -> list[PlannerReply]:
-            if requests[0].seed == 1:
-                raise BackboneError("cannot write this")
-            if requests[0].seed == 2:
-                raise ZeroDivisionError
-            return [PlannerReply("x", 1, 1, 1)]
-
-    teacher = setting.teacher(planner=FailingPlanner())
+    teacher = setting.teacher(planner=ScriptedPlanner(write))
     assert texts(teacher.ask(requests(2))) == ["x", "Refusal"]
     with pytest.raises(ZeroDivisionError):
         teacher.ask(requests(2, 4))

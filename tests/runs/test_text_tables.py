@@ -81,14 +81,9 @@ def write_comparison(folder: Path, method: str = "native") -> Path:
     for name, own in (("a-planned", "videopro"), ("b-native", method)):
         run = RunFolder(folder / name)
         settings = (run.recorded_identity() or {})["method"]
-        about = {
-            "model": "org/tiny",
-            "method": own,
-            "settings": settings,
-            "protocol": "",
-            "run_key": run.key(),
-        }
-        summary = summarize(run.read(), recorded_protocol(run), {**ABOUT, **about})
+        about = {**ABOUT, "model": "org/tiny", "method": own, "settings": settings}
+        about |= {"protocol": "", "run_key": run.key()}
+        summary = summarize(run.read(), recorded_protocol(run), about)
         run.summary.write_text(json.dumps(summary))
     return folder
 

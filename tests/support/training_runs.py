@@ -43,6 +43,7 @@ def flags(output: Path, **given: Any) -> list[str]:
         **world.ON_A_CPU,
         "output_dir": output,
         "model_name_or_path": checkpoint("qwen3_vl"),
+        "train_data": world.folder() / "sft.jsonl",
         "dtype": "float32",
         "frames": world.FRAMES,
         "pixels": PIXELS,
@@ -90,7 +91,10 @@ def two_processes(words: Sequence[str], log: Path, launcher: Sequence[str] = TOR
 
 def spread_over_two(kind: str, words: Sequence[str], log: Path) -> None:
     """A script of the repository as two ranks on this CPU that share what configs/accelerate/KIND.yaml says,
-    as they would on GPUs."""
+    as they would on GPUs; nothing under plain "ddp"."""
+    if kind == "ddp":
+        two_processes(words, log)
+        return
     if kind != "fsdp" and shutil.which("g++") is None:
         pytest.skip("DeepSpeed compiles what its ranks on a CPU talk with, and there is no g++")
     config = ROOT / "configs" / "accelerate" / f"{kind}.yaml"

@@ -38,9 +38,7 @@ FRAMES, PIXELS = 6, 4096
 
 def arguments(output: Path, **changes: object) -> list[str]:
     """Flags of a step of SFT with other budgets than those of the base, which records none."""
-    rows = world.folder() / "sft.jsonl"
-    given = {"train_data": rows, "frames": FRAMES, "pixels": PIXELS, "max_steps": 1, **changes}
-    return flags(output, **given)
+    return flags(output, **{"frames": FRAMES, "pixels": PIXELS, "max_steps": 1, **changes})
 
 
 @pytest.fixture(scope="module")

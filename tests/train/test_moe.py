@@ -28,8 +28,7 @@ EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 
 
 def arguments(family: str, output: Path, *more: str, **changes: Any) -> list[str]:
-    rows = world.folder() / "sft.jsonl"
-    given = {"train_data": rows, "model_name_or_path": checkpoint(family), "max_steps": 1, **LORA, **changes}
+    given = {"model_name_or_path": checkpoint(family), "max_steps": 1, **LORA, **changes}
     return [*flags(output, **given), *more]
 
 

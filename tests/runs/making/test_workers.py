@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -121,15 +120,7 @@ def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> N
 @pytest.mark.kills
 def test_nohup_is_respected(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
-    command = ["nohup", sys.executable, "-m", "tests.support.colours"]
-    process = subprocess.Popen(
-        [*command, *flags(root, output, "--backbone", "delay=0.05")],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = start(root, output, "--backbone", "delay=0.05", launcher=["nohup"])
     wait_for(lambda: lines(output) > 0)
     os.killpg(process.pid, signal.SIGHUP)
     finish(process)

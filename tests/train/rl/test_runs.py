@@ -20,7 +20,6 @@ from tests.support.training_runs import (
     assert_equal,
     merge_into,
     spread_over_two,
-    two_processes,
     whole_and_resumed,
 )
 from videopro.backbones import Backbone, BackboneConfig, load_backbone
@@ -41,9 +40,6 @@ def some_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def programs(output: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (output / "programs.jsonl").read_text().splitlines()]
-
-
-# A random model writes no programs: the rewards of programs are 0, and all are logged.
 
 
 def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
@@ -204,10 +200,7 @@ def test_two_processes_take_the_steps_that_one_takes(kind: str, ahead: bool, tmp
     grpo.two_steps(tmp_path / "one", 12, ahead=ahead)
     more = ["ahead"] if ahead else []
     words = ["tests/support/grpo_world.py", str(tmp_path / "two"), "6", str(world.folder()), *more]
-    if kind == "ddp":
-        two_processes(words, tmp_path / "log")
-    else:
-        spread_over_two(kind, words, tmp_path / "log")
+    spread_over_two(kind, words, tmp_path / "log")
     found, expected = adapter(tmp_path / "two"), adapter(tmp_path / "one")
     assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)

@@ -33,7 +33,7 @@ STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 3, "save_strateg
 
 
 def run(output: Path, **changes: Any) -> int:
-    return sft.main(flags(output, **{**STEPS, "train_data": world.folder() / "sft.jsonl", **changes}))
+    return sft.main(flags(output, **{**STEPS, **changes}))
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_a_second_training_in_a_folder_is_refused(
 
 @pytest.mark.two_processes
 def test_both_processes_of_a_second_training_end(tmp_path: Path) -> None:
-    words = flags(tmp_path / "run", **{**STEPS, "train_data": world.folder() / "sft.jsonl"})
+    words = flags(tmp_path / "run", **STEPS)
     with sole_writer(tmp_path / "run"), pytest.raises(AssertionError) as ended:
         two_processes(["train/sft.py", *words], tmp_path / "log")
     assert "error: process 0 stopped: " in str(ended.value)

@@ -355,7 +355,7 @@ def test_rows_repeated_for_a_second_process_count_once(
 
 def test_an_evaluation_does_not_change_dropout(tmp_path: Path) -> None:
     rows = world.folder() / "sft.jsonl"
-    given = {**LORA, "train_data": rows, "max_steps": 2, "lora_dropout": 0.3}
+    given = {**LORA, "max_steps": 2, "lora_dropout": 0.3}
     measured = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
     assert sft.main(flags(tmp_path / "measured", **given, **measured)) == 0
     assert sft.main(flags(tmp_path / "alone", **given)) == 0

@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 
-from tests.support import sft_world as world
 from tests.support.grpo_world import SomeRewards, arguments
 from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures
 from tests.support.training_runs import LORA, flags, merge_into, two_processes
@@ -44,7 +43,7 @@ EXPLODING = {
 
 
 def sft_flags(output: Path, **changes: Any) -> list[str]:
-    return flags(output, **{**EXPLODING, "train_data": world.folder() / "sft.jsonl", **changes})
+    return flags(output, **{**EXPLODING, **changes})
 
 
 def damaged(file: Path, name: str, value: float) -> str:

@@ -39,8 +39,7 @@ def plain(stage: str) -> dict[str, Any]:
 
 def described(stage: str, output: Path, **changes: Any) -> dict[str, Any]:
     kind, own = KINDS[stage]
-    rows = world.folder() / "sft.jsonl"
-    words = flags(output, **{"train_data": rows, **LORA, **own, **changes})
+    words = flags(output, **{**LORA, **own, **changes})
     training, model = read_settings(kind, stage, words)
     return describe_run(training, model, TrainingSetup.of(training, model), rows="0f", adapter=None)
 
