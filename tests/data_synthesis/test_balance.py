@@ -30,9 +30,8 @@ from videopro.train.rl import read_grpo_rows
 
 
 def sft(kind: str, count: int, family: str = "x", mode: str = "program") -> list[dict[str, Any]]:
-    return [
-        {"id": f"{kind}-{family}-{i}", "kind": kind, "family": family, "mode": mode} for i in range(count)
-    ]
+    about = {"kind": kind, "family": family, "mode": mode}
+    return [{"id": f"{kind}-{family}-{i}", **about} for i in range(count)]
 
 
 def kept(rows: list[dict[str, Any]], limits: RowLimits) -> Datasets:
@@ -111,9 +110,8 @@ def test_rows_of_the_two_sides_share_no_video_not_even_under_two_names(tmp_path:
         for name in names
     ]
     split = VideoSplit(0.4, 0)
-    made = assemble(
-        traces, tau=0.75, source="s", folder=tmp_path, excluded=EvaluationVideos(), seeds={}, split=split
-    )
+    settings: dict[str, Any] = {"tau": 0.75, "source": "s", "folder": tmp_path, "seeds": {}, "split": split}
+    made = assemble(traces, excluded=EvaluationVideos(), **settings)
     assert {row["question_id"] for row in made.sft} == set(SFT_OF_TWELVE)
     assert {row["question_id"] for row in made.grpo} == set(names) - {*SFT_OF_TWELVE, "v0"}
     assert made.rejected["question: its video is for SFT under another name"] == 1

@@ -82,11 +82,8 @@ def test_a_plan_says_where_a_cap_ends_it(cg_bench: Path, caps: dict[str, Any], e
 
 
 def test_a_plan_of_two_sides_asks_less_for_grpo(cg_bench: Path) -> None:
-    plan = run(
-        config(cg_bench, sft_share=0.4, grpo_programs=0, sft_caps={"R1": 5}),
-        load=not_loaded,
-        load_teacher=not_loaded,
-    )
+    two_sides = config(cg_bench, sft_share=0.4, grpo_programs=0, sft_caps={"R1": 5})
+    plan = run(two_sides, load=not_loaded, load_teacher=not_loaded)
     sides = plan["sides"]
     assert sides["sft"]["questions"] + sides["grpo"]["questions"] == 200
     assert sides["sft"]["videos"] + sides["grpo"]["videos"] == 50
@@ -104,10 +101,8 @@ def test_a_plan_asks_loads_and_writes_nothing(
     before = sorted(tmp_path.rglob("*"))
     assert main([*words, "--limit", "900"], load=not_loaded, load_teacher=not_loaded) == 0
     shown = capsys.readouterr()
-    assert (
-        "limit is 900, and 200 questions are left (left out of 220: question of CG-Bench mini: 20)"
-        in shown.err
-    )
+    few = "limit is 900, and 200 questions are left (left out of 220: question of CG-Bench mini: 20)"
+    assert few in shown.err
     assert "question of CG-Bench mini" in shown.out
     assert "Nothing was loaded, asked or written." in shown.out
     assert sorted(tmp_path.rglob("*")) == before

@@ -140,20 +140,10 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
     [
         ({"right_answer": "F"}, "record 2: .*'F' is not an option"),
         ({"choices": "a, b"}, "record 2: .*'choices' is 'a, b'"),
-        ({"choices": ["one"]}, "record 2: .*2 to 26 options"),
         ({"video_uid": "../up"}, "record 2: .*'video_uid'"),
         ({"clue_intervals": [[5, 1]]}, "record 2: .*'clue_intervals'"),
-        ({"qid": 6}, "duplicate id"),
     ],
 )
 def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, Any], named: str) -> None:
     with pytest.raises(BenchmarkError, match=named):
         load("cg_bench", root=write_cg(tmp_path, cg(qid=6), cg(**change)))
-
-
-@pytest.mark.parametrize("content", [None, "{", "{}", "[]", '[{"qid": 1}]'])
-def test_broken_files_of_cg_bench_are_reported(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "cgbench.json").write_text(content)
-    with pytest.raises(BenchmarkError, match=r"cg_?bench"):
-        load("cg_bench", root=tmp_path, split="full")

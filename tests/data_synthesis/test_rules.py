@@ -140,9 +140,8 @@ def test_always_program_adds_the_best_program_of_a_question_that_one_look_answer
     hard = record(native("B", 0.9), program(answered("A", 0.6), 2))
     assert select_trajectories(hard, TAU, always_program=True) == select_trajectories(hard, TAU)
     # Without a right program the native row stands alone, and no question is lost.
-    alone, why = select_trajectories(
-        record(native("A", 0.9), program(answered("B", 0.6))), TAU, always_program=True
-    )
+    only_native = record(native("A", 0.9), program(answered("B", 0.6)))
+    alone, why = select_trajectories(only_native, TAU, always_program=True)
     assert ([row.kind for row in alone], dict(why)) == (["native"], {"R2: wrong answer": 1})
 
 
@@ -193,9 +192,8 @@ def test_r3_takes_each_repair_of_a_program_once() -> None:
     assert [(row.kind, row.position) for row in rows(trace)] == [("bug_fix", 2)]
     assert rejected(trace)["bug_fix: the same program again"] == 1
     other = fixed(answered("A", 0.9), text=code(7).replace("    return", "    # and now\n\n    return"))
-    assert kinds(record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), other)) == [
-        "bug_fix"
-    ]
+    once = record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), other)
+    assert kinds(once) == ["bug_fix"]
 
 
 @pytest.mark.parametrize(

@@ -187,9 +187,8 @@ def test_the_teacher_sees_only_the_question_and_draws_each_program_apart(made: M
 
 def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) -> None:
     """A placeholder in a question, a program or a log would shift which video belongs where."""
-    clean = record(
-        native("A", 0.9), program(crashed()), program(answered("A", 0.9), 7, kind="bug_fix", refines=1)
-    )
+    fix = program(answered("A", 0.9), 7, kind="bug_fix", refines=1)
+    clean = record(native("A", 0.9), program(crashed()), fix)
     made = assembled(tmp_path, clean)
     assert [row["kind"] for row in made.sft] == ["native", "bug_fix"]
     assert [row["kind"] for row in made.grpo] == ["plan", "bug_fix"]
@@ -207,10 +206,8 @@ def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) ->
 def test_the_same_example_in_two_questions_is_written_once(tmp_path: Path) -> None:
     """The same words about the same video: once; about another video: twice."""
     first = record(native("A", 0.9))
-    twin, other = (
-        replace(first, question_id="q2"),
-        replace(first, question_id="q3", video=VideoRef("/videos/w.mp4", "w", "other content", 60.0)),
-    )
+    film = VideoRef("/videos/w.mp4", "w", "other content", 60.0)
+    twin, other = replace(first, question_id="q2"), replace(first, question_id="q3", video=film)
     made = assembled(tmp_path, other, twin, first)
     assert [row["question_id"] for row in made.sft] == ["q1", "q3"]
     assert made.rejected == {"native: the same example in another question": 1}

@@ -13,7 +13,7 @@ import pytest
 from tests.support.scenes import ScriptedPlanner
 from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
-from tests.support.synthesis import KEY
+from tests.support.synthesis import KEY, said
 from videopro.backbones.base import Sampling
 from videopro.data_synthesis.teacher import (
     REFUSALS_IN_A_ROW,
@@ -46,9 +46,7 @@ def requests(*numbers: int) -> list[PlanRequest]:
 
 def reply(body: dict[str, Any]) -> dict[str, Any]:
     """Says what it was asked; 100 tokens in, 10 out."""
-    made = completion(f"reply to {text_of(body)}", None, prompt_tokens=100)
-    made["usage"]["completion_tokens"] = 10
-    return made
+    return said(f"reply to {text_of(body)}")
 
 
 def refusing(message: str, status: int = 400) -> StubFault:

@@ -16,9 +16,8 @@ from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape, Span, blo
 
 def random_row(draw: random.Random, width: int) -> tuple[list[int], list[int]]:
     """A video, some prompts about it with some replies each, and padding, as segments and branches."""
-    segments, branches = [ROOT] * draw.randint(0, 9), [NO_BRANCH] * 0
-    branches += [NO_BRANCH] * len(segments)
-    reply = 0
+    segments, reply = [ROOT] * draw.randint(0, 9), 0
+    branches = [NO_BRANCH] * len(segments)
     for prompt in range(draw.randint(1, 3)):
         length = draw.randint(1, 6)
         segments += [prompt] * length

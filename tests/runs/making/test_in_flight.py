@@ -98,10 +98,8 @@ def test_the_seconds_of_questions_in_flight_add_up_to_the_workers_own(tmp_path: 
         all_there.wait(SECONDS)
         time.sleep(0.5)
 
-    began = time.perf_counter()
-    traces = answered(
-        tmp_path / "b", tmp_path / "run", ColourBackbone("m", before=meet, is_concurrent=True), 4
-    )
+    began, backbone = time.perf_counter(), ColourBackbone("m", before=meet, is_concurrent=True)
+    traces = answered(tmp_path / "b", tmp_path / "run", backbone, 4)
     wall = time.perf_counter() - began
     # Each took at least half a second of it, together with the others.
     assert 0.4 < sum(trace.cost.seconds for trace in traces) <= 1.1 * wall
