@@ -222,9 +222,8 @@ def test_r4_takes_what_corrected_an_answer(
         trace = record(native("A", 0.9), program(answered(*before)), refined)
         shown = prompts.program_refinement(QUESTION, code(2))
     found = [row for row in rows(trace) if row.kind == kind]
-    assert [(row.prompt, row.reply, row.mode) for row in found] == (
-        [(shown, written(code(7)), "program")] if taken else []
-    )
+    expected = [(shown, written(code(7)), "program")] if taken else []
+    assert [(row.prompt, row.reply, row.mode) for row in found] == expected
 
 
 def test_no_example_without_a_known_answer_or_with_an_error() -> None:

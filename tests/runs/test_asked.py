@@ -22,9 +22,8 @@ WHOLE = {**IDENTITY, "model": {"kind": "qwen", "model": "some/model"}}
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    return next(
-        trace for trace in world.traces(tmp_path_factory.mktemp("films")) if trace.rounds and trace.final
-    )
+    made = world.traces(tmp_path_factory.mktemp("films"))
+    return next(trace for trace in made if trace.rounds and trace.final)
 
 
 @pytest.fixture
@@ -50,9 +49,8 @@ def test_questions_are_numbered_on_beside_a_process_and_after_a_restart(run: Ask
     assert numbers == ["1", "2", "3", "4"]
     first, *read = again.read()
     assert first.question_id == trace.question_id
-    assert [(each.question_id, each.run_key, each.final) for each in read] == [
-        (number, key, trace.final) for number in numbers
-    ]
+    found = [(each.question_id, each.run_key, each.final) for each in read]
+    assert found == [(number, key, trace.final) for number in numbers]
 
 
 def test_the_viewer_and_the_report_open_it(run: AskedRun, trace: Trace, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, checkpoint, reference
+from tests.support.qwen_models import checkpoint, reference
 from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.training_runs import LORA, NO_MODELS, flags
 from videopro.backbones.qwen import SampledReply
@@ -27,7 +27,6 @@ from videopro.train.rewards import TurnOutcome
 from videopro.train.rewards.runs import ProgramOutcome
 from videopro.train.rl import GRPORow, PromptEncoder, VideoGRPOConfig, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rollouts import Rollout
-from videopro.train.runtime import FrameCache
 from videopro.train.runtime.trainable import choose_trained
 
 
@@ -120,10 +119,7 @@ def trainer(
     """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
     model, _ = reference(family)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
-    inputs = world.inputs(family)
-    cache = FrameCache(
-        world.folder() / "frames", count=world.FRAMES, resize=inputs.frame_size, form=f"{family}-{PIXELS}"
-    )
+    inputs, cache = world.inputs(family), world.frame_cache(family)
     return VideoGRPOTrainer(
         model=model,
         args=config,

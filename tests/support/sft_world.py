@@ -100,10 +100,13 @@ def inputs(family: str) -> QwenInputs:
     return QwenInputs(processor, frames=FRAMES, pixels=PIXELS, device=torch.device("cpu"))
 
 
+def frame_cache(family: str) -> FrameCache:
+    size = inputs(family).frame_size
+    return FrameCache(folder() / "frames", count=FRAMES, resize=size, form=f"{family}-{PIXELS}")
+
+
 def collator(family: str) -> VideoCollator:
-    made = inputs(family)
-    cache = FrameCache(folder() / "frames", count=FRAMES, resize=made.frame_size, form=f"{family}-{PIXELS}")
-    return VideoCollator(made, cache)
+    return VideoCollator(inputs(family), frame_cache(family))
 
 
 def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
@@ -141,9 +144,8 @@ def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes
     """A trainer of a tiny checkpoint on some rows, as `videopro.train.sft` makes it."""
     model, _ = reference(family)
     batches = collator(family)
-    peft = choose_trained(
-        model, model_settings(family, **changes), trained_parts(config.vision, config.projector)
-    )
+    parts = trained_parts(config.vision, config.projector)
+    peft = choose_trained(model, model_settings(family, **changes), parts)
     return VideoSFTTrainer(
         model=model,
         args=config,

@@ -44,9 +44,8 @@ def sees(segments: list[int], branches: list[int], query: int, key: int) -> bool
 def test_masks_are_those_of_the_rule(seed: int) -> None:
     draw = random.Random(seed)
     rows = [random_row(draw, 90) for _ in range(3)]
-    expected = torch.tensor(
-        [[[sees(*row, query, key) for key in range(90)] for query in range(90)] for row in rows]
-    )
+    places = range(90)
+    expected = torch.tensor([[[sees(*row, at, key) for key in places] for at in places] for row in rows])
     segments, branches = (torch.tensor(side) for side in zip(*rows, strict=True))
     assert torch.equal(dense_mask(segments, branches)[:, 0], expected)
     blocks = block_mask(segments, branches)

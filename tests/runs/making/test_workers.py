@@ -13,6 +13,7 @@ import time
 from multiprocessing import Pipe
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.colours import check_complete, finish, flags, lines, start, wait_for
@@ -22,17 +23,9 @@ from videopro.runs.making.supervisor import _Channel
 
 
 def children(pid: int) -> list[int]:
-    """Worker processes of a supervisor (Linux)."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
-            command = (stat.parent / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if parent == pid and b"spawn_main" in command:
-            found.append(int(stat.parent.name))
-    return found
+    """Worker processes of a supervisor."""
+    own = (each for each in psutil.process_iter(["ppid", "cmdline"]) if each.info["ppid"] == pid)
+    return [each.pid for each in own if "spawn_main" in " ".join(each.info["cmdline"] or ())]
 
 
 def alive(pid: int) -> bool:

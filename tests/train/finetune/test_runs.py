@@ -57,12 +57,10 @@ def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) ->
 
 @pytest.mark.two_processes
 def test_evaluation_in_two_processes_asks_each_question_once_and_changes_no_training(tmp_path: Path) -> None:
-    questions = [
-        grpo.record(grpo.row(number, "plan", video, "", id=video)) for number, video in enumerate("abc")
-    ]
+    asked = [grpo.row(number, "plan", video, "", id=video) for number, video in enumerate("abc")]
     changes = {**LORA, "max_steps": 3, "ddp_backend": "gloo", "per_device_train_batch_size": 1}
     measured = {
-        "eval_questions": world.write(tmp_path / "held-out.jsonl", questions),
+        "eval_questions": world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in asked]),
         "eval_modules": NO_MODELS,
         "eval_max_new_tokens": 4,
         "eval_strategy": "steps",

@@ -106,9 +106,8 @@ def test_kept_features_are_made_once_and_change_nothing(family: str, joins: bool
     """Over two epochs of three rows with videos and one without."""
     after = []
     for kept in (1.0, 0.0):
-        config = world.settings(
-            tmp_path, num_train_epochs=2, padding_free=joins, kept_features_gb=kept, optim="sgd"
-        )
+        given = {"num_train_epochs": 2, "padding_free": joins, "kept_features_gb": kept, "optim": "sgd"}
+        config = world.settings(tmp_path, **given)
         made = world.trainer(family, config, world.rows())
         calls: list[int] = []
         made._base.model.visual.register_forward_hook(lambda *_, calls=calls: calls.append(1))
@@ -154,9 +153,8 @@ def test_lora_goes_to_every_linear_layer_of_the_language_model_and_to_no_other()
 
 def test_parts_have_their_own_rates_and_what_is_frozen_stays(tmp_path: Path) -> None:
     rows = world.rows()
-    config = world.settings(
-        tmp_path, **{**PLAIN, "projector": "trained", "projector_lr": 0.01, "per_device_train_batch_size": 4}
-    )
+    own = {"projector": "trained", "projector_lr": 0.01, "per_device_train_batch_size": 4}
+    config = world.settings(tmp_path, **PLAIN, **own)
     trainer = world.trainer("qwen3_vl", config, rows, use_peft=False)
     before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
     trainer.train()

@@ -178,9 +178,8 @@ def test_an_average_lies_between_two_weights(tmp_path: Path) -> None:
         model = checkpoint.build_model(processor.tokenizer, seed).bfloat16()
         checkpoint.save(model, processor, tmp_path / name)
     average(tmp_path / "first", tmp_path / "second", 0.25, tmp_path / "mean")
-    first, second, mean = (
-        load_file(tmp_path / name / "model.safetensors") for name in ("first", "second", "mean")
-    )
+    files = (tmp_path / name / "model.safetensors" for name in ("first", "second", "mean"))
+    first, second, mean = map(load_file, files)
     assert mean.keys() == first.keys()
     record = read_model_record(tmp_path / "mean")
     assert (record.frames, record.pixels, record.planner) == (16, 15_360, None)

@@ -108,9 +108,8 @@ def test_metrics_are_those_of_the_programs() -> None:
     assert found["ok"] == 0.75
     assert found["empty"] == 0
     assert found["failed"] == 0.25
-    assert {name: found[f"failed/{name}"] for name in ERRORS if found[f"failed/{name}"]} == {
-        "NameError": 0.25
-    }
+    named = {name: found[f"failed/{name}"] for name in ERRORS}
+    assert {name: share for name, share in named.items() if share} == {"NameError": 0.25}
     assert found["guess"] == 0.25
     assert found["native_share"] == 0.5  # NATIVE, and the guess, whose only look is the native one.
     # LOCAL: clips, frames, question; NATIVE: one; the guess: one and make_result; BROKEN: none.

@@ -159,9 +159,8 @@ def test_a_batch_is_seen_before_its_turn() -> None:
     update = [next(batches) for _ in range(3)]
     batches.begin()
     # a is running: b and c are of its update.
-    assert [batches.upcoming(passes) for passes in (1, 2, 3, 5, 6)] == [
-        *(("b", 0), ("c", 0), ("d", 1), ("f", 1), ("g", 2))
-    ]
+    seen = [batches.upcoming(passes) for passes in (1, 2, 3, 5, 6)]
+    assert seen == [("b", 0), ("c", 0), ("d", 1), ("f", 1), ("g", 2)]
     assert batches.upcoming(7) == (None, 3)
     batches.begin()
     batches.begin()

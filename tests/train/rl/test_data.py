@@ -130,9 +130,8 @@ def test_kind_question_and_gold_come_from_the_prompt(tmp_path: Path) -> None:
     found = read_grpo_rows(world.write(tmp_path / "train_grpo.jsonl", given))
     assert found.left_out == {}
     rows = found.rows
-    assert [row.kind for row in rows] == [
-        *("plan", "bug_fix", "native_refinement", "program_refinement", "program_refinement", "plan")
-    ]
+    refinements = ["bug_fix", "native_refinement", "program_refinement", "program_refinement"]
+    assert [row.kind for row in rows] == ["plan", *refinements, "plan"]
     assert [row.answer for row in rows] == ["B", "C", "A", "D", "A", "A"]
     question = Question("Which car: the red one?", ("a red car", "a blue car: fast", "no car", "two cars"))
     assert {row.question for row in rows} == {question}
@@ -152,9 +151,8 @@ def test_kind_question_and_gold_come_from_the_prompt(tmp_path: Path) -> None:
 def test_a_question_inside_the_program_is_not_the_rows(tmp_path: Path) -> None:
     text = 'text = """\nQuestion: what?\n"""\n'
     program = STEPS.replace("    frames", f"    {text}    frames")
-    path = world.write(
-        tmp_path / "g.jsonl", [chat(f"<video>{WEAK.replace(STEPS, program + chr(10) + STEPS)}", solution="B")]
-    )
+    asked = WEAK.replace(STEPS, f"{program}\n{STEPS}")
+    path = world.write(tmp_path / "g.jsonl", [chat(f"<video>{asked}", solution="B")])
     (row,) = read_grpo_rows(path).rows
     assert row.question.text == "Which car: the red one?"
 

@@ -98,9 +98,8 @@ def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
         found = RefinementTurns(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
         assert [row is None for row in found] == [False, True, False]
         # Inference shows a refinement the video first, whatever the row's own prompt begins with.
-        (plain,) = RefinementTurns(rewards, 0.75)(
-            [replace(given[0], system="Be brief.", before="Look: ")], [NATIVE]
-        )
+        other = replace(given[0], system="Be brief.", before="Look: ")
+        (plain,) = RefinementTurns(rewards, 0.75)([other], [NATIVE])
         assert plain == found[0]
         assert rewards.executions == 1
         score(rewards, rows(2), [NATIVE, episode(NATIVE, LOCAL)])

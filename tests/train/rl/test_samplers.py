@@ -122,9 +122,8 @@ def test_an_engine_is_asked_by_version_and_seed_for_prompts_that_are_ours(made: 
         sampler = served(made, engine)
         # An adapter that must change the replies was loaded for a moment.
         assert engine.loaded == []
-        assert engine.files["policy-check"].keys() == {
-            name.replace(".default", "") for name in weights_of(made)
-        }
+        adapter = {name.replace(".default", "") for name in weights_of(made)}
+        assert engine.files["policy-check"].keys() == adapter
         sampler.sync(4)
         seen: list[tuple[int, SampledReply]] = []
         written = sampler.write(draws, sampling, lambda number, reply: seen.append((number, reply)))
@@ -219,9 +218,8 @@ def test_prompts_are_shared_out_and_an_older_version_may_draw(made: VideoGRPOTra
             sampler.sync(step, keep)
         assert engine.loaded == ["policy-v4", "policy-v6"]
         numbers: list[int] = []
-        written = sampler.write(
-            draws, Sampling(5, temperature=1.0), lambda number, _: numbers.append(number), version=4
-        )
+        sampling = Sampling(5, temperature=1.0)
+        written = sampler.write(draws, sampling, lambda number, _: numbers.append(number), version=4)
         asked = [{body["seed"] for body in stub.chats} for stub in (one, two)]
         models = {body["model"] for stub in (one, two) for body in stub.chats}
         sampler.close()
@@ -361,9 +359,8 @@ def test_a_loss_is_corrected_by_the_updates_ratio(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
 def test_a_pass_may_have_no_reply_that_counts(shared: bool, tmp_path: Path) -> None:
     """With mask_truncated_completions, where none of its replies has an end."""
-    config = grpo.settings(
-        tmp_path, shared_prompt=shared, mask_truncated_completions=True, per_device_train_batch_size=4
-    )
+    given = {"mask_truncated_completions": True, "per_device_train_batch_size": 4}
+    config = grpo.settings(tmp_path, shared_prompt=shared, **given)
     made = grpo.trainer(FAMILY, config, grpo.rows()[:1], **making(ScriptedSampler()))
     before = trained_weights(made)
     made.train()
