@@ -44,13 +44,8 @@ def test_a_total_is_shared_evenly_over_the_rules_and_over_families() -> None:
     rows += [*sft("native_refinement", 6), *sft("program_refinement", 2)]
     made = kept(rows, RowLimits(40))
     # Smallest first: R3 3 of 40/4, R4 8 of 37/3, then 29 for R1 and R2: 14 and 15.
-    assert Counter(row["kind"] for row in made.sft) == {
-        "native": 15,
-        "program": 14,
-        "bug_fix": 3,
-        "native_refinement": 6,
-        "program_refinement": 2,
-    }
+    shares = {"native": 15, "program": 14, "bug_fix": 3, "native_refinement": 6, "program_refinement": 2}
+    assert Counter(row["kind"] for row in made.sft) == shares
     # Of R2's 14, family y has only 4.
     assert Counter(row["family"] for row in made.sft if row["kind"] == "program") == {"x": 10, "y": 4}
     assert made.rejected == {"sft: beyond sft_rows": 65}

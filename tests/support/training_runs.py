@@ -53,6 +53,16 @@ def flags(output: Path, **given: Any) -> list[str]:
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
 
 
+def saves(every: int) -> dict[str, Any]:
+    """Settings: a checkpoint after so many steps."""
+    return {"save_strategy": "steps", "save_steps": every}
+
+
+def evaluates(every: int) -> dict[str, Any]:
+    """Settings: an evaluation after so many steps."""
+    return {"eval_strategy": "steps", "eval_steps": every}
+
+
 def read_config(kind: type[S], stage: str, name: str, output: Path) -> tuple[S, ModelConfig]:
     """The settings of configs/STAGE/NAME.yaml."""
     words = ["--config", str(ROOT / "configs" / stage / f"{name}.yaml"), "--output_dir", str(output)]

@@ -20,8 +20,10 @@ from tests.support.training_runs import (
     NO_MODELS,
     adapter,
     assert_equal,
+    evaluates,
     flags,
     merge_into,
+    saves,
     spread_over_two,
     two_processes,
     whole_and_resumed,
@@ -59,13 +61,9 @@ def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) ->
 def test_evaluation_in_two_processes_asks_each_question_once_and_changes_no_training(tmp_path: Path) -> None:
     asked = [grpo.row(number, "plan", video, "", id=video) for number, video in enumerate("abc")]
     changes = {**LORA, "max_steps": 3, "ddp_backend": "gloo", "per_device_train_batch_size": 1}
-    measured = {
-        "eval_questions": world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in asked]),
-        "eval_modules": NO_MODELS,
-        "eval_max_new_tokens": 4,
-        "eval_strategy": "steps",
-        "eval_steps": 1,
-    }
+    questions = world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in asked])
+    measured = {"eval_questions": questions, "eval_modules": NO_MODELS, "eval_max_new_tokens": 4}
+    measured |= evaluates(every=1)
     two_processes(["train/sft.py", *flags(tmp_path / "measured", **changes, **measured)], tmp_path / "log")
     two_processes(["train/sft.py", *flags(tmp_path / "alone", **changes)], tmp_path / "log")
     kept = (tmp_path / "measured" / "questions" / "step-000002.jsonl").read_text().splitlines()
@@ -75,15 +73,8 @@ def test_evaluation_in_two_processes_asks_each_question_once_and_changes_no_trai
 
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
     """Epochs of two steps over rows that are grouped by length, resumed within the second."""
-    changes = {
-        **LORA,
-        "lora_dropout": 0.2,
-        "train_sampling_strategy": "group_by_length",
-        "max_steps": 4,
-        "save_strategy": "steps",
-        "save_steps": 3,
-        "per_device_train_batch_size": 2,
-    }
+    changes = {**LORA, "lora_dropout": 0.2, "train_sampling_strategy": "group_by_length"}
+    changes |= {"max_steps": 4, "per_device_train_batch_size": 2, **saves(every=3)}
     whole_and_resumed(sft.main, lambda output: flags(output, **changes), tmp_path, steps=4)
 
 
@@ -169,14 +160,9 @@ def test_a_step_of_all_weights_is_that_of_transformers(kind: str, chosen: list[i
 @pytest.mark.two_processes
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_adapter_and_its_head_become_what_they_become_in_one_process(kind: str, tmp_path: Path) -> None:
-    changes = {
-        **LORA,
-        "lora_modules_to_save": "lm_head",
-        "train_data": world.write_chosen(tmp_path / "rows.jsonl", [0, 1, 2, 3]),
-        "max_steps": 2,
-        "optim": "sgd",
-        "lr_scheduler_type": "constant",
-    }
+    data = world.write_chosen(tmp_path / "rows.jsonl", [0, 1, 2, 3])
+    changes = {**LORA, "lora_modules_to_save": "lm_head", "train_data": data}
+    changes |= {"max_steps": 2, "optim": "sgd", "lr_scheduler_type": "constant"}
     batches = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 2}
     spread(kind, tmp_path / "two", **changes, **batches)
     batches = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}

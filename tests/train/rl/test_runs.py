@@ -18,7 +18,9 @@ from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pict
 from tests.support.training_runs import (
     adapter,
     assert_equal,
+    evaluates,
     merge_into,
+    saves,
     spread_over_two,
     whole_and_resumed,
 )
@@ -47,7 +49,7 @@ def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
     taught, held_out = grpo.rows()[:1], [replace(row, id=f"held-out {row.id}") for row in grpo.rows()[1:3]]
     for name, rows in (("grpo.jsonl", taught), ("held_out.jsonl", held_out)):
         world.write(tmp_path / name, [grpo.record(row) for row in rows])
-    evaluation = {"eval_data": tmp_path / "held_out.jsonl", "eval_strategy": "steps", "eval_steps": 1}
+    evaluation = {"eval_data": tmp_path / "held_out.jsonl", **evaluates(every=1)}
     batches = {"num_generations_eval": 2, "per_device_eval_batch_size": 2}
     output = tmp_path / "run"
     made = run(output, log_completions="true", num_completions_to_print=0, **evaluation, **batches)
@@ -114,13 +116,7 @@ def test_a_run_on_release_rows(
 @pytest.mark.parametrize("episodes", [pytest.param("single", marks=pytest.mark.long), "two_turn"])
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
     # Epochs of two steps: resumed in the middle of the second.
-    changes = {
-        "episodes": episodes,
-        "max_steps": 5,
-        "save_strategy": "steps",
-        "save_steps": 3,
-        "gradient_accumulation_steps": 2,
-    }
+    changes = {"episodes": episodes, "max_steps": 5, "gradient_accumulation_steps": 2, **saves(every=3)}
     whole_and_resumed(command.main, lambda output: arguments(output, **changes), tmp_path, steps=5)
 
 
@@ -174,14 +170,8 @@ def test_training_continues_an_adapter_and_its_base_answers(tmp_path: Path) -> N
 @pytest.mark.usefixtures("some_rewards")
 def test_evaluation_does_not_change_training(tmp_path: Path) -> None:
     held_out = world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in grpo.rows()[:2]])
-    measured = {
-        "eval_data": held_out,
-        "eval_questions": held_out,
-        "eval_strategy": "steps",
-        "eval_steps": 1,
-        "per_device_eval_batch_size": 4,
-    }
-    made = run(tmp_path / "measured", **measured)
+    measured = {"eval_data": held_out, "eval_questions": held_out, "per_device_eval_batch_size": 4}
+    made = run(tmp_path / "measured", **measured, **evaluates(every=1))
     run(tmp_path / "alone")
     assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
     rewards = [line["eval_reward"] for line in made.state.log_history if "eval_reward" in line]

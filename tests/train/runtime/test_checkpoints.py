@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, adapter, assert_equal, flags, two_processes
+from tests.support.training_runs import LORA, adapter, assert_equal, evaluates, flags, saves, two_processes
 from videopro.storage import files, sole_writer
 from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
@@ -29,7 +29,7 @@ def complete(output: Path) -> list[str]:
 
 
 # Within an epoch, of four steps.
-STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 3, "save_strategy": "steps", "save_steps": 1}
+STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 3, **saves(every=1)}
 
 
 def run(output: Path, **changes: Any) -> int:
@@ -124,15 +124,9 @@ def test_a_run_that_ends_while_it_saves_resumes(
     assert_equal(adapter(tmp_path / "run"), adapter(whole))
 
 
-BEST = {
-    # The loss falls, so the first step has the best metric.
-    "metric_for_best_model": "eval_loss",
-    "greater_is_better": "true",
-    "load_best_model_at_end": "true",
-    "eval_strategy": "steps",
-    "eval_steps": 1,
-    "save_total_limit": 1,
-}
+# The loss falls, so the first step has the best metric.
+FIRST = {"metric_for_best_model": "eval_loss", "greater_is_better": "true", "load_best_model_at_end": "true"}
+BEST = {**FIRST, **evaluates(every=1), "save_total_limit": 1}
 
 
 def test_the_best_checkpoint_is_found_in_a_folder_that_was_moved(

@@ -20,7 +20,7 @@ from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
 from tests.support.scenes import SceneBackbone
 from tests.support.training_reference import expected_step
-from tests.support.training_runs import LORA, adapter, assert_equal, flags
+from tests.support.training_runs import LORA, adapter, assert_equal, evaluates, flags, saves
 from videopro.backbones import (
     GenerateRequest,
     Generation,
@@ -104,18 +104,9 @@ def lines(**changes: Any) -> list[dict[str, Any]]:
     rows = []
     for number, mode in enumerate(("native", "program")):
         question = world.QUESTIONS[number]
-        row = {
-            "id": f"q{number}",
-            "question_id": f"q{number}",
-            "video": f"videos/{'ab'[number]}.mp4",
-            "subtitles": None,
-            "question": question.text,
-            "choices": list(question.choices),
-            "answer": "B",
-            "kind": "plan",
-            "prompt": "",
-            "oracle_mode": mode,
-        }
+        asked = {"question": question.text, "choices": list(question.choices), "answer": "B"}
+        row = {"id": f"q{number}", "question_id": f"q{number}", "kind": "plan", "prompt": "", **asked}
+        row |= {"video": f"videos/{'ab'[number]}.mp4", "subtitles": None, "oracle_mode": mode}
         rows += [row, {**row, "id": f"r{number}", "kind": "native_refinement"}]
     rows[0].update(changes)
     return rows
@@ -298,22 +289,11 @@ def test_a_lost_video_is_counted_and_leaves_the_rest(
 
 
 def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    words = {
-        **dict.fromkeys(("train_data", "eval_data"), world.folder() / "sft.jsonl"),
-        "eval_questions": world.write(world.folder() / "held-out.jsonl", lines()),
-        "eval_modules": json.dumps(NO_MODULES),
-        "eval_max_new_tokens": 8,
-        "eval_strategy": "steps",
-        "eval_steps": 2,
-        "max_steps": 4,
-        "use_peft": "true",
-        "save_strategy": "steps",
-        "save_steps": 2,
-        "load_best_model_at_end": "true",
-        "metric_for_best_model": "eval_well_formed",
-    }
-    assert sft.main(flags(output, **words)) == 0
+    output, questions = tmp_path / "run", world.write(world.folder() / "held-out.jsonl", lines())
+    measured = {"eval_data": world.folder() / "sft.jsonl", "eval_questions": questions, **evaluates(every=2)}
+    measured |= {"eval_modules": json.dumps(NO_MODULES), "eval_max_new_tokens": 8}
+    best = {"load_best_model_at_end": "true", "metric_for_best_model": "eval_well_formed", **saves(every=2)}
+    assert sft.main(flags(output, **measured, **best, max_steps=4, use_peft="true")) == 0
     history = json.loads((output / "training_record.json").read_text())["history"]
     measured = [line for line in history if "eval_well_formed" in line]
     assert [(line["step"], line["eval_questions"]) for line in measured] == [(2, 2), (4, 2)]
@@ -354,9 +334,8 @@ def test_rows_repeated_for_a_second_process_count_once(
 
 
 def test_an_evaluation_does_not_change_dropout(tmp_path: Path) -> None:
-    rows = world.folder() / "sft.jsonl"
     given = {**LORA, "max_steps": 2, "lora_dropout": 0.3}
-    measured = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
+    measured = {"eval_data": world.folder() / "sft.jsonl", **evaluates(every=1)}
     assert sft.main(flags(tmp_path / "measured", **given, **measured)) == 0
     assert sft.main(flags(tmp_path / "alone", **given)) == 0
     history = json.loads((tmp_path / "measured" / "training_record.json").read_text())["history"]

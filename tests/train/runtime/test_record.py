@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, NO_MODELS, flags
+from tests.support.training_runs import LORA, NO_MODELS, flags, saves
 from videopro.errors import RunError
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.rl import VideoGRPOConfig
@@ -70,22 +70,10 @@ def test_settings_that_decide_weights_are_compared(
 
 @pytest.mark.parametrize("stage", KINDS)
 def test_others_may_change(stage: str, tmp_path: Path) -> None:
-    changes = {
-        **HELD_OUT,
-        "output_dir": tmp_path / "moved",
-        "logging_steps": 7,
-        "save_strategy": "steps",
-        "save_steps": 4,
-        "save_total_limit": 3,
-        "report_to": "tensorboard",
-        "eval_steps": 3,
-        "per_device_eval_batch_size": 4,
-        "dataloader_num_workers": 2,
-        "decode_workers": 1,
-        "gradient_checkpointing": "true",
-        "attn_implementation": "sdpa",
-        "adapter_dtype": "bfloat16",
-    }
+    changes = {**HELD_OUT, "eval_steps": 3, "per_device_eval_batch_size": 4, "report_to": "tensorboard"}
+    changes |= {"output_dir": tmp_path / "moved", "logging_steps": 7, "save_total_limit": 3, **saves(every=4)}
+    changes |= {"dataloader_num_workers": 2, "decode_workers": 1, "gradient_checkpointing": "true"}
+    changes |= {"attn_implementation": "sdpa", "adapter_dtype": "bfloat16"}
     resumed(tmp_path, plain(stage), described(stage, tmp_path, **changes))
 
 

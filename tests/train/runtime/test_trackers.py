@@ -18,7 +18,7 @@ from transformers import TrainerCallback
 
 from tests.support import ROOT
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, flags
+from tests.support.training_runs import LORA, evaluates, flags, saves
 from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import read_settings
@@ -44,10 +44,8 @@ class KillBetweenCheckpoints(TrainerCallback):
 def words(output: Path, tracker: str) -> list[str]:
     """Five steps, each logged and evaluated, with a checkpoint after the second and the fourth."""
     rows = world.folder() / "sft.jsonl"
-    training = {"train_data": rows, "max_steps": 5, "save_strategy": "steps", "save_steps": 2}
-    evaluation = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
-    given = {**LORA, **training, **evaluation, "per_device_train_batch_size": 1, "report_to": tracker}
-    return flags(output, **given)
+    given = {**LORA, "max_steps": 5, **saves(every=2), "eval_data": rows, **evaluates(every=1)}
+    return flags(output, **given, per_device_train_batch_size=1, report_to=tracker)
 
 
 def killed(output: Path, tracker: str) -> None:
