@@ -95,9 +95,6 @@ def test_what_cannot_be_adapted_is_named(changes: dict[str, Any], said: str) -> 
         choose_trained(model, settings, ["language"])
 
 
-# ---- tensors that a base has beyond its model --------------------------------------------------------------
-
-
 def longer(base: Path, shard_size: str) -> dict[str, torch.Tensor]:
     """A Qwen3.5 with the head for further tokens, which its class lacks, and a part that nobody knows."""
     shutil.copytree(checkpoint("qwen3_5"), base)

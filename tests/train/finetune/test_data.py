@@ -139,9 +139,6 @@ def test_one_row_must_be_left(tmp_path: Path) -> None:
         read_rows(world.write(path, []))
 
 
-# ---- frames ------------------------------------------------------------------------------------------------
-
-
 def cache(root: Path, count: int = 4, form: str = "f") -> FrameCache:
     return FrameCache(root, count=count, resize=lambda height, width, n: (height, width), form=form)
 

@@ -123,8 +123,6 @@ def test_kept_features_are_made_once_and_change_nothing(family: str, joins: bool
     assert any(weight.any() for name, weight in after[0].items() if "lora_B" in name)
 
 
-# ---- what is trained ---------------------------------------------------------------------------------------
-
 _LAYER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 

@@ -276,9 +276,6 @@ def test_an_adapter_that_the_disk_does_not_take_is_an_error_of_the_run(tmp_path:
         write_adapter(None, {"lora_B": torch.zeros(1)}, tmp_path / "gone")
 
 
-# ---- the importance ratio ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from tests.support import grpo_world
-from tests.support import grpo_world as rl
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
 from tests.support.scenes import SceneBackbone
@@ -148,9 +147,6 @@ def test_unusable_questions_are_named(tmp_path: Path, given: list[dict[str, Any]
     path = world.write(tmp_path / "grpo.jsonl", given)
     with pytest.raises(DatasetError, match=said):
         load_eval_questions(str(path), limit=None, seed=0)
-
-
-# ---- a model in training -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -345,7 +341,9 @@ def test_an_evaluation_does_not_change_dropout(tmp_path: Path) -> None:
 
 def test_rewards_of_held_out_prompts_do_not_depend_on_the_batch_size(tmp_path: Path) -> None:
     """A reply is drawn by its place among all held-out prompts."""
-    trainer = rl.trainer("qwen3_vl", rl.settings(tmp_path, temperature=1.5), rl.rows()[:2])
+    trainer = grpo_world.trainer(
+        "qwen3_vl", grpo_world.settings(tmp_path, temperature=1.5), grpo_world.rows()[:2]
+    )
     found = []
     for size in (4, 8):
         trainer.args.per_device_eval_batch_size = size
