@@ -1,5 +1,4 @@
-"""Which rows are left where a dataset has more than its limits, which videos are for which dataset, and
-questions that do without a group of modules."""
+"""Which rows are left within limits, which videos are for which dataset, and questions with fewer modules."""
 
 from __future__ import annotations
 
@@ -31,9 +30,8 @@ from videopro.train.rl import read_grpo_rows
 
 
 def sft(kind: str, count: int, family: str = "x", mode: str = "program") -> list[dict[str, Any]]:
-    return [
-        {"id": f"{kind}-{family}-{i}", "kind": kind, "family": family, "mode": mode} for i in range(count)
-    ]
+    about = {"kind": kind, "family": family, "mode": mode}
+    return [{"id": f"{kind}-{family}-{i}", **about} for i in range(count)]
 
 
 def kept(rows: list[dict[str, Any]], limits: RowLimits) -> Datasets:
@@ -46,13 +44,8 @@ def test_a_total_is_shared_evenly_over_the_rules_and_over_families() -> None:
     rows += [*sft("native_refinement", 6), *sft("program_refinement", 2)]
     made = kept(rows, RowLimits(40))
     # Smallest first: R3 3 of 40/4, R4 8 of 37/3, then 29 for R1 and R2: 14 and 15.
-    assert Counter(row["kind"] for row in made.sft) == {
-        "native": 15,
-        "program": 14,
-        "bug_fix": 3,
-        "native_refinement": 6,
-        "program_refinement": 2,
-    }
+    shares = {"native": 15, "program": 14, "bug_fix": 3, "native_refinement": 6, "program_refinement": 2}
+    assert Counter(row["kind"] for row in made.sft) == shares
     # Of R2's 14, family y has only 4.
     assert Counter(row["family"] for row in made.sft if row["kind"] == "program") == {"x": 10, "y": 4}
     assert made.rejected == {"sft: beyond sft_rows": 65}
@@ -79,9 +72,6 @@ def test_caps_are_by_kind_rule_and_mode() -> None:
     made = limited(Datasets([], prompts), RowLimits(), grpo, seed=0)
     assert [row["oracle_mode"] for row in made.grpo] == ["native", "program", "program"]
     assert made.rejected == {"grpo: beyond the cap of mode_native": 5}
-
-
-# ---- the two sides -----------------------------------------------------------------------------------------
 
 
 def test_a_videos_side_depends_on_nothing_but_its_key_the_seed_and_the_share() -> None:
@@ -115,9 +105,8 @@ def test_rows_of_the_two_sides_share_no_video_not_even_under_two_names(tmp_path:
         for name in names
     ]
     split = VideoSplit(0.4, 0)
-    made = assemble(
-        traces, tau=0.75, source="s", folder=tmp_path, excluded=EvaluationVideos(), seeds={}, split=split
-    )
+    settings: dict[str, Any] = {"tau": 0.75, "source": "s", "folder": tmp_path, "seeds": {}, "split": split}
+    made = assemble(traces, excluded=EvaluationVideos(), **settings)
     assert {row["question_id"] for row in made.sft} == set(SFT_OF_TWELVE)
     assert {row["question_id"] for row in made.grpo} == set(names) - {*SFT_OF_TWELVE, "v0"}
     assert made.rejected["question: its video is for SFT under another name"] == 1
@@ -140,9 +129,6 @@ def test_only_videos_for_sft_are_asked_for_refinements(tmp_path: Path, stub: Stu
             assert (kinds["native"], kinds["plan_program"]) == (1, 4)
 
 
-# ---- modules that are left out -----------------------------------------------------------------------------
-
-
 GROUPS = {
     "retrieval": ("get_informative_clips", "get_informative_subtitles"),
     "localization": ("extract_frames", "trim_frames", "trim_around"),
@@ -163,9 +149,7 @@ def test_the_share_is_kept_and_groups_are_equally_likely() -> None:
     assert ModuleDrops(1.0).group("q1") is not None
 
 
-def test_the_teacher_and_the_rows_do_without_the_same_modules(
-    root: Path, tmp_path: Path, stub: StubServer
-) -> None:
+def test_teacher_and_rows_do_without_the_same_modules(root: Path, tmp_path: Path, stub: StubServer) -> None:
     out = tmp_path / "out"
     more = ("--reference", "compact", "--drop-modules", "0.6", "--seed", "1")
     assert main(flags(root, out, stub, *more), load=load_moody) == 0

@@ -1,5 +1,4 @@
-"""No video of an evaluation split gets in: by content whatever its name, by name where the file is missing,
-by seed in the pocket world."""
+"""No video of an evaluation split gets in, known by its content, its name or its seed (pocket)."""
 
 from __future__ import annotations
 
@@ -32,14 +31,21 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(root: Path, output: Path, *more: str) -> list[str]:
-    flags = ["--source", "jsonl", "--root", str(root), "--teacher", "pocket-teacher", "--model", "m"]
+def command(root: Path, output: Path, *more: str, source: str = "jsonl") -> list[str]:
+    flags = ["--source", source, "--root", str(root), "--teacher", "pocket-teacher", "--model", "m"]
     return [*flags, "--output", str(output), "--programs", "1", *NO_MODELS, *more]
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *args: Any) -> str:
     assert main(command(*args), load=load_moody) == 2
     return capsys.readouterr().err
+
+
+def recorded(capsys: pytest.CaptureFixture[str], *args: Any) -> tuple[int, str, list[str]]:
+    """Of a synthesis from CG-Bench: the status, what it says, and which questions are in its folder."""
+    status = main(command(*args, source="cg_bench"), load=load_moody)
+    kept = rows(args[1], "records.jsonl") if (args[1] / "records.jsonl").exists() else []
+    return status, capsys.readouterr().err, [row["question_id"] for row in kept]
 
 
 def jsonl(path: Path, *lines: dict[str, Any]) -> Path:
@@ -87,12 +93,7 @@ def test_the_records_own_content_counts(tmp_path: Path) -> None:
     assert len(assemble([trace], excluded=EvaluationVideos(), **settings).sft) == 1
 
 
-# ---- the pocket world --------------------------------------------------------------------------------------
-
-
-def test_pocket_evaluation_splits_are_refused_by_their_seeds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pocket_splits_are_refused_by_their_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before a single video is drawn."""
     for split in ("val", "test", "test-heldout", "val-heldout"):
         args = ["--source", "pocket", "--split", split, "--teacher", "pocket-teacher", "--model", "m"]
@@ -101,7 +102,7 @@ def test_pocket_evaluation_splits_are_refused_by_their_seeds(
     assert list((tmp_path / "cache").rglob("*.mp4")) == []
 
 
-def test_a_copy_of_a_pocket_test_video_is_refused_by_its_content(
+def test_a_pocket_test_video_is_refused_by_content(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = world.ensure("test", videos={"short_000"}, quiet=True)
@@ -109,9 +110,6 @@ def test_a_copy_of_a_pocket_test_video_is_refused_by_its_content(
     own = jsonl(tmp_path / "own" / "questions.jsonl", question).parent
     shutil.copy(folder / "videos" / "short_000.mp4", own / "mine.mp4")
     assert "video short_000 of pocket's split 'test'" in refusal(capsys, own, tmp_path / "out")
-
-
-# ---- CG-Bench mini -----------------------------------------------------------------------------------------
 
 
 def test_the_questions_of_cg_bench_mini_are_held_out_unless_named_otherwise(
@@ -128,33 +126,25 @@ def test_the_questions_of_cg_bench_mini_are_held_out_unless_named_otherwise(
         cg(qid=10, video_uid="free", question="Who sings?"),
         cg(qid=11, video_uid="free", question="Who sings?", right_answer="C"),
     )
-    base = ["--source", "cg_bench", "--root", str(root), "--teacher", "pocket-teacher", "--model", "m"]
-    base += [*NO_MODELS, "--programs", "1"]
 
-    def run(name: str, *more: str) -> tuple[int, str]:
-        status = main([*base, "--output", str(tmp_path / name), *more], load=load_moody)
-        return status, capsys.readouterr().err
+    def run(name: str, *more: str) -> tuple[int, str, set[str]]:
+        status, error, asked = recorded(capsys, root, tmp_path / name, *more)
+        return status, error, set(asked)
 
-    def asked(name: str) -> set[str]:
-        return {row["question_id"] for row in rows(tmp_path / name, "records.jsonl")}
-
-    status, error = run("a")
+    status, error, _ = run("a")
     assert (status, "cgbench_mini.json is missing" in error) == (2, True)
     write_cg(root, cg(), name="cgbench_mini.json")
     # The videos are not there, so that each question ends as an error, but for those that were left out.
-    assert run("a", "--evaluation", "refuse")[0] == 0
-    assert asked("a") == {"8", "10", "11"}
+    assert run("a", "--evaluation", "refuse")[::2] == (0, {"8", "10", "11"})
     card = json.loads((tmp_path / "a" / "card.json").read_text())
     assert card["questions"]["not asked"] == {
         "question of CG-Bench mini": 1,
         "text of a held-out question": 1,
     }
-    status, error = run("b", "--cg-bench-mini", "videos")
+    status, error, _ = run("b", "--cg-bench-mini", "videos")
     assert (status, "video 'abcDEF-1_xy' is video abcDEF-1_xy of CG-Bench mini" in error) == (2, True)
-    assert run("b", "--cg-bench-mini", "videos", "--evaluation", "skip")[0] == 0
-    assert asked("b") == {"10", "11"}
-    assert run("c", "--cg-bench-mini", "training")[0] == 0
-    assert asked("c") == {"7", "8", "9", "10", "11"}
+    assert run("b", "--cg-bench-mini", "videos", "--evaluation", "skip")[::2] == (0, {"10", "11"})
+    assert run("c", "--cg-bench-mini", "training")[::2] == (0, {"7", "8", "9", "10", "11"})
     # What was recorded before it was held out gets into no dataset.
     assert run("c", "--assemble-only")[0] == 0
     card = json.loads((tmp_path / "c" / "card.json").read_text())
@@ -167,20 +157,14 @@ def test_the_questions_of_cg_bench_mini_are_held_out_unless_named_otherwise(
     assert run("d")[0] == 2
 
 
-def test_a_limit_is_the_number_of_questions_after_the_filters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_is_of_questions_after_filters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ten questions about as many videos, of which mini holds four."""
     records = [cg(qid=i, video_uid=f"v{i}", question=f"Question {i}?") for i in range(10)]
     root = write_cg(tmp_path / "cg", *records)
     write_cg(root, *records[:4], name="cgbench_mini.json")
-    base = ["--source", "cg_bench", "--root", str(root), "--model", "m", "--programs", "0"]
 
     def run(name: str, *more: str) -> tuple[int, str, list[str]]:
-        status = main([*base, "--output", str(tmp_path / name), *more], load=load_moody)
-        is_there = (tmp_path / name / "records.jsonl").exists()
-        records = rows(tmp_path / name, "records.jsonl") if is_there else []
-        return status, capsys.readouterr().err, [row["question_id"] for row in records]
+        return recorded(capsys, root, tmp_path / name, *more)
 
     status, error, five = run("a", "--limit", "5")
     assert (status, len(five)) == (0, 5)
@@ -204,11 +188,11 @@ def test_videos_of_another_benchmark_are_known_by_their_upload_and_content(
     make_video(clips / "00abcDEF-_1.mp4", "grey", seconds=3.0)
     make_video(clips / "v.mp4", "blue", seconds=3.0)
     clips.joinpath("other_clip_.mp4").write_bytes((questions / "videos" / "v0.mp4").read_bytes())
-    asked = {"answer": "A", "question_type": ["summarization"], "time_reference": ""}
+    about = {"answer": "A", "question_type": ["summarization"], "time_reference": ""}
     texts = {"00abcDEF-_1": "Who?", "v": "Which colour?", "other_clip_": "Where?"}
     entries = []
     for key, text in texts.items():
-        own = {"uid": key, "question": f"{text}\n(A) a\n(B) b\n(C) c\n(D) d", **asked}
+        own = {"uid": key, "question": f"{text}\n(A) a\n(B) b\n(C) c\n(D) d", **about}
         entries.append({"key": key, "type": "t", "qa": [own], "video_info": {"duration_minutes": 1}})
     jsonl(tmp_path / "lv" / "video_info.meta.jsonl", *entries)
     source = tmp_path / "own"
@@ -227,8 +211,8 @@ def test_videos_of_another_benchmark_are_known_by_their_upload_and_content(
     lvbench = ("--exclude", f"lvbench:{tmp_path / 'lv'}")
     assert "which is for evaluation" in refusal(capsys, source, tmp_path / "out", *lvbench)
     assert main(command(source, tmp_path / "out", *lvbench, "--evaluation", "skip"), load=load_moody) == 0
-    recorded = {row["question_id"] for row in rows(tmp_path / "out", "records.jsonl")}
-    assert recorded == {"v1q0", "name"}
+    asked = {row["question_id"] for row in rows(tmp_path / "out", "records.jsonl")}
+    assert asked == {"v1q0", "name"}
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     assert card["questions"]["not asked"] == {
         "text of a held-out question": 1,

@@ -31,9 +31,6 @@ def benchmark(*items: Item) -> Benchmark:
     return Benchmark("jsonl", "", items, Protocol(parser=ROBUST))
 
 
-# ---- the positions of the right options -------------------------------------------------------------------
-
-
 def letters(items: Sequence[Item], options: int | None = None) -> Counter[str | None]:
     return Counter(item.answer for item in items if options in (None, len(item.question.choices)))
 
@@ -86,9 +83,6 @@ def test_options_that_only_seem_to_refer_to_positions_move(option: str) -> None:
     assert letters(balance_letters(made, 0)) == {"A": 3, "B": 3, "C": 3, "D": 3}
 
 
-# ---- which questions ---------------------------------------------------------------------------------------
-
-
 def test_a_larger_limit_only_adds() -> None:
     asked = select_questions(benchmark(*(item(i) for i in range(30))), seed=4)
     few, more = asked.select(limit=7), asked.select(limit=20)
@@ -119,9 +113,6 @@ def test_pocket_is_asked_from_its_train_split(pocket_cache: None) -> None:
     assert (own.split, len(own.items)) == ("fresh", 726)
 
 
-# ---- CG-Bench ----------------------------------------------------------------------------------------------
-
-
 def test_cg_bench_is_read(tmp_path: Path) -> None:
     folder = write_cg(tmp_path, cg(), cg(qid=8, video_uid="other"))
     (folder / "cg_subtitles").mkdir()
@@ -149,20 +140,10 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
     [
         ({"right_answer": "F"}, "record 2: .*'F' is not an option"),
         ({"choices": "a, b"}, "record 2: .*'choices' is 'a, b'"),
-        ({"choices": ["one"]}, "record 2: .*2 to 26 options"),
         ({"video_uid": "../up"}, "record 2: .*'video_uid'"),
         ({"clue_intervals": [[5, 1]]}, "record 2: .*'clue_intervals'"),
-        ({"qid": 6}, "duplicate id"),
     ],
 )
 def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, Any], named: str) -> None:
     with pytest.raises(BenchmarkError, match=named):
         load("cg_bench", root=write_cg(tmp_path, cg(qid=6), cg(**change)))
-
-
-@pytest.mark.parametrize("content", [None, "{", "{}", "[]", '[{"qid": 1}]'])
-def test_broken_files_of_cg_bench_are_reported(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "cgbench.json").write_text(content)
-    with pytest.raises(BenchmarkError, match=r"cg_?bench"):
-        load("cg_bench", root=tmp_path, split="full")

@@ -1,38 +1,21 @@
-"""Synthesis that stops and resumes: killed, interrupted, capped, enlarged or assembled again, it makes the
-same datasets, as do several commands on one folder; another synthesis cannot resume it."""
+"""Synthesis that is stopped, enlarged or shared by commands makes the same datasets; no other resumes it."""
 
 from __future__ import annotations
 
 import signal
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.colours import make_benchmark, make_video
+from tests.support.colours import finish, make_benchmark, make_video, wait_for
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis import Made, datasets, flags, load_moody, rows, start, usual
 from videopro.data_synthesis.run import main
 from videopro.traces import read_traces
 from videopro.video import content_id
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """As long as the process runs."""
-    end = time.monotonic() + 300
-    while not condition():
-        assert process.poll() is None, process.communicate()[1].decode()
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def finish(process: subprocess.Popen[bytes]) -> None:
-    _, error = process.communicate(timeout=300)
-    assert process.returncode == 0, error.decode()
 
 
 def count(path: Path) -> int:
@@ -65,17 +48,16 @@ def test_another_film_is_refused_or_asked_about_again(
 
 
 @pytest.mark.kills
-def test_killed_at_any_moment_it_resumes_to_the_same_bytes(
+def test_killed_it_resumes_to_the_same_bytes(
     root: Path, tmp_path: Path, stub: StubServer, made: Made
 ) -> None:
-    """Killed among the teacher's replies, and again after a few records: no reply that was kept is asked for
-    twice, and the datasets are those of an uninterrupted run."""
+    """Among the teacher's replies, and again after some records; no kept reply is asked for twice."""
     needed, out = len(made.chats), tmp_path / "out"
     stub.reply = slow
     replies, records = out / "work" / "replies.jsonl", out / "records.jsonl"
-    for reached in (lambda: count(replies) >= 5, lambda: count(records) >= 3):
+    for path, least in ((replies, 5), (records, 3)):
         process = start(root, out, stub, "--concurrency", "2", "--videos", "1")
-        wait_for(reached, process)
+        wait_for(lambda path=path, least=least: count(path) >= least)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert not (out / "sft.jsonl").exists()
@@ -106,14 +88,14 @@ def test_two_commands_share_the_work_and_leave_the_bytes_of_one(
 
 
 @pytest.mark.kills
-def test_what_a_killed_command_was_at_is_taken_over(
+def test_work_of_a_killed_command_is_taken_over(
     root: Path, tmp_path: Path, stub: StubServer, made: Made
 ) -> None:
     out = tmp_path / "out"
     stub.reply = slow
     killed, other = (start(root, out, stub, "--videos", "1", "--concurrency", "1") for _ in range(2))
     replies = out / "work" / "replies.jsonl"
-    wait_for(lambda: count(replies) >= 6, killed)
+    wait_for(lambda: count(replies) >= 6)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     finish(other)
@@ -130,12 +112,11 @@ def test_an_interrupted_command_says_so_and_resumes(
 ) -> None:
     stub.reply = slow
     process = start(root, tmp_path / "out", stub, "--concurrency", "1")
-    wait_for(lambda: count(tmp_path / "out" / "work" / "replies.jsonl") >= 2, process)
+    wait_for(lambda: count(tmp_path / "out" / "work" / "replies.jsonl") >= 2)
     process.send_signal(number)
-    _, error = process.communicate(timeout=300)
-    assert process.returncode == 128 + number
-    assert b"re-run the same command to resume" in error
-    assert b"Traceback" not in error
+    said = finish(process, status=128 + number)
+    assert "re-run the same command to resume" in said
+    assert "Traceback" not in said
 
 
 def test_a_cap_ends_a_command_and_a_larger_one_resumes_it(

@@ -42,9 +42,6 @@ def single(kind: str, confidence: float, refines: int | None = None) -> Round:
     return program(look, kind=kind, refines=refines, text=prompts.NATIVE_PROGRAM, mode="native")
 
 
-# ---- R1 ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("confidence", [0.75, 0.7500001, 1.0])
 def test_r1_right_and_confident_teaches_the_native_program(confidence: float) -> None:
     """At tau itself too; a right program beside it changes nothing."""
@@ -73,9 +70,6 @@ def test_an_option_with_the_right_ones_words_is_right() -> None:
     assert kinds(record(native("D", 0.9), choices=twins)) == ["native"]
     assert kinds(record(native("B", 0.9), program(answered("D", 0.6)), choices=twins)) == ["program"]
     assert kinds(record(native("B", 0.9), program(answered("C", 0.6)), choices=twins)) == []
-
-
-# ---- R2 ----------------------------------------------------------------------------------------------------
 
 
 def test_r2_takes_the_most_confident_right_program() -> None:
@@ -146,13 +140,9 @@ def test_always_program_adds_the_best_program_of_a_question_that_one_look_answer
     hard = record(native("B", 0.9), program(answered("A", 0.6), 2))
     assert select_trajectories(hard, TAU, always_program=True) == select_trajectories(hard, TAU)
     # Without a right program the native row stands alone, and no question is lost.
-    alone, why = select_trajectories(
-        record(native("A", 0.9), program(answered("B", 0.6))), TAU, always_program=True
-    )
+    only_native = record(native("A", 0.9), program(answered("B", 0.6)))
+    alone, why = select_trajectories(only_native, TAU, always_program=True)
     assert ([row.kind for row in alone], dict(why)) == (["native"], {"R2: wrong answer": 1})
-
-
-# ---- R3 ----------------------------------------------------------------------------------------------------
 
 
 def fixed(after: Execution, number: int = 7, **more: Any) -> Round:
@@ -202,12 +192,8 @@ def test_r3_takes_each_repair_of_a_program_once() -> None:
     assert [(row.kind, row.position) for row in rows(trace)] == [("bug_fix", 2)]
     assert rejected(trace)["bug_fix: the same program again"] == 1
     other = fixed(answered("A", 0.9), text=code(7).replace("    return", "    # and now\n\n    return"))
-    assert kinds(record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), other)) == [
-        "bug_fix"
-    ]
-
-
-# ---- R4 ----------------------------------------------------------------------------------------------------
+    once = record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), other)
+    assert kinds(once) == ["bug_fix"]
 
 
 @pytest.mark.parametrize(
@@ -236,12 +222,8 @@ def test_r4_takes_what_corrected_an_answer(
         trace = record(native("A", 0.9), program(answered(*before)), refined)
         shown = prompts.program_refinement(QUESTION, code(2))
     found = [row for row in rows(trace) if row.kind == kind]
-    assert [(row.prompt, row.reply, row.mode) for row in found] == (
-        [(shown, written(code(7)), "program")] if taken else []
-    )
-
-
-# ---- questions without examples ---------------------------------------------------------------------------
+    expected = [(shown, written(code(7)), "program")] if taken else []
+    assert [(row.prompt, row.reply, row.mode) for row in found] == expected
 
 
 def test_no_example_without_a_known_answer_or_with_an_error() -> None:
@@ -253,9 +235,6 @@ def test_no_example_without_a_known_answer_or_with_an_error() -> None:
         assert rejected(trace) == {why: 1}
     with pytest.raises(ValueError, match="the native answer or the right letter is missing"):
         trace_oracle_mode(unlabelled, TAU)
-
-
-# ---- GRPO --------------------------------------------------------------------------------------------------
 
 
 def test_tasks_are_every_prompt_that_inference_would_meet() -> None:

@@ -1,5 +1,4 @@
-"""Synthesis as a whole: from questions to datasets and their card, and what goes wrong: broken videos, a
-teacher that refuses or dies, unrelated folders."""
+"""Synthesis as a whole: from questions to datasets and their card, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -41,8 +39,6 @@ from videopro.question import Question, prompts
 from videopro.traces import Trace, VideoRef, read_traces
 from videopro.train.rl import read_grpo_rows
 from videopro.video import Video
-
-# ---- what is made ------------------------------------------------------------------------------------------
 
 
 def test_from_questions_to_datasets(made: Made) -> None:
@@ -191,9 +187,8 @@ def test_the_teacher_sees_only_the_question_and_draws_each_program_apart(made: M
 
 def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) -> None:
     """A placeholder in a question, a program or a log would shift which video belongs where."""
-    clean = record(
-        native("A", 0.9), program(crashed()), program(answered("A", 0.9), 7, kind="bug_fix", refines=1)
-    )
+    fix = program(answered("A", 0.9), 7, kind="bug_fix", refines=1)
+    clean = record(native("A", 0.9), program(crashed()), fix)
     made = assembled(tmp_path, clean)
     assert [row["kind"] for row in made.sft] == ["native", "bug_fix"]
     assert [row["kind"] for row in made.grpo] == ["plan", "bug_fix"]
@@ -211,10 +206,8 @@ def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) ->
 def test_the_same_example_in_two_questions_is_written_once(tmp_path: Path) -> None:
     """The same words about the same video: once; about another video: twice."""
     first = record(native("A", 0.9))
-    twin, other = (
-        replace(first, question_id="q2"),
-        replace(first, question_id="q3", video=VideoRef("/videos/w.mp4", "w", "other content", 60.0)),
-    )
+    film = VideoRef("/videos/w.mp4", "w", "other content", 60.0)
+    twin, other = replace(first, question_id="q2"), replace(first, question_id="q3", video=film)
     made = assembled(tmp_path, other, twin, first)
     assert [row["question_id"] for row in made.sft] == ["q1", "q3"]
     assert made.rejected == {"native: the same example in another question": 1}
@@ -222,9 +215,6 @@ def test_the_same_example_in_two_questions_is_written_once(tmp_path: Path) -> No
 
 def assembled(folder: Path, *traces: Trace) -> Datasets:
     return assemble(traces, tau=0.75, source="s", folder=folder, excluded=EvaluationVideos(), seeds={})
-
-
-# ---- the card ----------------------------------------------------------------------------------------------
 
 
 def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
@@ -261,38 +251,6 @@ def test_the_card_counts_the_rows(made: Made, root: Path) -> None:
     assert not [path for path in files if KEY.encode() in path.read_bytes()], "the key is in no file"
 
 
-# ---- the pocket world --------------------------------------------------------------------------------------
-
-
-# ---- what goes wrong ---------------------------------------------------------------------------------------
-
-
-def small(folder: Path, videos: int, questions: int) -> Path:
-    make_questions(folder / "b", videos=videos, questions=questions)
-    return folder / "b"
-
-
-def asked(folder: Path, name: str = "grpo.jsonl") -> set[str]:
-    return {row["question_id"] for row in rows(folder, name)}
-
-
-def without_result(folder: Path) -> dict[str, int]:
-    return dict(json.loads((folder / "card.json").read_text())["questions"]["without a result"])
-
-
-def test_a_broken_video_is_recorded_and_can_be_fixed(tmp_path: Path, stub: StubServer) -> None:
-    b, out = small(tmp_path, 2, 1), tmp_path / "out"
-    whole = (b / "videos" / "v0.mp4").read_bytes()
-    (b / "videos" / "v0.mp4").write_bytes(b"no video" * 100)
-    assert main(flags(b, out, stub), load=load_moody) == 0
-    assert without_result(out) == {"VideoError": 1}
-    assert json.loads((out / "card.json").read_text())["rejected"]["question: VideoError"] == 1
-    assert asked(out, "sft.jsonl") == {"v1q0"}
-    (b / "videos" / "v0.mp4").write_bytes(whole)
-    assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
-    assert asked(out) == {"v0q0", "v1q0"}
-
-
 def test_a_teacher_that_dies_loses_no_work(
     root: Path, tmp_path: Path, stub: StubServer, made: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -310,21 +268,26 @@ def test_a_teacher_that_dies_loses_no_work(
     assert len(stub.chats) - sent == len(made.chats) - 25, "what was answered before is not asked again"
 
 
-def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
+def test_a_broken_video_and_a_refused_question_are_counted_and_can_be_asked_about_again(
     tmp_path: Path, stub: StubServer
 ) -> None:
-    b, out = small(tmp_path, 1, 2), tmp_path / "out"
-
-    def picky(body: dict[str, Any]) -> Any:
-        return StubFault(400, {"error": {"message": "too long"}}) if "(1)" in text_of(body) else usual(body)
-
-    stub.reply = picky
+    b, out = tmp_path / "b", tmp_path / "out"
+    make_questions(b, videos=2, questions=2)
+    film = b / "videos" / "v0.mp4"
+    whole = film.read_bytes()
+    film.write_bytes(b"no video" * 100)
+    refused = StubFault(400, {"error": {"message": "too long"}})
+    stub.reply = lambda body: refused if "(1)" in text_of(body) else usual(body)
     assert main(flags(b, out, stub), load=load_moody) == 0
-    assert without_result(out) == {"BackboneError": 1}
-    assert json.loads((out / "card.json").read_text())["teacher"]["refused"] >= 4
+    card = json.loads((out / "card.json").read_text())
+    assert card["questions"]["without a result"] == {"VideoError": 2, "BackboneError": 1}
+    assert card["rejected"]["question: VideoError"] == 2
+    assert card["teacher"]["refused"] >= 4
+    assert {row["question_id"] for row in rows(out, "sft.jsonl")} == {"v1q0"}
+    film.write_bytes(whole)
     stub.reply = usual
     assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
-    assert asked(out) == {"v0q0", "v0q1"}
+    assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v0q0", "v0q1", "v1q0", "v1q1"}
 
 
 def test_an_unrelated_folder_is_refused(

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.scenes import ScriptedPlanner
 from tests.support.server_cases import without_waiting
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
-from tests.support.synthesis import KEY
+from tests.support.synthesis import KEY, said
 from videopro.backbones.base import Sampling
 from videopro.data_synthesis.teacher import (
     REFUSALS_IN_A_ROW,
@@ -45,9 +46,7 @@ def requests(*numbers: int) -> list[PlanRequest]:
 
 def reply(body: dict[str, Any]) -> dict[str, Any]:
     """Says what it was asked; 100 tokens in, 10 out."""
-    made = completion(f"reply to {text_of(body)}", None, prompt_tokens=100)
-    made["usage"]["completion_tokens"] = 10
-    return made
+    return said(f"reply to {text_of(body)}")
 
 
 def refusing(message: str, status: int = 400) -> StubFault:
@@ -102,8 +101,6 @@ def texts(got: list[Any]) -> list[str]:
 def replies(*numbers: int) -> list[str]:
     return [f"reply to Write. {number}" for number in range(*numbers)]
 
-
-# ---- faults ------------------------------------------------------------------------------------------------
 
 FAULTS = (
     StubFault(429, {"error": {"message": "slow down"}}, headers={"Retry-After": "0"}),
@@ -178,9 +175,6 @@ def test_a_teacher_that_refuses_everything_stops_the_run_and_its_replies_are_kep
     assert len(stub.chats) == tried + 38
 
 
-# ---- what was paid for -------------------------------------------------------------------------------------
-
-
 def test_a_reply_is_asked_for_once(setting: Setting, stub: StubServer) -> None:
     """Another seed, kind or prompt is another request."""
     count = iter(range(100))
@@ -200,7 +194,7 @@ def test_a_reply_is_asked_for_once(setting: Setting, stub: StubServer) -> None:
     assert texts(setting.teacher(asking={"sampling": Sampling(temperature=0.1)}).ask(wanted)) != said
 
 
-def test_the_key_is_never_stored_or_printed(
+def test_the_key_is_never_shown(
     setting: Setting, stub: StubServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     stub.reply = lambda body: refusing(f"too long, said {KEY}") if "long" in text_of(body) else reply(body)
@@ -232,9 +226,6 @@ def test_a_broken_line_is_told_and_its_reply_asked_for_again(
     assert "line 3 (no reply: 999" in said
     assert read_teacher_usage(setting.path).requests == 2
     assert setting.path.read_text().startswith(first + '{"key": "a"}\n')
-
-
-# ---- caps --------------------------------------------------------------------------------------------------
 
 
 def test_the_request_cap_holds_over_all_commands(setting: Setting, stub: StubServer) -> None:
@@ -278,21 +269,14 @@ def test_requests_wait_for_budget_in_flight() -> None:
 
 def test_a_planner_that_fails_affects_one_request(setting: Setting) -> None:
     """With any planner: BackboneError fails the request, any other exception is an internal error."""
+    faults = {1: BackboneError("cannot write this"), 2: ZeroDivisionError()}
 
-    class FailingPlanner(Planner):
-        name = "sick"
+    def write(request: PlanRequest) -> str:
+        if request.seed in faults:
+            raise faults[request.seed]
+        return "x"
 
-        def identity(self) -> dict[str, object]:
-            return {}
-
-        def write(self, requests: Any) -> list[PlannerReply]:
-            if requests[0].seed == 1:
-                raise BackboneError("cannot write this")
-            if requests[0].seed == 2:
-                raise ZeroDivisionError
-            return [PlannerReply("x", 1, 1, 1)]
-
-    teacher = setting.teacher(planner=FailingPlanner())
+    teacher = setting.teacher(planner=ScriptedPlanner(write))
     assert texts(teacher.ask(requests(2))) == ["x", "Refusal"]
     with pytest.raises(ZeroDivisionError):
         teacher.ask(requests(2, 4))

@@ -1,5 +1,4 @@
-"""A run of questions that no benchmark asked: it grows, over restarts and from several processes, and its
-readers take it for a run."""
+"""A run of questions that no benchmark asked grows over restarts and from several processes, and is a run."""
 
 from __future__ import annotations
 
@@ -23,9 +22,8 @@ WHOLE = {**IDENTITY, "model": {"kind": "qwen", "model": "some/model"}}
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    return next(
-        trace for trace in world.traces(tmp_path_factory.mktemp("films")) if trace.rounds and trace.final
-    )
+    made = world.traces(tmp_path_factory.mktemp("films"))
+    return next(trace for trace in made if trace.rounds and trace.final)
 
 
 @pytest.fixture
@@ -36,9 +34,7 @@ def run(tmp_path: Path) -> Iterator[AskedRun]:
     run.close()
 
 
-def test_questions_are_numbered_on_also_beside_another_process_and_after_a_restart(
-    run: AskedRun, trace: Trace
-) -> None:
+def test_questions_are_numbered_on_beside_a_process_and_after_a_restart(run: AskedRun, trace: Trace) -> None:
     assert run.add(trace)
     assert not run.add(trace), "an id is added once"
     beside = AskedRun(run.folder.path)
@@ -53,9 +49,8 @@ def test_questions_are_numbered_on_also_beside_another_process_and_after_a_resta
     assert numbers == ["1", "2", "3", "4"]
     first, *read = again.read()
     assert first.question_id == trace.question_id
-    assert [(each.question_id, each.run_key, each.final) for each in read] == [
-        (number, key, trace.final) for number in numbers
-    ]
+    found = [(each.question_id, each.run_key, each.final) for each in read]
+    assert found == [(number, key, trace.final) for number in numbers]
 
 
 def test_the_viewer_and_the_report_open_it(run: AskedRun, trace: Trace, tmp_path: Path) -> None:

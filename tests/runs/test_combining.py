@@ -1,5 +1,4 @@
-"""What is made of runs of one benchmark: CG-Bench's metrics over several tasks, worked out by hand, and the
-file that a full run is submitted with."""
+"""What is made of runs of one benchmark: CG-Bench's metrics over several tasks, and a file to submit."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def overall(run: Path) -> dict[str, Any]:
         (said("3", finish="content_filter"), "content_filter"),
     ],
 )
-def test_a_failure_is_a_failure(
+def test_a_failure_is_one(
     reply: dict[str, Any], why: str, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Recorded, counted, and asked again; never a grade."""

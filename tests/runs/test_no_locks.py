@@ -41,9 +41,7 @@ WORK: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
 @pytest.mark.parametrize("work", WORK)
-def test_the_message_names_the_fix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, code: int
-) -> None:
+def test_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, code: int) -> None:
     def flock(file: Any, how: int) -> None:
         raise OSError(code, os.strerror(code))
 

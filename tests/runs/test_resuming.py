@@ -43,9 +43,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_resuming_adds_and_repeats_nothing(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resuming_repeats_nothing(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With worker processes, as runs have."""
     monkeypatch.setattr("videopro.commands.infer.Supervisor", Supervisor)
     output, log = tmp_path / "run", tmp_path / "answers.txt"

@@ -75,21 +75,15 @@ def test_a_summary_counts_videos_and_shows_no_interval_of_few(tmp_path: Path) ->
 
 
 def write_comparison(folder: Path, method: str = "native") -> Path:
-    """A folder of two runs with a summary each, the second of this method: the planned one comes first in the
-    alphabet."""
+    """Two runs with a summary each, the second of this method: the planned one is the first by name."""
     planned_run(folder / "a-planned")
     write_run(folder / "b-native", answers("ABBA"))
     for name, own in (("a-planned", "videopro"), ("b-native", method)):
         run = RunFolder(folder / name)
         settings = (run.recorded_identity() or {})["method"]
-        about = {
-            "model": "org/tiny",
-            "method": own,
-            "settings": settings,
-            "protocol": "",
-            "run_key": run.key(),
-        }
-        summary = summarize(run.read(), recorded_protocol(run), {**ABOUT, **about})
+        about = {**ABOUT, "model": "org/tiny", "method": own, "settings": settings}
+        about |= {"protocol": "", "run_key": run.key()}
+        summary = summarize(run.read(), recorded_protocol(run), about)
         run.summary.write_text(json.dumps(summary))
     return folder
 

@@ -163,10 +163,12 @@ def flags(root: Path, output: Path, *more: str) -> list[str]:
     return ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(output), *more]
 
 
-def start(root: Path, output: Path, *more: str, **environment: str) -> subprocess.Popen[str]:
+def start(
+    root: Path, output: Path, *more: str, launcher: Sequence[str] = (), **environment: str
+) -> subprocess.Popen[str]:
     """The command line in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.colours", *flags(root, output, *more)],
+        [*launcher, sys.executable, "-m", "tests.support.colours", *flags(root, output, *more)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

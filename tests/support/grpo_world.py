@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, checkpoint, reference
+from tests.support.qwen_models import checkpoint, reference
 from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.training_runs import LORA, NO_MODELS, flags
 from videopro.backbones.qwen import SampledReply
@@ -27,10 +27,7 @@ from videopro.train.rewards import TurnOutcome
 from videopro.train.rewards.runs import ProgramOutcome
 from videopro.train.rl import GRPORow, PromptEncoder, VideoGRPOConfig, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rollouts import Rollout
-from videopro.train.runtime import FrameCache
 from videopro.train.runtime.trainable import choose_trained
-
-FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 
 
 def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> GRPORow:
@@ -86,10 +83,8 @@ def record(row: GRPORow) -> dict[str, Any]:
 def settings(output: Path, **changes: Any) -> VideoGRPOConfig:
     """Settings for a CPU, under which a step is the gradient times the rate."""
     given: dict[str, Any] = {
+        **world.ON_A_CPU,
         "output_dir": str(output),
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
         "per_device_train_batch_size": 8,
         "num_generations": 4,
         "max_completion_length": 6,
@@ -98,10 +93,6 @@ def settings(output: Path, **changes: Any) -> VideoGRPOConfig:
         "lr_scheduler_type": "constant",
         "max_grad_norm": 0.0,
         "max_steps": 1,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
         "seed": 3,
         **changes,
     }
@@ -128,10 +119,7 @@ def trainer(
     """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
     model, _ = reference(family)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
-    inputs = world.inputs(family)
-    cache = FrameCache(
-        world.folder() / "frames", count=world.FRAMES, resize=inputs.frame_size, form=f"{family}-{PIXELS}"
-    )
+    inputs, cache = world.inputs(family), world.frame_cache(family)
     return VideoGRPOTrainer(
         model=model,
         args=config,
@@ -213,14 +201,8 @@ class SomeRewards:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
         failed = Execution("failed", error=Failure("NameError", "no"))
         right = Execution("ok", Answer("A", 0.9))
-        return [
-            TurnOutcome(
-                reply,
-                parse_program(reply),
-                ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no"),
-            )
-            for reply in replies
-        ]
+        ran = [ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
+        return [TurnOutcome(reply, parse_program(reply), of) for reply, of in zip(replies, ran, strict=True)]
 
     def __enter__(self) -> SomeRewards:
         return self

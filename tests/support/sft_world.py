@@ -28,6 +28,15 @@ from videopro.train.runtime import FrameCache, trained_parts
 from videopro.train.runtime.trainable import choose_trained
 
 FRAMES = 4
+ON_A_CPU: dict[str, Any] = {
+    "use_cpu": True,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+}
 QUESTIONS = (
     Question("What colour is the ring?", ("green", "red", "blue")),
     Question("How many rings are there, and which of them is seen after the bar?", ("1", "2")),
@@ -91,10 +100,13 @@ def inputs(family: str) -> QwenInputs:
     return QwenInputs(processor, frames=FRAMES, pixels=PIXELS, device=torch.device("cpu"))
 
 
+def frame_cache(family: str) -> FrameCache:
+    size = inputs(family).frame_size
+    return FrameCache(folder() / "frames", count=FRAMES, resize=size, form=f"{family}-{PIXELS}")
+
+
 def collator(family: str) -> VideoCollator:
-    made = inputs(family)
-    cache = FrameCache(folder() / "frames", count=FRAMES, resize=made.frame_size, form=f"{family}-{PIXELS}")
-    return VideoCollator(made, cache)
+    return VideoCollator(inputs(family), frame_cache(family))
 
 
 def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
@@ -108,21 +120,15 @@ def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
 def settings(output: Path, **changes: Any) -> VideoSFTConfig:
     """Settings for a CPU, without anything random."""
     given: dict[str, Any] = {
+        **ON_A_CPU,
         "output_dir": str(output),
         "train_data": str(folder() / "sft.jsonl"),
         "frame_cache": str(folder() / "frames"),
         "frames": FRAMES,
         "pixels": PIXELS,
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
         "learning_rate": 1e-2,
         "lr_scheduler_type": "linear",
         "per_device_train_batch_size": 2,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
         "seed": 3,
         **changes,
     }
@@ -130,24 +136,16 @@ def settings(output: Path, **changes: Any) -> VideoSFTConfig:
 
 
 def model_settings(family: str, **changes: Any) -> ModelConfig:
-    given: dict[str, Any] = {
-        "model_name_or_path": str(checkpoint(family)),
-        "use_peft": True,
-        "lora_r": 4,
-        "lora_alpha": 8,
-        "lora_dropout": 0.0,
-        **changes,
-    }
-    return ModelConfig(**given)
+    lora = {"use_peft": True, "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0}
+    return ModelConfig(**{"model_name_or_path": str(checkpoint(family)), **lora, **changes})
 
 
 def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes: Any) -> VideoSFTTrainer:
     """A trainer of a tiny checkpoint on some rows, as `videopro.train.sft` makes it."""
     model, _ = reference(family)
     batches = collator(family)
-    peft = choose_trained(
-        model, model_settings(family, **changes), trained_parts(config.vision, config.projector)
-    )
+    parts = trained_parts(config.vision, config.projector)
+    peft = choose_trained(model, model_settings(family, **changes), parts)
     return VideoSFTTrainer(
         model=model,
         args=config,

@@ -29,14 +29,8 @@ from videopro.modules.calls import CallCache
 from videopro.question import Answer
 from videopro.traces import SCHEMA, Execution, Failure, Round, Trace, VideoRef
 
-NO_MODELS = [
-    word
-    for part in ("encoder", "text-encoder", "ocr", "detector", "tracker")
-    for word in (f"--{part}", "none")
-]
-
-# ---- hand-made records -------------------------------------------------------------------------------------
-
+PARTS = ("encoder", "text-encoder", "ocr", "detector", "tracker")
+NO_MODELS = [word for part in PARTS for word in (f"--{part}", "none")]
 CHOICES = ("red", "green", "blue", "grey")
 
 
@@ -79,10 +73,9 @@ def program(
     **more: Any,
 ) -> Round:
     """A round of a program; `text` its code, `raw` the whole reply."""
-    own = text if text is not None else code(number)
-    return Round(
-        kind, raw if raw is not None else written(own), own, execution, mode, refines=refines, **more
-    )
+    own = code(number) if text is None else text
+    whole = written(own) if raw is None else raw
+    return Round(kind, whole, own, execution, mode, refines=refines, **more)
 
 
 def record(*rounds: Round, gold: str | None = "A", **changes: Any) -> Trace:
@@ -202,12 +195,13 @@ def flags(root: Path, output: Path, stub: StubServer, *more: str) -> list[str]:
     return [*source, *teacher, *NO_MODELS, *more]
 
 
-def start(root: Path, output: Path, stub: StubServer, *more: str) -> subprocess.Popen[bytes]:
+def start(root: Path, output: Path, stub: StubServer, *more: str) -> subprocess.Popen[str]:
     """The command in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.synthesis", *flags(root, output, stub, *more)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         # Tests started in the background have Ctrl-C ignored, and so would the command.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -249,6 +243,4 @@ def write_cg(folder: Path, *records: Any, name: str = "cgbench.json") -> Path:
 
 
 if __name__ == "__main__":
-    from videopro.data_synthesis.run import main
-
     sys.exit(main(load=load_moody))

@@ -52,9 +52,8 @@ def _processed(family: str, processor: Any, text: str, row: SFTRow) -> dict[str,
     if row.video is None:
         return dict(processor(text=[text], return_tensors="pt"))
     opened = Video.open(row.video)
-    frames = opened.frames(
-        [(i + 0.5) * opened.duration / FRAMES for i in range(FRAMES)], size=size_of(family, row)
-    )
+    middles = [(i + 0.5) * opened.duration / FRAMES for i in range(FRAMES)]
+    frames = opened.frames(middles, size=size_of(family, row))
     times = [frame.time for frame in frames]
     if FAMILIES[family].has_times:
         share = FRAMES
@@ -78,14 +77,8 @@ def size_of(family: str, row: SFTRow) -> tuple[int, int]:
     """(height, width) of the row's frames: at most 4,096 pixels, both sides multiples of 28 or 32."""
     assert row.video is not None
     step = 2 * FAMILIES[family].patch
-    return {
-        ("a.mp4", 28): (28, 84),
-        ("b.mp4", 28): (56, 56),
-        ("c.mp4", 28): (28, 84),
-        ("a.mp4", 32): (32, 64),
-        ("b.mp4", 32): (64, 64),
-        ("c.mp4", 32): (32, 64),
-    }[row.video.name, step]
+    wide, square = {28: ((28, 84), (56, 56)), 32: ((32, 64), (64, 64))}[step]
+    return square if row.video.name == "b.mp4" else wide
 
 
 def own_loss(model: Any, row: dict[str, Any]) -> tuple[torch.Tensor, int]:
@@ -95,8 +88,7 @@ def own_loss(model: Any, row: dict[str, Any]) -> tuple[torch.Tensor, int]:
 
 
 def expected_step(family: str, chosen: list[int]) -> tuple[float, dict[str, torch.Tensor]]:
-    """The loss and the weights after a step from transformers' model and processor on each row alone: the
-    mean over all tokens."""
+    """The loss and the weights after a step by transformers alone: the mean over all tokens."""
     return _expected_step(family, tuple(chosen))
 
 

@@ -1,5 +1,4 @@
-"""Commands of whole training runs on tiny checkpoints and a CPU, and what they leave, for tests of SFT and
-GRPO."""
+"""Commands of whole training runs on tiny checkpoints and a CPU, and what they leave."""
 
 from __future__ import annotations
 
@@ -41,22 +40,27 @@ S = TypeVar("S", bound=TrainingArguments)
 def flags(output: Path, **given: Any) -> list[str]:
     """Flags for a run on a CPU, with these over them."""
     settings = {
+        **world.ON_A_CPU,
         "output_dir": output,
         "model_name_or_path": checkpoint("qwen3_vl"),
+        "train_data": world.folder() / "sft.jsonl",
         "dtype": "float32",
         "frames": world.FRAMES,
         "pixels": PIXELS,
         "frame_cache": world.folder() / "frames",
-        "use_cpu": "true",
-        "bf16": "false",
-        "gradient_checkpointing": "false",
-        "report_to": "none",
-        "disable_tqdm": "true",
-        "logging_steps": 1,
-        "save_strategy": "no",
         **given,
     }
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+
+
+def saves(every: int) -> dict[str, Any]:
+    """Settings: a checkpoint after so many steps."""
+    return {"save_strategy": "steps", "save_steps": every}
+
+
+def evaluates(every: int) -> dict[str, Any]:
+    """Settings: an evaluation after so many steps."""
+    return {"eval_strategy": "steps", "eval_steps": every}
 
 
 def read_config(kind: type[S], stage: str, name: str, output: Path) -> tuple[S, ModelConfig]:
@@ -97,17 +101,15 @@ def two_processes(words: Sequence[str], log: Path, launcher: Sequence[str] = TOR
 
 def spread_over_two(kind: str, words: Sequence[str], log: Path) -> None:
     """A script of the repository as two ranks on this CPU that share what configs/accelerate/KIND.yaml says,
-    as they would on GPUs."""
+    as they would on GPUs; nothing under plain "ddp"."""
+    if kind == "ddp":
+        two_processes(words, log)
+        return
     if kind != "fsdp" and shutil.which("g++") is None:
         pytest.skip("DeepSpeed compiles what its ranks on a CPU talk with, and there is no g++")
-    launcher = [
-        *(
-            "accelerate.commands.launch",
-            "--config_file",
-            str(ROOT / "configs" / "accelerate" / f"{kind}.yaml"),
-        ),
-        *("--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"),
-    ]
+    config = ROOT / "configs" / "accelerate" / f"{kind}.yaml"
+    launcher = ["accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
+    launcher += ["--mixed_precision", "no", "--main_process_port", "0"]
     two_processes(["--module", "perf.battery.as_accelerator", *words], log, launcher)
 
 

@@ -1,5 +1,4 @@
-"""The settings of trainings that come with the project: that they can be read, and say what the paper and its
-release say; and the GPUs that a training uses."""
+"""The settings of trainings that come with the project, and the GPUs that a training uses."""
 
 from __future__ import annotations
 
@@ -51,9 +50,7 @@ def test_accelerate_reads_its_settings(file: Path) -> None:
         assert settings.deepspeed_config["zero_stage"] == int(file.stem[-1])
 
 
-def test_a_process_alone_trains_on_one_of_several_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_alone_trains_on_one_of_eight_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """transformers would give each GPU a part of each batch, and of the patches of its videos."""
     monkeypatch.setattr(PartialState, "_shared_state", {})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)

@@ -1,5 +1,4 @@
-"""What a trained planner records of itself, and who reads it: how many frames and pixels, which prompts,
-which base; and a merged checkpoint against base and adapter in PEFT itself."""
+"""What a trained planner records of itself, and a merged checkpoint against base and adapter in PEFT."""
 
 from __future__ import annotations
 
@@ -39,37 +38,20 @@ FRAMES, PIXELS = 6, 4096
 
 def arguments(output: Path, **changes: object) -> list[str]:
     """Flags of a step of SFT with other budgets than those of the base, which records none."""
-    rows = world.folder() / "sft.jsonl"
-    given = {"train_data": rows, "frames": FRAMES, "pixels": PIXELS, "max_steps": 1, **changes}
-    return flags(output, **given)
-
-
-def without_budgets(words: list[str]) -> list[str]:
-    """The same flags without frames and pixels."""
-    pairs = zip(words[::2], words[1::2], strict=True)
-    return [word for flag, value in pairs if flag not in ("--frames", "--pixels") for word in (flag, value)]
+    return flags(output, **{"frames": FRAMES, "pixels": PIXELS, "max_steps": 1, **changes})
 
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of an adapter, with a checkpoint at its only step."""
     run = tmp_path_factory.mktemp("tuned") / "run"
-    saves = {"save_strategy": "steps", "save_steps": 1}
-    assert sft.main(arguments(run, **LORA, **saves)) == 0
+    assert sft.main(arguments(run, **LORA, save_strategy="steps", save_steps=1)) == 0
     return run
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same of a model that was trained as a whole."""
-    run = tmp_path_factory.mktemp("whole") / "run"
-    saves = {"save_strategy": "steps", "save_steps": 1}
-    assert sft.main(arguments(run, use_peft="false", **saves)) == 0
-    return run
-
-
-def test_the_record_names_base_prompts_and_versions(tuned: Path, whole: Path, tmp_path: Path) -> None:
-    base = checkpoint("qwen3_vl")
+def test_the_record_names_base_prompts_and_versions(tuned: Path, tmp_path: Path) -> None:
+    base, whole = checkpoint("qwen3_vl"), tmp_path / "whole"
+    assert sft.main(arguments(whole, use_peft="false", save_strategy="steps", save_steps=1)) == 0
     own = {"name": str(base.resolve()), "weights": folder_fingerprint(base)}
     # An adapter leaves its base when it is turned off; a whole model names who answers.
     answers = {"base": own["name"], "weights": own["weights"]}
@@ -89,17 +71,19 @@ def test_the_record_names_base_prompts_and_versions(tuned: Path, whole: Path, tm
 def test_training_continues_with_what_the_adapter_was_trained_with(
     tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = arguments(tmp_path, **LORA, adapter=tuned)
-    rows = ["--num_generations", "2", "--per_device_train_batch_size", "2", "--modules", NO_MODELS]
-    start = TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", [*without_budgets(words), *rows]))
+    words = arguments(tmp_path, **LORA, adapter=tuned, modules=NO_MODELS, num_generations=2)
+    budgets = words.index("--frames")
+    assert words[budgets : budgets + 4 : 2] == ["--frames", "--pixels"]
+    del words[budgets : budgets + 4]
+    start = TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", words))
     assert (start.frames, start.pixels, start.inputs.frames) == (FRAMES, PIXELS, FRAMES)
     assert "warning" not in capsys.readouterr().err
-    other = [*without_budgets(words), *rows, "--frames", "8"]
+    other = [*words, "--frames", "8"]
     assert TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", other)).frames == 8
     assert "frames=8" in capsys.readouterr().err
 
 
-def test_what_differs_from_the_record_is_noted(
+def test_differences_to_the_record_are_noted(
     tuned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A copy with the same files is the same base, wherever it is."""

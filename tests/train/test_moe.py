@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import save_torch_state_dict
 from peft import get_peft_model
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText
 
 from tests.support import sft_world as world
@@ -27,8 +28,7 @@ EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 
 
 def arguments(family: str, output: Path, *more: str, **changes: Any) -> list[str]:
-    rows = world.folder() / "sft.jsonl"
-    given = {"train_data": rows, "model_name_or_path": checkpoint(family), "max_steps": 1, **LORA, **changes}
+    given = {"model_name_or_path": checkpoint(family), "max_steps": 1, **LORA, **changes}
     return [*flags(output, **given), *more]
 
 
@@ -95,10 +95,7 @@ def test_what_cannot_be_adapted_is_named(changes: dict[str, Any], said: str) -> 
         choose_trained(model, settings, ["language"])
 
 
-# ---- tensors that a base has beyond its model --------------------------------------------------------------
-
-
-def longer(base: Path, shards: int) -> dict[str, torch.Tensor]:
+def longer(base: Path, shard_size: str) -> dict[str, torch.Tensor]:
     """A Qwen3.5 with the head for further tokens, which its class lacks, and a part that nobody knows."""
     shutil.copytree(checkpoint("qwen3_5"), base)
     plain = load_file(base / "model.safetensors")
@@ -108,17 +105,8 @@ def longer(base: Path, shards: int) -> dict[str, torch.Tensor]:
         "mtp.layers.0.mlp.gate_proj.weight": torch.randn(48, 32).half(),
         "value_head.weight": torch.randn(1, 32),
     }
-    whole = {**plain, **more}
-    if shards == 1:
-        save_file(whole, base / "model.safetensors", metadata={"format": "pt"})
-        return more
     (base / "model.safetensors").unlink()
-    where = {name: f"model-{number % shards}.safetensors" for number, name in enumerate(sorted(whole))}
-    for file in set(where.values()):
-        part = {name: tensor for name, tensor in whole.items() if where[name] == file}
-        save_file(part, base / file, metadata={"format": "pt"})
-    index = {"metadata": {"total_size": 1}, "weight_map": where}
-    (base / "model.safetensors.index.json").write_text(json.dumps(index))
+    save_torch_state_dict({**plain, **more}, base, max_shard_size=shard_size)
     return more
 
 
@@ -137,16 +125,16 @@ def assert_kept(folder: Path, more: dict[str, torch.Tensor]) -> None:
     assert not info["missing_keys"]
 
 
-@pytest.mark.parametrize("shards", [1, 2])
-def test_a_merged_model_keeps_what_the_base_has_beyond_the_model(shards: int, tmp_path: Path) -> None:
-    more = longer(tmp_path / "base", shards)
+@pytest.mark.parametrize("shard_size", ["1GB", "200KB"])
+def test_a_merged_model_keeps_what_the_base_has_beyond_the_model(shard_size: str, tmp_path: Path) -> None:
+    more = longer(tmp_path / "base", shard_size)
     lora("qwen3_5", tmp_path / "lora")
     assert merge_into(tmp_path / "merged", tmp_path / "base", tmp_path / "lora") == 0
     assert_kept(tmp_path / "merged", more)
 
 
 def test_a_whole_model_keeps_what_the_base_has_beyond_the_model(tmp_path: Path) -> None:
-    more, run = longer(tmp_path / "base", 2), tmp_path / "run"
+    more, run = longer(tmp_path / "base", "200KB"), tmp_path / "run"
     given = {"model_name_or_path": tmp_path / "base", "use_peft": "false", "lr_scheduler_type": "constant"}
     given |= {"save_strategy": "steps", "save_steps": 1, "learning_rate": 1e-4}
     # A run goes on from such a checkpoint.

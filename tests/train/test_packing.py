@@ -1,5 +1,4 @@
-"""Which tokens of a packed row attend to which: the dense mask, FlexAttention's, and spans, by the rule; and
-the widths of training batches on a GPU: few, close to the rows' own, and none of them elsewhere."""
+"""Which tokens of a packed row attend to which, by the rule; and the widths of batches on a GPU."""
 
 from __future__ import annotations
 
@@ -12,23 +11,13 @@ from torch.nn.attention.flex_attention import create_mask
 
 from tests.support.qwen_models import reference
 from videopro.train import packing
-from videopro.train.packing import (
-    NO_BRANCH,
-    PADDING,
-    ROOT,
-    RowShape,
-    Span,
-    block_mask,
-    bucketed,
-    dense_mask,
-)
+from videopro.train.packing import NO_BRANCH, PADDING, ROOT, RowShape, Span, block_mask, bucketed, dense_mask
 
 
 def random_row(draw: random.Random, width: int) -> tuple[list[int], list[int]]:
     """A video, some prompts about it with some replies each, and padding, as segments and branches."""
-    segments, branches = [ROOT] * draw.randint(0, 9), [NO_BRANCH] * 0
-    branches += [NO_BRANCH] * len(segments)
-    reply = 0
+    segments, reply = [ROOT] * draw.randint(0, 9), 0
+    branches = [NO_BRANCH] * len(segments)
     for prompt in range(draw.randint(1, 3)):
         length = draw.randint(1, 6)
         segments += [prompt] * length
@@ -55,9 +44,8 @@ def sees(segments: list[int], branches: list[int], query: int, key: int) -> bool
 def test_masks_are_those_of_the_rule(seed: int) -> None:
     draw = random.Random(seed)
     rows = [random_row(draw, 90) for _ in range(3)]
-    expected = torch.tensor(
-        [[[sees(*row, query, key) for key in range(90)] for query in range(90)] for row in rows]
-    )
+    places = range(90)
+    expected = torch.tensor([[[sees(*row, at, key) for key in places] for at in places] for row in rows])
     segments, branches = (torch.tensor(side) for side in zip(*rows, strict=True))
     assert torch.equal(dense_mask(segments, branches)[:, 0], expected)
     blocks = block_mask(segments, branches)
@@ -110,9 +98,6 @@ def test_attention_by_spans_is_that_by_the_dense_mask(seed: int, monkeypatch: py
         results.append((out.detach(), *(each.grad for each in made)))
     for by_spans, dense in zip(*results, strict=True):
         torch.testing.assert_close(by_spans, dense, atol=1e-4, rtol=1e-4)
-
-
-# ---- widths ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -150,9 +150,8 @@ def test_the_base_of_a_merged_policy_answers(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(answerer, "load_backbone", lambda config: base)
     monkeypatch.setattr(library, "_cache", CallCache())
     none = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
-    config = rejection.RejectionConfig(
-        "pocket", tmp_path / "grpo.jsonl", tmp_path / "own.jsonl", modules=none
-    )
+    files = tmp_path / "grpo.jsonl", tmp_path / "own.jsonl"
+    config = rejection.RejectionConfig("pocket", *files, modules=none)
     with pytest.raises(ConfigError, match="set adapter or answerer"):
         rejection._load(config)
     policy.planner = PlannerRecord("pocket", folder_fingerprint(model_dir()))

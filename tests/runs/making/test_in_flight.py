@@ -98,10 +98,8 @@ def test_the_seconds_of_questions_in_flight_add_up_to_the_workers_own(tmp_path: 
         all_there.wait(SECONDS)
         time.sleep(0.5)
 
-    began = time.perf_counter()
-    traces = answered(
-        tmp_path / "b", tmp_path / "run", ColourBackbone("m", before=meet, is_concurrent=True), 4
-    )
+    began, backbone = time.perf_counter(), ColourBackbone("m", before=meet, is_concurrent=True)
+    traces = answered(tmp_path / "b", tmp_path / "run", backbone, 4)
     wall = time.perf_counter() - began
     # Each took at least half a second of it, together with the others.
     assert 0.4 < sum(trace.cost.seconds for trace in traces) <= 1.1 * wall
@@ -127,9 +125,7 @@ def test_a_backbone_that_is_gone_ends_the_worker_while_other_calls_hang(root: Pa
     assert (tmp_path / "run" / "traces.jsonl").read_bytes() == b""
 
 
-def test_a_crash_blames_all_in_flight_and_finds_the_one(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crash_blames_all_and_finds_the_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With more questions in flight than a unit has, its unit is found first."""
     make_benchmark(tmp_path / "b", videos=4, questions=6)
     rewrite(tmp_path / "b", "v2q1", "What is it? (kill)")

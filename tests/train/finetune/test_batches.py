@@ -46,9 +46,7 @@ def layouts(folder: Path) -> list[SFTRow]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it_alone(
-    family: str, tmp_path: Path
-) -> None:
+def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it(family: str, tmp_path: Path) -> None:
     _, processor = reference(family)
     rows = [*world.rows(), *layouts(tmp_path)]
     alone = [conversation(family, processor, row) for row in rows]
@@ -123,9 +121,7 @@ def test_a_batch_with_videos_and_one_outside_training_run_no_dummy() -> None:
     assert len(looks) == 1
 
 
-def test_positions_are_not_rounded_to_the_16_bits_of_a_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_positions_are_not_rounded_to_16_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under DeepSpeed transformers' Trainer makes all tensors of inputs bf16, in which 7.49 is 7.5."""
     trainer: Any = world.trainer("qwen2_5_vl", world.settings(tmp_path), world.rows())
     core, example = trainer._base.model, VideoCollator.example

@@ -139,9 +139,6 @@ def test_one_row_must_be_left(tmp_path: Path) -> None:
         read_rows(world.write(path, []))
 
 
-# ---- frames ------------------------------------------------------------------------------------------------
-
-
 def cache(root: Path, count: int = 4, form: str = "f") -> FrameCache:
     return FrameCache(root, count=count, resize=lambda height, width, n: (height, width), form=form)
 
@@ -193,15 +190,13 @@ def test_a_video_is_decoded_once_for_each_count_form_and_content(tmp_path: Path,
 def test_unreadable_videos_are_reported_by_path(tmp_path: Path, video: Path) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(video.read_bytes()[:2000])
-    done: list[int] = []
-    failed = cache(tmp_path / "c").prepare(
-        [video, broken, tmp_path / "none.mp4"], on_done=lambda: done.append(1)
-    )
-    assert set(failed) == {broken, tmp_path / "none.mp4"}
-    assert "no such file" in failed[tmp_path / "none.mp4"]
+    none, done = tmp_path / "none.mp4", []
+    failed = cache(tmp_path / "c").prepare([video, broken, none], on_done=lambda: done.append(1))
+    assert set(failed) == {broken, none}
+    assert "no such file" in failed[none]
     assert len(done) == 3
     with pytest.raises(VideoError, match="none"):
-        cache(tmp_path / "c").frames(tmp_path / "none.mp4")
+        cache(tmp_path / "c").frames(none)
 
 
 def test_what_rows_say_of_the_modules() -> None:

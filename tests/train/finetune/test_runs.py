@@ -1,6 +1,4 @@
-"""Whole fine-tuning runs: resumed, with unreadable videos, with invalid settings; in two processes, also with
-weights, gradients or optimizer states spread over them, started as on GPUs with the settings of
-configs/accelerate: their steps are those of transformers' own forward, or of one process."""
+"""Whole fine-tuning runs, also in two processes that share weights as on GPUs, against one's steps."""
 
 from __future__ import annotations
 
@@ -22,8 +20,10 @@ from tests.support.training_runs import (
     NO_MODELS,
     adapter,
     assert_equal,
+    evaluates,
     flags,
     merge_into,
+    saves,
     spread_over_two,
     two_processes,
     whole_and_resumed,
@@ -34,36 +34,14 @@ from videopro.train import sft
 from videopro.train.runtime import RECORD
 
 
-def arguments(output: Path, **changes: Any) -> list[str]:
-    """Flags for a run on a CPU."""
-    return flags(output, **{"train_data": world.folder() / "sft.jsonl", **changes})
-
-
-@pytest.mark.two_processes
-@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 3]], ids=["mixed", "text on one rank"])
-def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path: Path) -> None:
-    """All parts are trained, so that DDP waits for the vision tower's gradients on the rank without a
-    video too."""
-    plain = {
-        **PLAIN,
-        **EVERYTHING,
-        "train_data": world.write_chosen(tmp_path / "rows.jsonl", chosen),
-        "per_device_train_batch_size": len(chosen) // 2,
-        "ddp_backend": "gloo",
-    }
-    two_processes(["train/sft.py", *arguments(tmp_path / "two", **plain)], tmp_path / "log")
-    _, expected = expected_step("qwen3_vl", chosen)
-    assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
-
-
 def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) -> None:
     """An adapter, what is merged from it, and what is trained from it bring their prompts."""
     texts = {"plan": "plan {question} {choices}"}
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(texts))
     once = {**LORA, "max_steps": 1}
-    assert sft.main(arguments(tmp_path / "first", **once, prompts=tmp_path / "p.yaml")) == 0
+    assert sft.main(flags(tmp_path / "first", **once, prompts=tmp_path / "p.yaml")) == 0
     assert json.loads((tmp_path / "first" / RECORD).read_text())["run"]["prompts"] == texts
-    assert sft.main(arguments(tmp_path / "second", **once, adapter=tmp_path / "first")) == 0
+    assert sft.main(flags(tmp_path / "second", **once, adapter=tmp_path / "first")) == 0
     base = str(checkpoint("qwen3_vl"))
     assert merge_into(tmp_path / "merged", base, tmp_path / "second") == 0
     for model, settings in (
@@ -80,54 +58,34 @@ def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) ->
 
 
 @pytest.mark.two_processes
-def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_change_training(
-    tmp_path: Path,
-) -> None:
-    questions = [
-        grpo.record(grpo.row(number, "plan", video, "", id=video)) for number, video in enumerate("abc")
-    ]
+def test_evaluation_in_two_processes_asks_each_question_once_and_changes_no_training(tmp_path: Path) -> None:
+    asked = [grpo.row(number, "plan", video, "", id=video) for number, video in enumerate("abc")]
     changes = {**LORA, "max_steps": 3, "ddp_backend": "gloo", "per_device_train_batch_size": 1}
-    measured = {
-        "eval_questions": world.write(tmp_path / "held-out.jsonl", questions),
-        "eval_modules": NO_MODELS,
-        "eval_max_new_tokens": 4,
-        "eval_strategy": "steps",
-        "eval_steps": 1,
-    }
-    two_processes(
-        ["train/sft.py", *arguments(tmp_path / "measured", **changes, **measured)], tmp_path / "log"
-    )
-    two_processes(["train/sft.py", *arguments(tmp_path / "alone", **changes)], tmp_path / "log")
+    questions = world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in asked])
+    measured = {"eval_questions": questions, "eval_modules": NO_MODELS, "eval_max_new_tokens": 4}
+    measured |= evaluates(every=1)
+    two_processes(["train/sft.py", *flags(tmp_path / "measured", **changes, **measured)], tmp_path / "log")
+    two_processes(["train/sft.py", *flags(tmp_path / "alone", **changes)], tmp_path / "log")
     kept = (tmp_path / "measured" / "questions" / "step-000002.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["id"] for line in kept) == ["a", "b", "c"]
     assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
 
 
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
-    """Epochs of two steps over rows that are grouped by their lengths, resumed in the middle of the
-    second."""
-    changes = {
-        **LORA,
-        "lora_dropout": 0.2,
-        "train_sampling_strategy": "group_by_length",
-        "max_steps": 4,
-        "save_strategy": "steps",
-        "save_steps": 3,
-        "per_device_train_batch_size": 2,
-    }
-    whole_and_resumed(sft.main, lambda output: arguments(output, **changes), tmp_path, steps=4)
+    """Epochs of two steps over rows that are grouped by length, resumed within the second."""
+    changes = {**LORA, "lora_dropout": 0.2, "train_sampling_strategy": "group_by_length"}
+    changes |= {"max_steps": 4, "per_device_train_batch_size": 2, **saves(every=3)}
+    whole_and_resumed(sft.main, lambda output: flags(output, **changes), tmp_path, steps=4)
 
 
-def test_an_unreadable_video_is_dropped_counted_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_video_is_dropped_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     videos = {"lost-1": "broken.mp4", "lost-2": "missing.mp4", "lost-3": "broken.mp4"}
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     rows = [world.record("q", "a", video, id=name) for name, video in videos.items()]
     data = world.write(tmp_path / "rows.jsonl", [*rows, world.record("text", "b"), world.record("more", "b")])
     output = tmp_path / "run"
     changes = {"train_data": data, "num_train_epochs": 1, "per_device_train_batch_size": 1}
-    assert sft.main(arguments(output, **changes, use_peft="true")) == 0
+    assert sft.main(flags(output, **changes, use_peft="true")) == 0
     said = capsys.readouterr().err
     assert "3 rows are dropped" in said
     assert "rows lost-1, lost-3" in said
@@ -144,10 +102,10 @@ def test_training_continues_an_adapter(tmp_path: Path) -> None:
     """One step of plain SGD, and one more from the adapter that it left, are two steps of one run."""
     data = world.write(tmp_path / "rows.jsonl", [world.record("Which?", world.STEPS)])
     plain = {**LORA, **PLAIN, "train_data": data, "lr_scheduler_type": "constant", "learning_rate": 0.1}
-    assert sft.main(arguments(tmp_path / "two", **{**plain, "max_steps": 2})) == 0
-    assert sft.main(arguments(tmp_path / "one", **plain)) == 0
+    assert sft.main(flags(tmp_path / "two", **{**plain, "max_steps": 2})) == 0
+    assert sft.main(flags(tmp_path / "one", **plain)) == 0
     from_one = {**plain, "adapter": tmp_path / "one", "use_peft": "false"}
-    assert sft.main(arguments(tmp_path / "then", **from_one)) == 0
+    assert sft.main(flags(tmp_path / "then", **from_one)) == 0
     one, then, two = (adapter(tmp_path / name) for name in ("one", "then", "two"))
     assert any(not torch.equal(one[name], weight) for name, weight in two.items())
     torch.testing.assert_close(then, two, rtol=0, atol=1e-7)
@@ -173,7 +131,7 @@ def test_training_continues_an_adapter(tmp_path: Path) -> None:
 def test_what_a_model_cannot_be_trained_with_is_refused(
     changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sft.main(arguments(tmp_path, **changes)) == 2
+    assert sft.main(flags(tmp_path, **changes)) == 2
     assert said in capsys.readouterr().err
 
 
@@ -182,32 +140,29 @@ KINDS = ["fsdp", "zero2", "zero3"]
 
 def spread(kind: str, output: Path, **changes: Any) -> None:
     """Fine-tune in two ranks, with the settings of this name."""
-    settings = flags(output, **{"use_cpu": "false", **changes})
-    spread_over_two(kind, ["train/sft.py", *settings], output.parent / "log")
+    own = {"ddp_backend": "gloo"} if kind == "ddp" else {"use_cpu": "false"}
+    spread_over_two(kind, ["train/sft.py", *flags(output, **own, **changes)], output.parent / "log")
 
 
 @pytest.mark.two_processes
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_step_of_all_weights_is_that_of_transformers(kind: str, tmp_path: Path) -> None:
-    """A video on one rank, text on the other."""
-    data = world.write_chosen(tmp_path / "rows.jsonl", [0, 3])
-    changes = {**PLAIN, **EVERYTHING, "train_data": data, "per_device_train_batch_size": 1}
+@pytest.mark.parametrize(
+    ("kind", "chosen"), [("ddp", [0, 1, 2, 3]), *((kind, [0, 3]) for kind in ("ddp", *KINDS))], ids=str
+)
+def test_a_step_of_all_weights_is_that_of_transformers(kind: str, chosen: list[int], tmp_path: Path) -> None:
+    """Also with text alone on a rank, where DDP waits for the vision tower's gradients too."""
+    data = world.write_chosen(tmp_path / "rows.jsonl", chosen)
+    changes = {**PLAIN, **EVERYTHING, "train_data": data, "per_device_train_batch_size": len(chosen) // 2}
     spread(kind, tmp_path / "run", **changes)
-    _, expected = expected_step("qwen3_vl", [0, 3])
+    _, expected = expected_step("qwen3_vl", chosen)
     assert_same(load_file(tmp_path / "run" / "model.safetensors"), expected)
 
 
 @pytest.mark.two_processes
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_adapter_and_its_head_become_what_they_become_in_one_process(kind: str, tmp_path: Path) -> None:
-    changes = {
-        **LORA,
-        "lora_modules_to_save": "lm_head",
-        "train_data": world.write_chosen(tmp_path / "rows.jsonl", [0, 1, 2, 3]),
-        "max_steps": 2,
-        "optim": "sgd",
-        "lr_scheduler_type": "constant",
-    }
+    data = world.write_chosen(tmp_path / "rows.jsonl", [0, 1, 2, 3])
+    changes = {**LORA, "lora_modules_to_save": "lm_head", "train_data": data}
+    changes |= {"max_steps": 2, "optim": "sgd", "lr_scheduler_type": "constant"}
     batches = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 2}
     spread(kind, tmp_path / "two", **changes, **batches)
     batches = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}

@@ -1,5 +1,4 @@
-"""Fine-tuning steps: the same however a batch is split, and the same as the gradients that transformers' own
-forward gives; which weights take part in them, and at which rates."""
+"""Fine-tuning steps against transformers' own gradients; which weights take part in them, at which rates."""
 
 from __future__ import annotations
 
@@ -103,15 +102,12 @@ def test_a_batch_is_padded_to_a_bucket_unless_its_rows_are_equally_long() -> Non
 
 
 @pytest.mark.parametrize(("family", "joins"), [("qwen2_5_vl", False), ("qwen3_vl", True)])
-def test_kept_features_run_the_tower_once_a_video_and_change_nothing(
-    family: str, joins: bool, tmp_path: Path
-) -> None:
+def test_kept_features_are_made_once_and_change_nothing(family: str, joins: bool, tmp_path: Path) -> None:
     """Over two epochs of three rows with videos and one without."""
     after = []
     for kept in (1.0, 0.0):
-        config = world.settings(
-            tmp_path, num_train_epochs=2, padding_free=joins, kept_features_gb=kept, optim="sgd"
-        )
+        given = {"num_train_epochs": 2, "padding_free": joins, "kept_features_gb": kept, "optim": "sgd"}
+        config = world.settings(tmp_path, **given)
         made = world.trainer(family, config, world.rows())
         calls: list[int] = []
         made._base.model.visual.register_forward_hook(lambda *_, calls=calls: calls.append(1))
@@ -126,8 +122,6 @@ def test_kept_features_run_the_tower_once_a_video_and_change_nothing(
     torch.testing.assert_close(after[0], after[1], atol=1e-6, rtol=1e-5)
     assert any(weight.any() for name, weight in after[0].items() if "lora_B" in name)
 
-
-# ---- what is trained ---------------------------------------------------------------------------------------
 
 _LAYER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -157,9 +151,8 @@ def test_lora_goes_to_every_linear_layer_of_the_language_model_and_to_no_other()
 
 def test_parts_have_their_own_rates_and_what_is_frozen_stays(tmp_path: Path) -> None:
     rows = world.rows()
-    config = world.settings(
-        tmp_path, **{**PLAIN, "projector": "trained", "projector_lr": 0.01, "per_device_train_batch_size": 4}
-    )
+    own = {"projector": "trained", "projector_lr": 0.01, "per_device_train_batch_size": 4}
+    config = world.settings(tmp_path, **PLAIN, **own)
     trainer = world.trainer("qwen3_vl", config, rows, use_peft=False)
     before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
     trainer.train()

@@ -1,5 +1,4 @@
-"""The comparison of poolings on pocket: chunks and captions of the world, recall counted by hand, the three
-poolings, intervals, a run that resumes, and the shipped weights."""
+"""The comparison of poolings on pocket: its features, recall counted by hand, and the shipped weights."""
 
 from __future__ import annotations
 
@@ -15,13 +14,7 @@ from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip import AspClipConfig
 from videopro.pocket.encoders import ASP_CLIP
 from videopro.pocket.script import make_script
-from videopro.train.pocket.asp_pocket import (
-    PooledChunks,
-    compare_poolings,
-    hits,
-    summarize,
-    with_interval,
-)
+from videopro.train.pocket.asp_pocket import PooledChunks, compare_poolings, hits, summarize, with_interval
 from videopro.train.pocket.chunk_features import (
     ChunkFeatures,
     chunk_bounds,
@@ -84,8 +77,7 @@ def test_features_are_those_of_the_encoder_before_its_projections(drawn: list[np
 
 
 def features(**changes: object) -> ChunkFeatures:
-    """Two videos of six chunks, three captions: the second's scene is also shown by chunk 7, the third's by
-    no frame."""
+    """Two videos of six chunks, three captions: chunk 7 shows the second's scene too, none the third's."""
     rng = np.random.default_rng(0)
     facts = [[] for _ in range(12)]
     facts[1], facts[3], facts[7] = ["a"], ["b"], ["b"]
@@ -165,9 +157,7 @@ def test_gaps_have_an_interval_over_seeds_and_one_over_videos() -> None:
 
 
 @pytest.mark.long
-def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_learns_resumes_and_can_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     # A caption's state is that of one frame of its chunk: what ASP can find, and the mean hides.
     frames, own = rng.normal(size=(60, 16, 128)).astype(np.float32), np.arange(60)
@@ -206,9 +196,8 @@ def test_the_shipped_weights_are_small_and_score_a_chunk_by_the_text(drawn: list
     folder = Path(ASP_CLIP.checkpoint)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 700_000
     record = json.loads((folder / "training_record.json").read_text())
-    assert (
-        record["recall"]["test"]["1 of six"]["asp"]["mean"] > record["untrained"]["mean"]["test"]["1 of six"]
-    )
+    trained = record["recall"]["test"]["1 of six"]["asp"]["mean"]
+    assert trained > record["untrained"]["mean"]["test"]["1 of six"]
     encoder = load_encoder("pocket-asp", "cpu")
     chunks = [[Frame(image, 0.0) for image in chunk] for chunk in drawn]
     asked = [event for event in events(next(train_scripts(1))) if event.frames]

@@ -1,5 +1,4 @@
-"""The pocket encoder's training: clips and texts that fit, the loss, what is shipped, and that a few steps
-learn, from a pool drawn here."""
+"""The pocket encoder's training: texts that fit clips, the loss, what is shipped, and a short run."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ EMPTY = {"place": "beach", "sign": None, "actor": None, "shape": None, "color": 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """240 scenes, 16 pictures each: a pattern of its own for each place; the first pixel says which place
-    and which frame."""
+    """240 scenes of 16 pictures, a pattern for each place; the first pixel says place and frame."""
     folder, rng = tmp_path_factory.mktemp("pool"), np.random.default_rng(0)
     patterns = rng.integers(0, 256, (20, 4, 6, 3), dtype=np.uint8).repeat(8, 1).repeat(9, 2)
     frames, facts = np.zeros((240, 16, 32, 54, 3), np.uint8), []

@@ -1,5 +1,4 @@
-"""What the pocket models are trained on: symbols of frames, many frames seen at once, and drills of copying;
-the order of the stages, and what is kept of them."""
+"""What the pocket models are trained on, in which order, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -54,33 +53,28 @@ def named(cells: np.ndarray, row: int, column: int) -> set[str]:
     return {VOCABULARY[i] for i in np.nonzero(cells[row, column, : len(VOCABULARY)])[0]}
 
 
-def test_a_cell_names_what_stands_on_it() -> None:
+def edges(cell: np.ndarray) -> np.ndarray:
+    """Where the actor's edges lie, each between two knots."""
+    knots = cell[len(VOCABULARY) :].reshape(4, KNOTS).astype(float)
+    np.testing.assert_allclose(knots.sum(1), 1, atol=1e-3)
+    return knots @ np.linspace(0, 1, KNOTS)
+
+
+def test_a_cell_names_what_stands_on_it_and_where_its_edges_lie() -> None:
     """The frame is 320x192 in cells of 64x64: the actor fills the cell in row 1, column 2."""
     cells = symbols(FACT, (128, 64, 192, 128))
     assert cells.shape == (*GRID, CODES)
     assert named(cells, 0, 0) == {"beach", "sunny", "TAXI"}
     assert named(cells, 1, 2) == {"beach", "sunny", "red", "ring"}
-    assert all(
-        named(cells, r, c) == {"beach", "sunny"}
-        for r in range(3)
-        for c in range(5)
-        if (r, c) not in ((0, 0), (1, 2))
-    )
-
-
-def test_edges_lie_between_two_knots() -> None:
-    cells = symbols(FACT, (128, 64, 192, 128))
-    knots = cells[1, 2, len(VOCABULARY) :].reshape(4, KNOTS).astype(float)
-    edges = knots @ np.linspace(0, 1, KNOTS)
-    np.testing.assert_allclose(knots.sum(1), 1, atol=1e-3)
-    np.testing.assert_allclose(edges, [0.4, 1 / 3, 0.6, 2 / 3], atol=1e-3)
+    others = {(row, column) for row in range(3) for column in range(5)} - {(0, 0), (1, 2)}
+    assert all(named(cells, *cell) == {"beach", "sunny"} for cell in others)
+    np.testing.assert_allclose(edges(cells[1, 2]), [0.4, 1 / 3, 0.6, 2 / 3], atol=1e-3)
 
 
 def test_a_crop_has_its_own_cells_and_leaves_out_what_it_cuts_off() -> None:
     window = (96, 32, 224, 160)
     cells = symbols(FACT, (128, 64, 192, 128), window, (4, 4))
-    edges = cells[1, 1, len(VOCABULARY) :].reshape(4, KNOTS).astype(float) @ np.linspace(0, 1, KNOTS)
-    np.testing.assert_allclose(edges, [0.25, 0.25, 0.75, 0.75], atol=1e-3)
+    np.testing.assert_allclose(edges(cells[1, 1]), [0.25, 0.25, 0.75, 0.75], atol=1e-3)
     assert not any("TAXI" in named(cells, r, c) for r in range(4) for c in range(4))
     beside = symbols(FACT, (128, 64, 192, 128), (0, 0, 140, 192), GRID)
     assert not any("red" in named(beside, r, c) for r in range(3) for c in range(5))
@@ -179,15 +173,13 @@ def test_training_resumes_from_its_last_state(tmp_path: Path) -> None:
 
 
 def test_an_average_lies_between_two_weights(tmp_path: Path) -> None:
+    processor = checkpoint.build_processor()
     for seed, name in ((0, "first"), (1, "second")):
-        processor = checkpoint.build_processor()
-        checkpoint.save(
-            checkpoint.build_model(processor.tokenizer, seed).bfloat16(), processor, tmp_path / name
-        )
+        model = checkpoint.build_model(processor.tokenizer, seed).bfloat16()
+        checkpoint.save(model, processor, tmp_path / name)
     average(tmp_path / "first", tmp_path / "second", 0.25, tmp_path / "mean")
-    first, second, mean = (
-        load_file(tmp_path / name / "model.safetensors") for name in ("first", "second", "mean")
-    )
+    files = (tmp_path / name / "model.safetensors" for name in ("first", "second", "mean"))
+    first, second, mean = map(load_file, files)
     assert mean.keys() == first.keys()
     record = read_model_record(tmp_path / "mean")
     assert (record.frames, record.pixels, record.planner) == (16, 15_360, None)
@@ -237,9 +229,8 @@ def test_rows_of_words_need_no_padding(rng: np.random.Generator) -> None:
     batch = encoder.batch(drills.copying_rows(rng, 6, mixed=0.0))
     # Every word of the drills is one token, or few; rows differ by no more than words of several tokens.
     assert int((batch.exchange >= 0).sum()) > 0.8 * batch.exchange.numel()
-    kinds = {
-        row.exchanges[0][0].split(":")[0].split("\n")[0] for row in drills.copying_rows(rng, 60, mixed=1.0)
-    }
+    asked = [row.exchanges[0][0] for row in drills.copying_rows(rng, 60, mixed=1.0)]
+    kinds = {text.split(":")[0].split("\n")[0] for text in asked}
     assert len(kinds) > 10  # lines to look in and lists to fill from, besides code to write again
 
 

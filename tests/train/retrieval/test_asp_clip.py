@@ -1,5 +1,4 @@
-"""ASP-CLIP's training: the parameters it trains, the published count, the loss, batches, and a run on a tiny
-CLIP that learns, resumes and is loaded."""
+"""ASP-CLIP's training: its parameters, its batches, and a run on a tiny CLIP that learns and resumes."""
 
 from __future__ import annotations
 

@@ -151,9 +151,7 @@ MISSING = {"activitynet": {"v_missing": 2}, "openvid": {"ddd_0_0to90.mp4": 1}}
 
 @pytest.mark.parametrize("name", list(LONGVR))
 @pytest.mark.parametrize("units", ["segments", "videos"])
-def test_a_source_gives_its_pairs_and_names_what_it_leaves_out(
-    name: str, units: Units, tmp_path: Path
-) -> None:
+def test_a_source_gives_its_pairs_and_names_the_rest(name: str, units: Units, tmp_path: Path) -> None:
     make(name, tmp_path)
     found = LONGVR[name](tmp_path, units)
     assert found.pairs == expected(name, units, tmp_path)

@@ -1,5 +1,4 @@
-"""What replies earn. Each expected value was worked out by hand from the scenes
-(tests/support/reward_world.py) and the rules: accuracy, format, mode consistency."""
+"""What replies earn: each value by hand from the scenes (tests/support/reward_world.py) and the rules."""
 
 from __future__ import annotations
 
@@ -87,7 +86,6 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
         code(f"return 1\ndef execute_command(video, question):\n    return {RED}"),
         (0, 0, 0),
     ),
-    "an unknown module": (reply('return query_mc(find_scene(video, "red"), question, choices)'), (0, 0, 0)),
     "an unknown module on a path never taken": (
         reply(f"if False:\n    find_scene(video)\nreturn {RED}"),
         (1, 0, 0),
@@ -108,7 +106,6 @@ BY_EQUATION: dict[str, tuple[float, float, float]] = {
     "a guess after an answer that said something else": (0, 1, 0),  # One look.
     "no planning": (1, 0, 1),
     "parses and does not compile": (0, 0, 1),
-    "an unknown module": (0, 0, 1),
     "an unknown module on a path never taken": (1, 0, 1),
     "no video": (1, 0, 1),
     "reaches out": (0, 0, 1),
@@ -146,9 +143,7 @@ def test_a_right_letter_that_calls_decided_earns_all_of_equation_3(
     assert score(rewards, [row(answer="A")], [REASONED[name]]) == [(0, 1, 1)]
 
 
-def test_a_constant_behind_a_gate_earns_nothing_once_it_was_seen_on_other_videos(
-    rewards: ProgramRewards,
-) -> None:
+def test_a_constant_behind_a_gate_earns_nothing_once_seen_on_other_videos(rewards: ProgramRewards) -> None:
     """A question that is answered with yes on every video: five others in an earlier batch show it."""
     gate = reply(
         'frames = trim_frames(video, 10, 19)\nalways = query_yn(frames, "Is it red, blue, green or grey?")\n'
@@ -211,8 +206,7 @@ def test_accuracy_pays_for_the_answer_or_for_its_probability(
 
 
 def test_each_rule_can_be_had_alone() -> None:
-    """Reasoned letters that count beside guesses that are malformed; and the probability of B where the wrong
-    place is looked at."""
+    """Reasoned letters beside malformed guesses; the probability of B where the wrong place is looked at."""
     guess, right = CASES["a guess in place of a failure"][0], REASONED["a letter by yes or no"]
     with make(form="strict") as formal:
         assert score(formal, rows(2), [guess, right]) == [(0, 0, 0), (1, 1, 1)]

@@ -1,5 +1,4 @@
-"""How programs are run for rewards: each once, in the background, within limits; which failures stop a run;
-what is logged."""
+"""How programs are run for rewards, which failures stop a run, and what is logged."""
 
 from __future__ import annotations
 
@@ -29,9 +28,6 @@ from videopro.train.rewards.report import ERRORS
 
 BLUE = LOCAL.replace('"red"', '"blue"')
 STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), question, choices)")
-
-
-# ---- shared ------------------------------------------------------------------------------------------------
 
 
 def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
@@ -78,9 +74,6 @@ def test_programs_run_in_parallel() -> None:
         assert score(rewards, rows(4), replies) == [(1, 1, 1)] * 4
 
 
-# ---- ahead -------------------------------------------------------------------------------------------------
-
-
 def test_a_prefetched_program_is_not_started_again_and_videos_are_prepared_once() -> None:
     models = SceneModels()
     with make(models=models) as rewards:
@@ -94,18 +87,14 @@ def test_a_prefetched_program_is_not_started_again_and_videos_are_prepared_once(
     assert len(models.made) == 1
 
 
-# ---- failures of programs ----------------------------------------------------------------------------------
-
-
 def test_a_stuck_program_ends_and_the_others_are_judged() -> None:
     recorder = MetricRecorder()
     with make(limits=Limits(cpu_seconds=0.2, wall_seconds=60)) as rewards:
         found = score(rewards, rows(4), [STUCK, LOCAL, BROKEN, "prose"], recorder)
     assert found == [(0, 1, 1), (1, 1, 1), (0, 1, 1), (0, 0, 0)]
     metrics = dict(recorder.metrics)
-    assert metrics["programs/failed/limit"] == 0.25
-    assert metrics["programs/failed/NameError"] == 0.25
-    assert metrics["programs/failed/NoProgram"] == 0.25
+    for name in ("limit", "NameError", "NoProgram"):
+        assert metrics[f"programs/failed/{name}"] == 0.25
     assert metrics["programs/failed"] == 0.75
     assert recorder.columns["error"] == ["CpuLimit", None, "NameError", "NoProgram"]
 
@@ -119,9 +108,8 @@ def test_metrics_are_those_of_the_programs() -> None:
     assert found["ok"] == 0.75
     assert found["empty"] == 0
     assert found["failed"] == 0.25
-    assert {name: found[f"failed/{name}"] for name in ERRORS if found[f"failed/{name}"]} == {
-        "NameError": 0.25
-    }
+    named = {name: found[f"failed/{name}"] for name in ERRORS}
+    assert {name: share for name, share in named.items() if share} == {"NameError": 0.25}
     assert found["guess"] == 0.25
     assert found["native_share"] == 0.5  # NATIVE, and the guess, whose only look is the native one.
     # LOCAL: clips, frames, question; NATIVE: one; the guess: one and make_result; BROKEN: none.
@@ -138,9 +126,6 @@ def test_metrics_are_those_of_the_programs() -> None:
     assert recorder.columns["answer"] == ["B", "D", "B", None]
 
 
-# ---- failures that are not the program's -------------------------------------------------------------------
-
-
 def test_a_row_is_left_out_only_for_what_shows_without_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     """The model fails about one row whatever is asked; about the others only as the programs ask."""
     strip = reply(
@@ -153,7 +138,7 @@ def test_a_row_is_left_out_only_for_what_shows_without_a_program(capsys: pytest.
         given = [row(), row(), row(id="r3", question="What is shown? (bug)"), row()]
         # Two failing requests, one of them hidden: wrong answers, not rows without a reward.
         found = score(rewards, given, [strip, hidden, LOCAL, LOCAL])
-        assert [None if rewarded[0] is None else rewarded[0] for rewarded in found] == [0, 0, None, 1]
+        assert [accuracy for accuracy, _, _ in found] == [0, 0, None, 1]
         assert list(rewards.left_out) == ["row 'r3'"]
     assert capsys.readouterr().err.count("Traceback (most recent call last)") == 1
 
@@ -202,10 +187,11 @@ def test_a_dead_backbone_stops_the_run() -> None:
         assert "serves no other request either" in str(stopped.value)
 
 
-def test_rows_that_a_live_backbone_refuses_are_left_out_and_named_once(
-    capsys: pytest.CaptureFixture[str],
+def test_refused_rows_and_videos_that_cannot_be_read_are_left_out_and_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recorder = MetricRecorder()
+    recorder, broken = MetricRecorder(), tmp_path / "broken.mp4"
+    broken.write_bytes(b"this is no video" * 100)
     with make() as rewards:
         given = [row(), row(id="q2/plan", question="What is shown? (refuse)")]
         for _ in range(2):
@@ -215,27 +201,16 @@ def test_rows_that_a_live_backbone_refuses_are_left_out_and_named_once(
         assert rewards.left_out == {"row 'q2/plan'": "cannot serve this request"}
         with pytest.raises(BackboneError, match="requests of all 2 programs"):
             score(rewards, [given[1]] * 2, [LOCAL, NATIVE])
-    assert capsys.readouterr().err.count("q2/plan") == 1
-    assert ("programs/left_out", 0.5) in recorder.metrics
-
-
-def test_a_video_that_cannot_be_read_is_left_out_and_named_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broken = tmp_path / "broken.mp4"
-    broken.write_bytes(b"this is no video" * 100)
-    recorder = MetricRecorder()
-    with make() as rewards:
-        given = [row(), *rows(2, id="q3/plan", video=str(broken)), row(id="q4/plan", video="/nowhere.mp4")]
+        given = [*rows(2, id="q3/plan", video=str(broken)), row(id="q4/plan", video="/nowhere.mp4"), row()]
         for _ in range(2):
-            found = score(rewards, given, [LOCAL, LOCAL, NATIVE, LOCAL], recorder)
-            assert found == [(1, 1, 1), *[(None, None, None)] * 3]
-        assert set(rewards.left_out) == {f"video {broken}", "video /nowhere.mp4"}
+            found = score(rewards, given, [LOCAL, NATIVE, LOCAL, LOCAL], recorder)
+            assert found == [*[(None, None, None)] * 3, (1, 1, 1)]
+        assert {*rewards.left_out} == {"row 'q2/plan'", f"video {broken}", "video /nowhere.mp4"}
     named = capsys.readouterr().err
-    assert named.count(f"video {broken} is left out") == 1
-    assert named.count("video /nowhere.mp4 is left out") == 1
-    assert ("programs/left_out", 0.75) in recorder.metrics
-    assert recorder.columns["error"] == [None, "VideoError", "VideoError", "VideoError"] * 2
+    for name in ("q2/plan", f"video {broken} is left out", "video /nowhere.mp4 is left out"):
+        assert named.count(name) == 1
+    assert {("programs/left_out", 0.5), ("programs/left_out", 0.75)} <= {*recorder.metrics}
+    assert recorder.columns["error"][-8:] == ["VideoError", "VideoError", "VideoError", None] * 2
 
 
 def test_programs_have_the_rows_subtitles(tmp_path: Path) -> None:
@@ -251,9 +226,6 @@ def test_programs_have_the_rows_subtitles(tmp_path: Path) -> None:
         # A row is left out for those that cannot be read.
         given[0]["subtitles"] = str(tmp_path / "missing.srt")
         assert score(rewards, given, [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
-
-
-# ---- the log -----------------------------------------------------------------------------------------------
 
 
 def test_each_reply_is_a_line_of_the_log(tmp_path: Path) -> None:
@@ -277,7 +249,6 @@ def test_each_reply_is_a_line_of_the_log(tmp_path: Path) -> None:
     assert (broken["error"], broken["answer"], broken["correct"]) == ("NameError", None, False)
 
 
-# One step: a group of four about the first row, a group of four about the second.
 def test_a_program_is_rewarded_in_the_world_that_its_row_describes() -> None:
     """What the row does without cannot be called; another row about the same question still can."""
     text = reply(

@@ -1,5 +1,4 @@
-"""Rounds of sampling that an engine writes while the one before is trained on: which policy writes them, what
-they change, and how they end."""
+"""Rounds of sampling that an engine writes while the one before is trained on."""
 
 from __future__ import annotations
 
@@ -12,15 +11,13 @@ from transformers import TrainerCallback
 
 from tests.support import grpo_world as grpo
 from tests.support.scripted_sampler import ScriptedSampler, making
-from tests.support.training_runs import assert_equal, trained_weights
+from tests.support.training_runs import assert_equal, evaluates, saves, trained_weights
 from videopro.errors import BackboneError, wait_until
 from videopro.train.rl import GRPORow, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rounds import LookAhead
 
 
-def trainer(
-    output: Path, sampler: ScriptedSampler, *, ahead: bool = True, **changes: Any
-) -> VideoGRPOTrainer:
+def trainer(output: Path, sampler: ScriptedSampler, ahead: bool = True, **changes: Any) -> VideoGRPOTrainer:
     """Of four prompts, two of which make a round of eight replies."""
     names = ("rewards", "next_turn", "callbacks", "eval_dataset")
     more = {name: changes.pop(name) for name in names if name in changes}
@@ -88,7 +85,7 @@ def test_a_run_differs_only_in_the_policy_that_writes(
 
 def test_a_resumed_run_loses_and_repeats_no_round(tmp_path: Path) -> None:
     """What was written ahead is written again, by the policy of the checkpoint: the same rows and seeds."""
-    changes = {"save_strategy": "steps", "save_steps": 2, "max_steps": 5, "gradient_accumulation_steps": 1}
+    changes = {**saves(every=2), "max_steps": 5, "gradient_accumulation_steps": 1}
     whole, resumed = ScriptedSampler(), ScriptedSampler()
     first = trainer(tmp_path, whole, **changes)
     first.train()
@@ -102,18 +99,9 @@ def test_a_resumed_run_loses_and_repeats_no_round(tmp_path: Path) -> None:
 def test_an_evaluation_waits_for_the_round_that_is_written(tmp_path: Path) -> None:
     """The sampler writes one round at a time, and serves the version of the second turns to come."""
     sampler = ScriptedSampler()
-    made = trainer(
-        tmp_path,
-        sampler,
-        eval_strategy="steps",
-        eval_data="the rows below",
-        eval_steps=2,
-        num_iterations=4,
-        per_device_eval_batch_size=8,
-        max_steps=5,
-        next_turn=grpo.refine_some,
-        eval_dataset=as_dataset(grpo.rows()[:2]),
-    )
+    measured = {"eval_data": "the rows below", "per_device_eval_batch_size": 8, **evaluates(every=2)}
+    measured |= {"eval_dataset": as_dataset(grpo.rows()[:2])}
+    made = trainer(tmp_path, sampler, **measured, num_iterations=4, max_steps=5, next_turn=grpo.refine_some)
     made.train()
     ahead = [call for call in sampler.written if call.thread.startswith("rollouts-ahead")]
     assert [(call.version, call.newest) for call in ahead] == [(0, 0)]
@@ -162,9 +150,8 @@ def test_a_batch_is_seen_before_its_turn() -> None:
     update = [next(batches) for _ in range(3)]
     batches.begin()
     # a is running: b and c are of its update.
-    assert [batches.upcoming(passes) for passes in (1, 2, 3, 5, 6)] == [
-        *(("b", 0), ("c", 0), ("d", 1), ("f", 1), ("g", 2))
-    ]
+    seen = [batches.upcoming(passes) for passes in (1, 2, 3, 5, 6)]
+    assert seen == [("b", 0), ("c", 0), ("d", 1), ("f", 1), ("g", 2)]
     assert batches.upcoming(7) == (None, 3)
     batches.begin()
     batches.begin()

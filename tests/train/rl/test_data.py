@@ -1,5 +1,4 @@
-"""Rows of grpo.jsonl, and rows of the release's form, chats in which the question, the program and the kind
-stand in the prompt: what is accepted, and what is left out; and which prompts are sampled in one batch."""
+"""Rows of grpo.jsonl and of the release's form: which are accepted; and which prompts make a batch."""
 
 from __future__ import annotations
 
@@ -65,9 +64,6 @@ def test_files_that_are_not_grpo_jsonl_are_named(text: str, said: str, tmp_path:
         read_grpo_rows(tmp_path / "grpo.jsonl")
 
 
-# ---- prompts -----------------------------------------------------------------------------------------------
-
-
 def prompt(length: int) -> PolicyPrompt:
     return PolicyPrompt(EncodedPrompt((0,) * length, (0,) * length), torch.zeros(3, length), length)
 
@@ -82,9 +78,7 @@ def prompt(length: int) -> PolicyPrompt:
         ([], 4, []),
     ],
 )
-def test_prompts_of_similar_length_are_sampled_together(
-    lengths: list[int], most: int, batches: list[list[int]]
-) -> None:
+def test_prompts_of_like_length_make_a_batch(lengths: list[int], most: int, batches: list[list[int]]) -> None:
     assert list(batches_by_length([prompt(length) for length in lengths], most)) == batches
 
 
@@ -136,9 +130,8 @@ def test_kind_question_and_gold_come_from_the_prompt(tmp_path: Path) -> None:
     found = read_grpo_rows(world.write(tmp_path / "train_grpo.jsonl", given))
     assert found.left_out == {}
     rows = found.rows
-    assert [row.kind for row in rows] == [
-        *("plan", "bug_fix", "native_refinement", "program_refinement", "program_refinement", "plan")
-    ]
+    refinements = ["bug_fix", "native_refinement", "program_refinement", "program_refinement"]
+    assert [row.kind for row in rows] == ["plan", *refinements, "plan"]
     assert [row.answer for row in rows] == ["B", "C", "A", "D", "A", "A"]
     question = Question("Which car: the red one?", ("a red car", "a blue car: fast", "no car", "two cars"))
     assert {row.question for row in rows} == {question}
@@ -158,9 +151,8 @@ def test_kind_question_and_gold_come_from_the_prompt(tmp_path: Path) -> None:
 def test_a_question_inside_the_program_is_not_the_rows(tmp_path: Path) -> None:
     text = 'text = """\nQuestion: what?\n"""\n'
     program = STEPS.replace("    frames", f"    {text}    frames")
-    path = world.write(
-        tmp_path / "g.jsonl", [chat(f"<video>{WEAK.replace(STEPS, program + chr(10) + STEPS)}", solution="B")]
-    )
+    asked = WEAK.replace(STEPS, f"{program}\n{STEPS}")
+    path = world.write(tmp_path / "g.jsonl", [chat(f"<video>{asked}", solution="B")])
     (row,) = read_grpo_rows(path).rows
     assert row.question.text == "Which car: the red one?"
 

@@ -1,6 +1,4 @@
-"""Engines on GPUs of their own, which the processes of a training share: who starts them, and that all
-processes end where one does not start. The processes are threads here, and a program stands in vLLM's place.
-"""
+"""Engines that the processes of a training share. They are threads here, and vLLM is a stand-in."""
 
 from __future__ import annotations
 
@@ -27,10 +25,11 @@ from videopro.train.runtime import loop as agreement
 
 folder = engine_folder.folder
 PROCESSES = 3
+Rank = tuple[Any, Callable[[int], None]]
 
 
 @pytest.fixture
-def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[..., None]]:
+def rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Rank:
     """The settings of a training, and what makes the current thread one of its processes, of which there are
     `PROCESSES` on a machine with six GPUs."""
     config = settings(folder)
@@ -74,11 +73,7 @@ def opened(config: Any, folder: Path) -> AbstractContextManager[TrainingEngines]
     return training_engines(config, world.model_settings("qwen3_vl"), start)
 
 
-def started(
-    folder: Path,
-    rank: tuple[Any, Callable[..., None]],
-    use: Callable[[int, TrainingEngines], Any],
-) -> list[Any]:
+def started(folder: Path, rank: Rank, use: Callable[[int, TrainingEngines], Any]) -> list[Any]:
     """What `use` returns in each process within its engines, or the error."""
     config, become = rank
 
@@ -94,9 +89,7 @@ def started(
         return list(threads.map(run, range(PROCESSES)))
 
 
-def test_an_engine_is_started_by_one_process_and_asked_by_all(
-    folder: Path, rank: tuple[Any, Callable[..., None]]
-) -> None:
+def test_an_engine_is_started_by_one_process_and_asked_by_all(folder: Path, rank: Rank) -> None:
     done = threading.Barrier(PROCESSES, timeout=60)
 
     def use(number: int, engines: TrainingEngines) -> Any:
@@ -123,9 +116,7 @@ def test_an_engine_is_started_by_one_process_and_asked_by_all(
         assert (pairs["--tensor-parallel-size"], pairs["--gpu-memory-utilization"]) == ("2", "0.85")
 
 
-def test_all_processes_end_where_one_engine_does_not_start(
-    folder: Path, rank: tuple[Any, Callable[..., None]]
-) -> None:
+def test_all_processes_end_where_one_engine_does_not_start(folder: Path, rank: Rank) -> None:
     stub_engine.behave(folder, fails="torch.OutOfMemoryError: CUDA out of memory.", fails_on="4,5")
     errors = started(folder, rank, lambda number, engines: None)
     assert all(isinstance(error, BackboneError) for error in errors)
@@ -135,9 +126,7 @@ def test_all_processes_end_where_one_engine_does_not_start(
         assert re.fullmatch(r"process 1 stopped: vLLM does not serve .*", str(error))
 
 
-def test_an_engine_has_to_answer_before_the_other_processes_give_up(
-    folder: Path, rank: tuple[Any, Callable[..., None]]
-) -> None:
+def test_an_engine_has_to_answer_before_the_other_processes_give_up(folder: Path, rank: Rank) -> None:
     config, become = rank
     become(0)
     config.vllm = {**config.mapping("vllm"), "start_seconds": config.ddp_timeout}

@@ -1,5 +1,4 @@
-"""Episodes of two turns: the refinement prompt is that of inference; rewards worked out by hand; log-probs
-and gradients of both replies by transformers alone; steps that move both."""
+"""Episodes of two turns: prompts as in inference, rewards by hand, gradients by transformers alone."""
 
 from __future__ import annotations
 
@@ -48,9 +47,6 @@ OWN = PromptFile(
 """A user's prompts."""
 UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, choices)")
 """Several steps that end in what the whole video gives: D with 0.4."""
-
-
-# ---- what is asked next ------------------------------------------------------------------------------------
 
 
 def plan_row(**changes: Any) -> GRPORow:
@@ -102,9 +98,8 @@ def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
         found = RefinementTurns(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
         assert [row is None for row in found] == [False, True, False]
         # Inference shows a refinement the video first, whatever the row's own prompt begins with.
-        (plain,) = RefinementTurns(rewards, 0.75)(
-            [replace(given[0], system="Be brief.", before="Look: ")], [NATIVE]
-        )
+        other = replace(given[0], system="Be brief.", before="Look: ")
+        (plain,) = RefinementTurns(rewards, 0.75)([other], [NATIVE])
         assert plain == found[0]
         assert rewards.executions == 1
         score(rewards, rows(2), [NATIVE, episode(NATIVE, LOCAL)])
@@ -115,9 +110,6 @@ def test_a_video_that_cannot_be_read_ends_its_episode() -> None:
     with make() as rewards:
         given = [plan_row(video="/nowhere.mp4"), plan_row()]
         assert RefinementTurns(rewards, 0.75)(given, [NATIVE, LOCAL]) == [None, None]
-
-
-# ---- rewards -----------------------------------------------------------------------------------------------
 
 
 def episode(first: str, second: str) -> list[dict[str, str]]:
@@ -174,16 +166,7 @@ def test_both_turns_are_logged(tmp_path: Path) -> None:
     assert lines[2]["rewards"]["accuracy"] == 0.0
 
 
-# ---- log-probabilities and steps ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("family", "shared"),
-    [
-        ("qwen2_5_vl", True),
-        ("qwen3_vl", False),
-    ],
-)
+@pytest.mark.parametrize(("family", "shared"), [("qwen2_5_vl", True), ("qwen3_vl", False)])
 def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
     first, second, text = (grpo.rows()[number] for number in (0, 1, 4))
     # In the release's form: the refinement, which begins with the video, shares no pass with the plan.

@@ -18,9 +18,10 @@ from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pict
 from tests.support.training_runs import (
     adapter,
     assert_equal,
+    evaluates,
     merge_into,
+    saves,
     spread_over_two,
-    two_processes,
     whole_and_resumed,
 )
 from videopro.backbones import Backbone, BackboneConfig, load_backbone
@@ -43,15 +44,12 @@ def programs(output: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (output / "programs.jsonl").read_text().splitlines()]
 
 
-# A random model writes no programs: the rewards of programs are 0, and all are logged.
-
-
 def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
     """Two steps of a group of four, each followed by two replies to each of two held-out prompts."""
     taught, held_out = grpo.rows()[:1], [replace(row, id=f"held-out {row.id}") for row in grpo.rows()[1:3]]
     for name, rows in (("grpo.jsonl", taught), ("held_out.jsonl", held_out)):
         world.write(tmp_path / name, [grpo.record(row) for row in rows])
-    evaluation = {"eval_data": tmp_path / "held_out.jsonl", "eval_strategy": "steps", "eval_steps": 1}
+    evaluation = {"eval_data": tmp_path / "held_out.jsonl", **evaluates(every=1)}
     batches = {"num_generations_eval": 2, "per_device_eval_batch_size": 2}
     output = tmp_path / "run"
     made = run(output, log_completions="true", num_completions_to_print=0, **evaluation, **batches)
@@ -84,11 +82,10 @@ def test_a_run_of_two_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prompt_video", [True, False])
-def test_a_run_on_the_releases_form(
+def test_a_run_on_release_rows(
     prompt_video: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rows of every layout are sampled and scored, none of them has a mode reward, and those that cannot be
-    used are dropped."""
+    """Rows of every layout are sampled and scored without a mode reward, and unusable ones dropped."""
     asked = "Question: Which car?\nChoices:\nA. a red car\nB. a blue car\n"
     video = [str(world.folder() / "videos" / "a.mp4")]
     (tmp_path / "broken.mp4").write_bytes(b"no video")
@@ -119,13 +116,7 @@ def test_a_run_on_the_releases_form(
 @pytest.mark.parametrize("episodes", [pytest.param("single", marks=pytest.mark.long), "two_turn"])
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
     # Epochs of two steps: resumed in the middle of the second.
-    changes = {
-        "episodes": episodes,
-        "max_steps": 5,
-        "save_strategy": "steps",
-        "save_steps": 3,
-        "gradient_accumulation_steps": 2,
-    }
+    changes = {"episodes": episodes, "max_steps": 5, "gradient_accumulation_steps": 2, **saves(every=3)}
     whole_and_resumed(command.main, lambda output: arguments(output, **changes), tmp_path, steps=5)
 
 
@@ -179,14 +170,8 @@ def test_training_continues_an_adapter_and_its_base_answers(tmp_path: Path) -> N
 @pytest.mark.usefixtures("some_rewards")
 def test_evaluation_does_not_change_training(tmp_path: Path) -> None:
     held_out = world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in grpo.rows()[:2]])
-    measured = {
-        "eval_data": held_out,
-        "eval_questions": held_out,
-        "eval_strategy": "steps",
-        "eval_steps": 1,
-        "per_device_eval_batch_size": 4,
-    }
-    made = run(tmp_path / "measured", **measured)
+    measured = {"eval_data": held_out, "eval_questions": held_out, "per_device_eval_batch_size": 4}
+    made = run(tmp_path / "measured", **measured, **evaluates(every=1))
     run(tmp_path / "alone")
     assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
     rewards = [line["eval_reward"] for line in made.state.log_history if "eval_reward" in line]
@@ -201,15 +186,11 @@ def test_evaluation_does_not_change_training(tmp_path: Path) -> None:
     ("kind", "ahead"), [("ddp", False), ("zero2", False), ("zero3", False), ("zero3", True)]
 )
 def test_two_processes_take_the_steps_that_one_takes(kind: str, ahead: bool, tmp_path: Path) -> None:
-    """Groups lie across the processes: six replies each of groups of four. The second round, of the next
-    epoch, may be written ahead."""
+    """Groups of four lie across processes with six replies each; the second round may be written ahead."""
     grpo.two_steps(tmp_path / "one", 12, ahead=ahead)
     more = ["ahead"] if ahead else []
     words = ["tests/support/grpo_world.py", str(tmp_path / "two"), "6", str(world.folder()), *more]
-    if kind == "ddp":
-        two_processes(words, tmp_path / "log")
-    else:
-        spread_over_two(kind, words, tmp_path / "log")
+    spread_over_two(kind, words, tmp_path / "log")
     found, expected = adapter(tmp_path / "two"), adapter(tmp_path / "one")
     assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)

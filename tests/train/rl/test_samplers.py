@@ -1,5 +1,4 @@
-"""Replies that an engine draws: what it is asked, what of its prompts is checked, and what becomes of the
-difference between its log-probabilities and the update's."""
+"""Replies that an engine draws: what is asked and checked, and the correction of their log-probabilities."""
 
 from __future__ import annotations
 
@@ -81,16 +80,16 @@ def served(made: VideoGRPOTrainer, *engines: Any, first: int = 0) -> EngineSampl
     )
 
 
-def replies(prompts: Mapping[str, Sequence[int]]) -> Callable[[dict[str, Any]], Any]:
-    """What vLLM replies: 50, 51, its end, with log-probabilities; `prompts` are the ids of each prompt, by
-    the end of its text."""
+def replies(
+    prompts: Mapping[str, Sequence[int]], ids: Sequence[int] = (50, 51, END), finish: str = "stop"
+) -> Callable[[dict[str, Any]], Any]:
+    """What vLLM replies, with log-probabilities; `prompts`: each prompt's ids by the end of its text."""
 
     def reply(body: dict[str, Any]) -> Any:
-        text = text_of(body)
-        ids = next(list(ids) for end, ids in prompts.items() if text.endswith(end))
-        tokens = [entry("x", -0.5), entry("y", -0.25), entry("<|im_end|>", -0.125)]
-        made = completion("xy", tokens, choice={"token_ids": [50, 51, END]})
-        return {**made, "prompt_token_ids": ids}
+        asked = next(list(ids) for end, ids in prompts.items() if text_of(body).endswith(end))
+        tokens = [entry("x", -(0.5 ** (place + 1))) for place in range(len(ids))]
+        made = completion("xy", tokens, finish=finish, choice={"token_ids": [*ids]})
+        return {**made, "prompt_token_ids": asked}
 
     return reply
 
@@ -123,9 +122,8 @@ def test_an_engine_is_asked_by_version_and_seed_for_prompts_that_are_ours(made: 
         sampler = served(made, engine)
         # An adapter that must change the replies was loaded for a moment.
         assert engine.loaded == []
-        assert engine.files["policy-check"].keys() == {
-            name.replace(".default", "") for name in weights_of(made)
-        }
+        adapter = {name.replace(".default", "") for name in weights_of(made)}
+        assert engine.files["policy-check"].keys() == adapter
         sampler.sync(4)
         seen: list[tuple[int, SampledReply]] = []
         written = sampler.write(draws, sampling, lambda number, reply: seen.append((number, reply)))
@@ -177,13 +175,16 @@ def test_an_engine_that_reads_another_prompt_or_hides_what_it_drew_is_refused(ma
 
 def test_a_reply_that_a_stopped_engine_broke_off_is_not_trained_on(made: VideoGRPOTrainer) -> None:
     _, ids = draws_of(made, grpo.rows()[-1:])
-
-    def broken(body: dict[str, Any]) -> Any:
-        cut = completion("x", [entry("x", -0.5)], finish="abort", choice={"token_ids": [50]})
-        return {**cut, "prompt_token_ids": list(*ids.values())}
-
     expected = SampledReply([50, 51], [-0.5, -0.25], (END, -0.125))
-    assert written(made, replies(ids), broken) == [expected]
+    assert written(made, replies(ids), replies(ids, [50], finish="abort")) == [expected]
+
+
+@pytest.mark.parametrize(("ids", "finish"), [([50], "stop"), ([], "stop"), ([END], "length")])
+def test_a_reply_is_whole_unless_a_token_that_ends_replies_ended_it(
+    ids: list[int], finish: str, made: VideoGRPOTrainer
+) -> None:
+    _, prompts = draws_of(made, grpo.rows()[-1:])
+    assert written(made, replies(prompts, ids, finish)) == [SampledReply(ids, [-0.5] * len(ids))]
 
 
 def test_a_policy_that_adapts_the_vision_tower_is_refused() -> None:
@@ -217,9 +218,8 @@ def test_prompts_are_shared_out_and_an_older_version_may_draw(made: VideoGRPOTra
             sampler.sync(step, keep)
         assert engine.loaded == ["policy-v4", "policy-v6"]
         numbers: list[int] = []
-        written = sampler.write(
-            draws, Sampling(5, temperature=1.0), lambda number, _: numbers.append(number), version=4
-        )
+        sampling = Sampling(5, temperature=1.0)
+        written = sampler.write(draws, sampling, lambda number, _: numbers.append(number), version=4)
         asked = [{body["seed"] for body in stub.chats} for stub in (one, two)]
         models = {body["model"] for stub in (one, two) for body in stub.chats}
         sampler.close()
@@ -260,8 +260,7 @@ def weights_of(made: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
 
 
 def test_adapters_are_written_as_peft_reads_them(made: VideoGRPOTrainer, tmp_path: Path) -> None:
-    """The one in training as it is; the random one has another effect than a new one, whose second matrices
-    are zero."""
+    """The random one has another effect than a new one, whose second matrices are zero."""
     weights = adapter_weights(made.model)
     write_adapter(made.model, weights, tmp_path)
     assert adapter_weights(made.model, needed=False) == {}
@@ -275,9 +274,6 @@ def test_an_adapter_that_the_disk_does_not_take_is_an_error_of_the_run(tmp_path:
     """It ends every process; of safetensors' own error the others would not be told, and wait."""
     with pytest.raises(RunError, match="the adapter for the engine cannot be written"):
         write_adapter(None, {"lora_B": torch.zeros(1)}, tmp_path / "gone")
-
-
-# ---- the importance ratio ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -306,37 +302,25 @@ def test_the_ratio_is_trls(mode: str, expected: list[list[float]]) -> None:
     assert ratio.differences.tolist() == pytest.approx([0, math.log(4), 0, 0, math.log(4)])
 
 
-class Remote:
+class Remote(LocalSampler):
     """The policy in this process as if an engine drew: `shift` is added to its log-probabilities."""
 
     is_remote = True
 
     def __init__(self, of: VideoGRPOTrainer, shift: float) -> None:
-        self._local = LocalSampler(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
+        super().__init__(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
         self._shift = shift
-
-    @property
-    def version(self) -> int:
-        return self._local.version
-
-    def sync(self, step: int, keep: int | None = None) -> None:
-        self._local.sync(step)
 
     def write(self, draws: Any, sampling: Any, on_reply: Any, version: Any = None) -> list[SampledReply]:
         # At temperature 1 the model's own log-probabilities are those that it was drawn with.
-        return [self._shifted(reply) for reply in self._local.write(draws, sampling, on_reply)]
+        return [self._shifted(reply) for reply in super().write(draws, sampling, on_reply)]
 
     def _shifted(self, reply: SampledReply) -> SampledReply:
         end = None if reply.end is None else (reply.end[0], reply.end[1] + self._shift)
         return SampledReply(reply.ids, [value + self._shift for value in reply.logprobs], end)
 
-    def close(self) -> None:
-        pass
 
-
-def test_a_loss_is_corrected_by_the_ratio_of_the_updates_own_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_is_corrected_by_the_updates_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every token was drawn with e^-0.5 of its probability, a step of plain gradient descent is e^0.5
     times as long; without a shift it is that of replies that were drawn here. No further pass is run. Some
     replies have a second turn."""
@@ -372,9 +356,8 @@ def test_a_loss_is_corrected_by_the_ratio_of_the_updates_own_pass(
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
 def test_a_pass_may_have_no_reply_that_counts(shared: bool, tmp_path: Path) -> None:
     """With mask_truncated_completions, where none of its replies has an end."""
-    config = grpo.settings(
-        tmp_path, shared_prompt=shared, mask_truncated_completions=True, per_device_train_batch_size=4
-    )
+    given = {"mask_truncated_completions": True, "per_device_train_batch_size": 4}
+    config = grpo.settings(tmp_path, shared_prompt=shared, **given)
     made = grpo.trainer(FAMILY, config, grpo.rows()[:1], **making(ScriptedSampler()))
     before = trained_weights(made)
     made.train()

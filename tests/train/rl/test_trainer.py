@@ -22,9 +22,7 @@ CHOSEN = [0, 0, 1, 0, 4]
 """Rows of `grpo_world.rows` that the replies are to: three to one, one to another, one to text alone."""
 
 
-def test_a_gpus_rows_score_as_rows_of_their_own_width(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_a_gpu_score_as_those_of_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Padded to a bucket, attended by FlexAttention, which on a CPU runs uncompiled; and some at a time."""
     monkeypatch.setattr(packing, "_compiled", lambda: flex_attention)
     packing.attend_by_parts()
@@ -199,8 +197,7 @@ def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
 
 
 def test_a_trained_tower_runs_in_every_pass_of_every_process(tmp_path: Path) -> None:
-    """Also in those before the update, of a process that has prompts of text alone: under ZeRO-3 the others
-    would wait for it."""
+    """Also before the update and with text alone: under ZeRO-3 the others would wait for it."""
     rows = [grpo.rows()[4]]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, frozen=False)
     made._keeps_vision = False
@@ -213,9 +210,7 @@ def test_a_trained_tower_runs_in_every_pass_of_every_process(tmp_path: Path) -> 
     assert len(runs) == 1
 
 
-def test_processes_that_share_weights_cannot_sample_layer_by_layer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spread_weights_cannot_sample_layer_by_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainer, "is_deepspeed_zero3_enabled", lambda: True)
     config = grpo.settings(tmp_path, ds3_gather_for_generation=False)
     with pytest.raises(ConfigError, match="ds3_gather_for_generation is false"):

@@ -1,5 +1,4 @@
-"""Checkpoints of a training run: killed or out of disk while one is being saved,
-the same command resumes from the last complete one, to the weights of an uninterrupted run."""
+"""A training run that is killed or out of disk resumes from its last complete checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, adapter, assert_equal, flags, two_processes
+from tests.support.training_runs import LORA, adapter, assert_equal, evaluates, flags, saves, two_processes
 from videopro.storage import files, sole_writer
 from videopro.train import sft
 from videopro.train.finetune import VideoSFTConfig
@@ -30,11 +29,11 @@ def complete(output: Path) -> list[str]:
 
 
 # Within an epoch, of four steps.
-STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 3, "save_strategy": "steps", "save_steps": 1}
+STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 3, **saves(every=1)}
 
 
 def run(output: Path, **changes: Any) -> int:
-    return sft.main(flags(output, **{**STEPS, "train_data": world.folder() / "sft.jsonl", **changes}))
+    return sft.main(flags(output, **{**STEPS, **changes}))
 
 
 @pytest.fixture(scope="module")
@@ -125,15 +124,9 @@ def test_a_run_that_ends_while_it_saves_resumes(
     assert_equal(adapter(tmp_path / "run"), adapter(whole))
 
 
-BEST = {
-    # The loss falls, so the first step has the best metric.
-    "metric_for_best_model": "eval_loss",
-    "greater_is_better": "true",
-    "load_best_model_at_end": "true",
-    "eval_strategy": "steps",
-    "eval_steps": 1,
-    "save_total_limit": 1,
-}
+# The loss falls, so the first step has the best metric.
+FIRST = {"metric_for_best_model": "eval_loss", "greater_is_better": "true", "load_best_model_at_end": "true"}
+BEST = {**FIRST, **evaluates(every=1), "save_total_limit": 1}
 
 
 def test_the_best_checkpoint_is_found_in_a_folder_that_was_moved(
@@ -186,7 +179,7 @@ def test_a_second_training_in_a_folder_is_refused(
 
 @pytest.mark.two_processes
 def test_both_processes_of_a_second_training_end(tmp_path: Path) -> None:
-    words = flags(tmp_path / "run", **{**STEPS, "train_data": world.folder() / "sft.jsonl"})
+    words = flags(tmp_path / "run", **STEPS)
     with sole_writer(tmp_path / "run"), pytest.raises(AssertionError) as ended:
         two_processes(["train/sft.py", *words], tmp_path / "log")
     assert "error: process 0 stopped: " in str(ended.value)
@@ -194,12 +187,7 @@ def test_both_processes_of_a_second_training_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "best", "kept"),
-    [
-        (None, None, [5, 4, 3, 2, 1]),
-        (2, None, [5, 4]),
-        (1, 2, [5, 2]),
-        (3, 2, [5, 4, 2]),
-    ],
+    [(None, None, [5, 4, 3, 2, 1]), (2, None, [5, 4]), (1, 2, [5, 2]), (3, 2, [5, 4, 2])],
 )
 def test_the_oldest_checkpoints_are_deleted_first(
     tmp_path: Path, limit: int | None, best: int | None, kept: list[int]

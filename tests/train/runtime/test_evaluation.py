@@ -1,5 +1,4 @@
-"""What an evaluation on held-out rows and questions measures, whatever the batch size, and that measuring
-leaves the training as it was."""
+"""What an evaluation on held-out rows and questions measures, and that training stays as it was."""
 
 from __future__ import annotations
 
@@ -16,12 +15,11 @@ import pytest
 import torch
 
 from tests.support import grpo_world
-from tests.support import grpo_world as rl
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
 from tests.support.scenes import SceneBackbone
 from tests.support.training_reference import expected_step
-from tests.support.training_runs import LORA, adapter, assert_equal, flags
+from tests.support.training_runs import LORA, adapter, assert_equal, evaluates, flags, saves
 from videopro.backbones import (
     GenerateRequest,
     Generation,
@@ -100,26 +98,14 @@ def test_an_option_with_the_right_options_text_is_right() -> None:
     assert not of_first("q", Result(), {}, gold="A", choices=("red", "blue")).correct
 
 
-# ---- questions ---------------------------------------------------------------------------------------------
-
-
 def lines(**changes: Any) -> list[dict[str, Any]]:
     """Two questions of `grpo.jsonl`, and a refinement of the first."""
     rows = []
     for number, mode in enumerate(("native", "program")):
         question = world.QUESTIONS[number]
-        row = {
-            "id": f"q{number}",
-            "question_id": f"q{number}",
-            "video": f"videos/{'ab'[number]}.mp4",
-            "subtitles": None,
-            "question": question.text,
-            "choices": list(question.choices),
-            "answer": "B",
-            "kind": "plan",
-            "prompt": "",
-            "oracle_mode": mode,
-        }
+        asked = {"question": question.text, "choices": list(question.choices), "answer": "B"}
+        row = {"id": f"q{number}", "question_id": f"q{number}", "kind": "plan", "prompt": "", **asked}
+        row |= {"video": f"videos/{'ab'[number]}.mp4", "subtitles": None, "oracle_mode": mode}
         rows += [row, {**row, "id": f"r{number}", "kind": "native_refinement"}]
     rows[0].update(changes)
     return rows
@@ -157,15 +143,10 @@ CHAT = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4
         ([CHAT], "line 1: has no column 'question'"),
     ],
 )
-def test_questions_that_cannot_be_asked_are_named(
-    tmp_path: Path, given: list[dict[str, Any]], said: str
-) -> None:
+def test_unusable_questions_are_named(tmp_path: Path, given: list[dict[str, Any]], said: str) -> None:
     path = world.write(tmp_path / "grpo.jsonl", given)
     with pytest.raises(DatasetError, match=said):
         load_eval_questions(str(path), limit=None, seed=0)
-
-
-# ---- a model in training -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -217,6 +198,21 @@ def test_a_planner_scores_as_its_programs_do(by_heart: VideoSFTTrainer, tmp_path
     assert evaluation(tmp_path, oracle_mode=None)(by_heart)["mode_accuracy"] == 0.5
     kept = [json.loads(line) for line in (tmp_path / "step-000161.jsonl").read_text().splitlines()]
     assert [line["oracle"] for line in kept] == ["program", "program"]
+
+
+def test_a_planner_sees_of_the_modules_what_its_rows_show(
+    by_heart: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    writes = QwenBackbone.generate_joining
+
+    def noted(self: QwenBackbone, requests: Sequence[GenerateRequest], *more: Any) -> None:
+        shown.extend(request.text for request in requests)
+        writes(self, requests, *more)
+
+    monkeypatch.setattr(QwenBackbone, "generate_joining", noted)
+    replace(evaluation(tmp_path), reference="signatures")(by_heart)
+    assert ["- `extract_frames(" in text for text in shown] == [True, True]
 
 
 def test_the_base_of_a_merged_planner_answers_and_decides_the_oracle(
@@ -289,22 +285,11 @@ def test_a_lost_video_is_counted_and_leaves_the_rest(
 
 
 def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    words = {
-        **dict.fromkeys(("train_data", "eval_data"), world.folder() / "sft.jsonl"),
-        "eval_questions": world.write(world.folder() / "held-out.jsonl", lines()),
-        "eval_modules": json.dumps(NO_MODULES),
-        "eval_max_new_tokens": 8,
-        "eval_strategy": "steps",
-        "eval_steps": 2,
-        "max_steps": 4,
-        "use_peft": "true",
-        "save_strategy": "steps",
-        "save_steps": 2,
-        "load_best_model_at_end": "true",
-        "metric_for_best_model": "eval_well_formed",
-    }
-    assert sft.main(flags(output, **words)) == 0
+    output, questions = tmp_path / "run", world.write(world.folder() / "held-out.jsonl", lines())
+    measured = {"eval_data": world.folder() / "sft.jsonl", "eval_questions": questions, **evaluates(every=2)}
+    measured |= {"eval_modules": json.dumps(NO_MODULES), "eval_max_new_tokens": 8}
+    best = {"load_best_model_at_end": "true", "metric_for_best_model": "eval_well_formed", **saves(every=2)}
+    assert sft.main(flags(output, **measured, **best, max_steps=4, use_peft="true")) == 0
     history = json.loads((output / "training_record.json").read_text())["history"]
     measured = [line for line in history if "eval_well_formed" in line]
     assert [(line["step"], line["eval_questions"]) for line in measured] == [(2, 2), (4, 2)]
@@ -327,7 +312,7 @@ def test_the_loss_is_a_mean_over_all_tokens_whatever_the_batch_size(tmp_path: Pa
         assert trainer.evaluate(dataset)["eval_loss"] == pytest.approx(expected, abs=1e-4)
 
 
-def test_rows_that_are_repeated_for_a_second_process_are_not_counted(
+def test_rows_repeated_for_a_second_process_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the last batch of two processes, two rows each, three are rows of the set: the fourth, of the second
@@ -345,9 +330,8 @@ def test_rows_that_are_repeated_for_a_second_process_are_not_counted(
 
 
 def test_an_evaluation_does_not_change_dropout(tmp_path: Path) -> None:
-    rows = world.folder() / "sft.jsonl"
-    given = {**LORA, "train_data": rows, "max_steps": 2, "lora_dropout": 0.3}
-    measured = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
+    given = {**LORA, "max_steps": 2, "lora_dropout": 0.3}
+    measured = {"eval_data": world.folder() / "sft.jsonl", **evaluates(every=1)}
     assert sft.main(flags(tmp_path / "measured", **given, **measured)) == 0
     assert sft.main(flags(tmp_path / "alone", **given)) == 0
     history = json.loads((tmp_path / "measured" / "training_record.json").read_text())["history"]
@@ -357,7 +341,9 @@ def test_an_evaluation_does_not_change_dropout(tmp_path: Path) -> None:
 
 def test_rewards_of_held_out_prompts_do_not_depend_on_the_batch_size(tmp_path: Path) -> None:
     """A reply is drawn by its place among all held-out prompts."""
-    trainer = rl.trainer("qwen3_vl", rl.settings(tmp_path, temperature=1.5), rl.rows()[:2])
+    trainer = grpo_world.trainer(
+        "qwen3_vl", grpo_world.settings(tmp_path, temperature=1.5), grpo_world.rows()[:2]
+    )
     found = []
     for size in (4, 8):
         trainer.args.per_device_eval_batch_size = size
@@ -379,8 +365,7 @@ def test_the_random_state_is_kept() -> None:
 
 
 def test_all_weights_are_reinforced_with_a_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `beta` above 0 and no adapter to turn off, TRL loads a reference model; the KL term is 0 in the
-    first step, and not afterwards."""
+    """With `beta` above 0 and no adapter to turn off, TRL loads one; only the first step's KL term is 0."""
     monkeypatch.setattr(grpo, "ProgramRewards", grpo_world.SomeRewards)
     whole = {"use_peft": "false", "answerer": checkpoint("qwen3_vl"), "learning_rate": 1e-3, "beta": 0.1}
     assert grpo.main(grpo_world.arguments(tmp_path / "run", **whole)) == 0

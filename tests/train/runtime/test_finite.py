@@ -1,5 +1,4 @@
-"""NaN and infinity: such a loss or gradient stops training and names the step, such weights are
-neither saved nor loaded, and such model output is an error instead of an answer."""
+"""NaN and infinity stop training by their step, are neither saved nor loaded, and are no answer."""
 
 from __future__ import annotations
 
@@ -12,10 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 
-from tests.support import sft_world as world
 from tests.support.grpo_world import SomeRewards, arguments
 from tests.support.qwen_models import QUESTION, backbone, checkpoint, lora, pictures
-from tests.support.training_runs import LORA, flags, merge_into, two_processes
+from tests.support.training_runs import LORA, flags, merge_into, saves, two_processes
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling
 from videopro.errors import BackboneError, RunError
@@ -31,21 +29,12 @@ from videopro.train.runtime.checkpoints import COMPLETE, checkpoints
 
 NAN, INF = float("nan"), float("inf")
 # The weights grow beyond their dtype in the first step, and the second has a loss of NaN.
-EXPLODING = {
-    **LORA,
-    "optim": "sgd",
-    "learning_rate": 1e38,
-    "max_grad_norm": 0,
-    "lr_scheduler_type": "constant",
-    "per_device_train_batch_size": 2,
-    "save_strategy": "steps",
-    "save_steps": 1,
-    "max_steps": 4,
-}
+EXPLODING = {"optim": "sgd", "learning_rate": 1e38, "max_grad_norm": 0}
+STEPS = {"lr_scheduler_type": "constant", "per_device_train_batch_size": 2, "max_steps": 4, **saves(every=1)}
 
 
 def sft_flags(output: Path, **changes: Any) -> list[str]:
-    return flags(output, **{**EXPLODING, "train_data": world.folder() / "sft.jsonl", **changes})
+    return flags(output, **{**LORA, **EXPLODING, **STEPS, **changes})
 
 
 def damaged(file: Path, name: str, value: float) -> str:
@@ -121,8 +110,7 @@ def test_grpo_stops_where_the_output_is_nan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(grpo_command, "ProgramRewards", SomeRewards)
-    exploding = {name: EXPLODING[name] for name in ("optim", "learning_rate", "max_grad_norm")}
-    words = arguments(tmp_path / "run", **exploding, save_strategy="steps", save_steps=1, max_steps=3)
+    words = arguments(tmp_path / "run", **EXPLODING, **saves(every=1), max_steps=3)
     assert grpo_command.main(words) == 2
     said = capsys.readouterr().err
     assert "error: step 2: the policy's output is NaN or infinite" in said

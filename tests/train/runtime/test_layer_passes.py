@@ -1,6 +1,4 @@
-"""How the language model's layers are passed: how many are computed again in the backward pass, by what a
-layer keeps and what is free; compiled layers, whose steps are those of the layers as they are; LoRA under
-autocast, whose values and gradients are PEFT's to the bit while no copy of an input is kept."""
+"""How the language model's layers are passed: computed again, compiled, and with LoRA under autocast."""
 
 from __future__ import annotations
 
@@ -19,11 +17,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from tests.support import sft_world as world
 from tests.support.training_runs import trained_weights
-from videopro.train.runtime.layer_passes import (
-    CompiledLayers,
-    FittingCheckpoints,
-    leave_casts_to_autocast,
-)
+from videopro.train.runtime.layer_passes import CompiledLayers, FittingCheckpoints, leave_casts_to_autocast
 
 WIDTH, LAYERS = 16, 4
 KEPT = 2 * WIDTH * 4
@@ -93,11 +87,7 @@ def passed(language: Language, tokens: int) -> tuple[list[int], torch.Tensor]:
 
 @pytest.mark.parametrize(
     ("free_a_token", "expected"),
-    [
-        (0, [2, 2, 2, 2]),
-        (200 + 3 * KEPT - 1, [2, 2, 1, 1]),
-        (200 + 4 * KEPT, [1, 1, 1, 1]),
-    ],
+    [(0, [2, 2, 2, 2]), (200 + 3 * KEPT - 1, [2, 2, 1, 1]), (200 + 4 * KEPT, [1, 1, 1, 1])],
 )
 def test_as_many_layers_are_kept_as_fit(free_a_token: int, expected: list[int]) -> None:
     memory, lines = Memory(), []

@@ -1,5 +1,4 @@
-"""With which settings a run may be resumed: all are compared, but those on which no weight depends. The
-videos that a planner was trained on: recorded by their contents, and compared with those of GRPO."""
+"""With which settings a run may be resumed, and which videos a planner was trained on."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import sft_world as world
-from tests.support.training_runs import LORA, NO_MODELS, flags
+from tests.support.training_runs import LORA, NO_MODELS, flags, saves
 from videopro.errors import RunError
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.rl import VideoGRPOConfig
@@ -25,10 +24,7 @@ from videopro.train.runtime.setup import recorded_videos
 
 KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "sft": (VideoSFTConfig, {}),
-    "grpo": (
-        VideoGRPOConfig,
-        {"num_generations": 4, "per_device_train_batch_size": 4, "modules": NO_MODELS},
-    ),
+    "grpo": (VideoGRPOConfig, {"num_generations": 4, "per_device_train_batch_size": 4, "modules": NO_MODELS}),
 }
 
 
@@ -43,8 +39,7 @@ def plain(stage: str) -> dict[str, Any]:
 
 def described(stage: str, output: Path, **changes: Any) -> dict[str, Any]:
     kind, own = KINDS[stage]
-    rows = world.folder() / "sft.jsonl"
-    words = flags(output, **{"train_data": rows, **LORA, **own, **changes})
+    words = flags(output, **{**LORA, **own, **changes})
     training, model = read_settings(kind, stage, words)
     return describe_run(training, model, TrainingSetup.of(training, model), rows="0f", adapter=None)
 
@@ -65,7 +60,7 @@ def resumed(output: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
         ("grpo", {"load_best_model_at_end": "true", "save_strategy": "steps", **HELD_OUT}),
     ],
 )
-def test_a_setting_that_decides_the_weights_is_compared(
+def test_settings_that_decide_weights_are_compared(
     stage: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
     resumed(tmp_path, plain(stage), dict(plain(stage)))
@@ -75,22 +70,10 @@ def test_a_setting_that_decides_the_weights_is_compared(
 
 @pytest.mark.parametrize("stage", KINDS)
 def test_others_may_change(stage: str, tmp_path: Path) -> None:
-    changes = {
-        **HELD_OUT,
-        "output_dir": tmp_path / "moved",
-        "logging_steps": 7,
-        "save_strategy": "steps",
-        "save_steps": 4,
-        "save_total_limit": 3,
-        "report_to": "tensorboard",
-        "eval_steps": 3,
-        "per_device_eval_batch_size": 4,
-        "dataloader_num_workers": 2,
-        "decode_workers": 1,
-        "gradient_checkpointing": "true",
-        "attn_implementation": "sdpa",
-        "adapter_dtype": "bfloat16",
-    }
+    changes = {**HELD_OUT, "eval_steps": 3, "per_device_eval_batch_size": 4, "report_to": "tensorboard"}
+    changes |= {"output_dir": tmp_path / "moved", "logging_steps": 7, "save_total_limit": 3, **saves(every=4)}
+    changes |= {"dataloader_num_workers": 2, "decode_workers": 1, "gradient_checkpointing": "true"}
+    changes |= {"attn_implementation": "sdpa", "adapter_dtype": "bfloat16"}
     resumed(tmp_path, plain(stage), described(stage, tmp_path, **changes))
 
 

@@ -8,15 +8,49 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from transformers import TrainerCallback
 
 from tests.support import ROOT
-from tests.support.tracked import Killed, killed, words
+from tests.support import sft_world as world
+from tests.support.training_runs import LORA, evaluates, flags, saves
 from videopro.train import sft
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.runtime import read_settings
 from videopro.train.runtime.trackers import TrackedRun
+
+
+class Killed(BaseException):
+    """Stands in for a kill."""
+
+
+class KillBetweenCheckpoints(TrainerCallback):
+    """Ends the training after its third step, of which the checkpoint of the second knows nothing."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 3:
+            if args.report_to != ["tensorboard"]:
+                # They write behind: wandb each second here, trackio each half.
+                time.sleep(2)
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise Killed
+
+
+def words(output: Path, tracker: str) -> list[str]:
+    """Five steps, each logged and evaluated, with a checkpoint after the second and the fourth."""
+    rows = world.folder() / "sft.jsonl"
+    given = {**LORA, "max_steps": 5, **saves(every=2), "eval_data": rows, **evaluates(every=1)}
+    return flags(output, **given, per_device_train_batch_size=1, report_to=tracker)
+
+
+def killed(output: Path, tracker: str) -> None:
+    settings = read_settings(VideoSFTConfig, "sft", words(output, tracker))
+    sft.train(*settings, callbacks=[KillBetweenCheckpoints()])
 
 
 def events(folder: Path) -> Counter[tuple[str, int]]:
@@ -71,7 +105,7 @@ def test_a_tracker_goes_on_in_the_same_run(tracker: str, tmp_path: Path) -> None
     run, folder = tmp_path / "run", tmp_path / "trackio"
     own = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "TRACKIO_DIR": str(folder)}
     settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **own}
-    begun = f"from tests.support.tracked import *; killed(Path({str(run)!r}), {tracker!r})"
+    begun = f"from tests.train.runtime.test_trackers import *; killed(Path({str(run)!r}), {tracker!r})"
     first = subprocess.run([sys.executable, "-c", begun], env=settings, cwd=ROOT, check=False)
     assert first.returncode == -signal.SIGKILL
     again = [sys.executable, "train/sft.py", *words(run, tracker)]
