@@ -154,7 +154,6 @@ def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
 ) -> None:
     """A served model under 16 tokens, as Video-MME's protocol has: it thinks, says nothing, and the summary
     says why."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     protocol = replace(WRITES, answer_prompt=None, reply_tokens=16)
     thought = completion(
         None, [entry("A", -0.5)] * 16, finish="length", message={"reasoning_content": "A or B? A"}

@@ -30,19 +30,11 @@ from videopro.commands import compare, infer
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.program import method as program_module
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.modules.loading import ModuleModels
 from videopro.pocket.teacher.faults import SHARES
 from videopro.traces import SCHEMA, Cost, read_traces
 
 CONFIGS = ROOT / "configs" / "compare"
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module_library, "_cache", CallCache())
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -42,6 +43,13 @@ def test_a_seed_is_the_world() -> None:
     assert make_script("medium", 7) == make_script("medium", 7)
     assert make_script("medium", 7) != make_script("medium", 8)
     assert list(world.records("fresh", 3)) != list(world.records("fresh", 4))
+
+
+def test_evidence_is_recorded_to_the_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = questions.generate_questions(make_script("short", 7))[0]
+    third = replace(asked, evidence=((1 / 3, 2 / 3),))
+    monkeypatch.setattr(questions, "generate_questions", lambda script, phrasing: [third])
+    assert next(world.records("val"))["evidence"] == [[0.333, 0.667]]
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -292,11 +292,6 @@ class Look(BaseModel):
 TOOL = Tool("look", "Look at a moment.", Look)
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
 def model_at(stub: StubServer, **settings: Any) -> ApiModel:
     return ApiModel(api_config(f"api:served@{stub.url}", "model", **settings))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,11 +36,6 @@ from videopro.traces import FORCED
 
 OPEN = item(question=Question.open("What is shown at 15 s?"), answer=None)
 Speak = Callable[..., ScriptedModel]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
 
 
 @pytest.fixture(params=["tools", "text"])

@@ -343,7 +343,6 @@ def test_without_any_pseudo_label_there_is_no_team() -> None:
 def test_the_chunks_are_indexed_once_and_their_cost_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     encoder = f"languagebind:{languagebind_folder(tmp_path)}"
     options = {"agents": ["a", "b"], "encoder": encoder}
 

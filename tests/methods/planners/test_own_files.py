@@ -35,8 +35,6 @@ from videopro.errors import ConfigError, RunError
 from videopro.methods import Questions, RunRequest, create, prepare
 from videopro.methods.planners import PromptFile, read_prompts
 from videopro.methods.program import method as program_module
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.question import Question, prompts
 from videopro.report.pages.content import StoredPrompts
 from videopro.runs import RunFolder
@@ -51,11 +49,6 @@ TEXTS = {
     "program_refinement": "Improve: {question} {choices} {program} after {log}",
 }
 CHOICES = "A. blue\nB. red\nC. green\nD. grey"
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_library, "_cache", CallCache())
 
 
 def write(path: Path, texts: Mapping[str, Any]) -> str:

@@ -242,7 +242,6 @@ def planner_at(stub: StubServer, **settings: object) -> ApiPlanner:
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     without_waiting(monkeypatch)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,6 @@ from videopro.benchmarks import ROBUST, Protocol
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import Questions, RunRequest, create, prepare
 from videopro.methods.planners import PlanRequest, load_planner, settle_served_planner
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.question import Question
 from videopro.runs import RunFolder
 from videopro.video import uniform_times
@@ -45,7 +43,6 @@ GIVEN = ServerSettings(concurrency=3, timeout=20.0, retries=8, engine="vllm")
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     server_cases.without_waiting(monkeypatch)
-    monkeypatch.setattr(module_library, "_cache", CallCache())
 
 
 def writes(text: str = NATIVE) -> Any:

@@ -14,8 +14,6 @@ from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, Threa
 from videopro.errors import BackboneError, NativeError, VideoError
 from videopro.executor import Limits, parse_program
 from videopro.methods.program import execute
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.modules.models import Ocr
 from videopro.modules.models.ocr import TextRegion
 from videopro.question import Question
@@ -40,12 +38,6 @@ class FailingOcr(Ocr):
 
     def _read(self, image: np.ndarray) -> list[TextRegion]:
         raise self.error
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test computes by itself."""
-    monkeypatch.setattr(module_library, "_cache", CallCache())
 
 
 def run(

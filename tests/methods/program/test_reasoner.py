@@ -35,8 +35,6 @@ from videopro.methods.planners import PlanRequest
 from videopro.methods.planners import planner as backbone_planner
 from videopro.methods.planners.planner import BackbonePlanner
 from videopro.methods.program import Reasoner, ReasoningSettings
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.question import Answer, Question
 from videopro.traces import AnswerRule, Cost, Execution, Result, is_confident, select_answer
 
@@ -47,12 +45,6 @@ return query_mc(frames, question, choices)"""
 )
 """Red and one grey scene: half red, half grey, so the answer has 0.4."""
 CLAIMED = reply('return make_result("C", 0.99)')
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test computes by itself."""
-    monkeypatch.setattr(module_library, "_cache", CallCache())
 
 
 def reason(

@@ -4,7 +4,6 @@ green. The five first frames are those of seconds 6, 18, 30, 42 and 54; each is 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +17,6 @@ from videopro.question import Question
 FIRST = [6.5, 18.5, 30.5, 42.5, 54.5]
 CAPTIONS = "caption caption caption caption caption"
 TWO_ROUNDS: list[Any] = [predict("A"), reflect(1), search((2, "red")), predict("B"), reflect(3)]
-
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
 
 
 def claim(result: Any) -> Any:
