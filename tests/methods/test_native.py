@@ -172,9 +172,6 @@ def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
     assert said.startswith("3 written replies were cut off at 16 tokens, 3 of them before anything was said")
 
 
-# ---- which subtitle lines are shown, and where: by hand from the official scripts that are named ----------
-
-
 LINES = (
     SubtitleLine(0.0, 1.0, "one"),
     SubtitleLine(1.0, 3.0, "two\nrows"),

@@ -80,9 +80,6 @@ def test_nothing_is_loaded_and_of_a_callers_own_model_nothing_is_needed() -> Non
         run.load()
 
 
-# ---- what of its settings is in a run's key ---------------------------------------------------------------
-
-
 # How the key names a setting whose meaning, not its text, tells runs apart.
 RENAMED = {"final": "final_answer", "team": "agents"}
 CHANGE_NO_ANSWER = ("max_parallel", "api_key_env")
@@ -98,9 +95,6 @@ def test_the_key_has_what_changes_answers_and_nothing_else_of_the_settings(name:
         assert isinstance(says, bool) or not is_setting(option), option.name
         assert (says is False) == (option.name in CHANGE_NO_ANSWER or stands_for_others), option.name
         assert (RENAMED.get(option.name, option.name) in identity) == (says is not False), option.name
-
-
-# ---- an exception of a method that answers several questions ----------------------------------------------
 
 
 def test_an_exception_after_the_last_answer_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

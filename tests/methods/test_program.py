@@ -46,9 +46,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# ---- one question through a method -----------------------------------------------------------------------
-
-
 def run(name: str, *items: Item, backbone: SceneBackbone | None = None, seed: int = 0, **options: Any) -> Any:
     """The results of questions about the minute (one, if none is given)."""
     backbone = backbone if backbone is not None else SceneBackbone()
@@ -143,9 +140,6 @@ def test_costs_of_several_questions_add_up_to_what_was_done() -> None:
     assert counts(max_parallel=1) == (12, 3, 600, 1)
 
 
-# ---- runs ------------------------------------------------------------------------------------------------
-
-
 def test_several_methods_in_one_table_from_one_command_and_again_from_their_folders(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,9 +185,6 @@ def test_shipped_comparisons(path: Path) -> None:
     each = compare.settings_of_each(config)
     assert list(each) == list(config.methods)
     assert {settings.limit for settings in each.values()} == {config.limit}
-
-
-# ---- without a group of modules (Table 3) ----------------------------------------------------------------
 
 
 def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(

@@ -46,9 +46,6 @@ def opened(film: Path, nearest_intact: float = 1.0) -> Video:
     return Video.open(film, store=FrameStore(), nearest_intact=nearest_intact)
 
 
-# ---- a run -------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def root(tmp_path: Path, film: Path) -> Path:
     """Two questions about the damaged film, and two about an intact one."""
@@ -115,9 +112,6 @@ def test_check_decodes_what_a_run_shows(
     words = ["check", "jsonl", "--root", str(root), "--open", "--nearest-intact", seconds]
     assert benchmarks(words) == status
     assert expected in capsys.readouterr().out
-
-
-# ---- who shows frames --------------------------------------------------------------------------------------
 
 
 def test_a_program_and_its_planner(film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,18 +14,7 @@ import pytest
 from tests.support.traces import make
 from videopro.errors import RunError
 from videopro.question import Answer
-from videopro.traces import (
-    SCHEMA,
-    Call,
-    Cost,
-    Execution,
-    Redo,
-    Round,
-    Trace,
-    TraceLog,
-    VideoRef,
-    read_traces,
-)
+from videopro.traces import SCHEMA, Call, Cost, Execution, Redo, Round, Trace, TraceLog, VideoRef, read_traces
 
 
 def test_reads_what_the_format_says() -> None:

@@ -50,9 +50,6 @@ def speak(request: pytest.FixtureRequest) -> Speak:
     return lambda *said: ScriptedModel([reply(step) for step in said], offers_tools=request.param == "tools")
 
 
-# ---- the loop --------------------------------------------------------------------------------------------
-
-
 def test_the_model_searches_and_answers(speak: Speak) -> None:
     llm = speak(BROWSE, SEARCH, INSPECT, ANSWER)
     result = ask(llm)
@@ -95,9 +92,6 @@ def test_an_early_answer_looks_at_nothing_and_one_without_a_letter_is_unparsed(s
     assert tools_of(result)[-1].result == "no option"
 
 
-# ---- ends ------------------------------------------------------------------------------------------------
-
-
 def test_the_last_step_forces_an_answer_from_the_history(speak: Speak) -> None:
     llm = speak(SEARCH, INSPECT, "B")
     result = ask(llm, max_tool_steps=2)
@@ -124,9 +118,6 @@ def test_a_spent_budget_ends_the_search(limits: dict[str, Any], note: str) -> No
     result = ask(llm, **limits)
     assert result.final.letter == "B"
     assert any(each.startswith(note) for each in result.notes)
-
-
-# ---- ablations -------------------------------------------------------------------------------------------
 
 
 def test_a_tool_that_is_left_out_is_not_offered() -> None:
@@ -178,18 +169,12 @@ def test_720p_is_asked_of_every_role_and_changes_no_other_run() -> None:
     assert create("dvd", {"resolution": "720p"}).identity() == {**plain, "resolution": "720p"}
 
 
-# ---- questions of one video ------------------------------------------------------------------------------
-
-
 def test_a_captioner_that_fails_fails_the_questions_and_what_it_leaves_out_is_noted() -> None:
     gone = ScriptedModel([BackboneError("the captioner is gone")])
     assert ask(by_tools([ANSWER]), captioner=gone).error.message == "the captioner is gone"
     result = ask(by_tools([ANSWER]), captioner=ScriptedModel(["no"], forever=True))
     assert result.final.letter == "B"
     assert "6 of 6 clips of the database have no caption: unparsed" in result.notes
-
-
-# ---- mistakes in calling tools ---------------------------------------------------------------------------
 
 
 def inspect(ranges: Any) -> ToolCall:

@@ -34,9 +34,6 @@ def lines_of(built: DatabaseBuilder) -> list[dict[str, Any]]:
     return [json.loads(line) for line in built.path().read_text().splitlines()]
 
 
-# ---- building --------------------------------------------------------------------------------------------
-
-
 def test_each_clip_is_captioned_with_the_registry_so_far(tmp_path: Path) -> None:
     """S_i, c_i = VLM(f_i, S_{i-1}) of section 3.1."""
     model = captioner()
@@ -112,9 +109,6 @@ def test_one_builds_and_the_other_waits(tmp_path: Path) -> None:
     assert len(model.requests) == 6
 
 
-# ---- replies ---------------------------------------------------------------------------------------------
-
-
 def test_a_caption_that_cannot_be_parsed_is_empty_and_counted(tmp_path: Path) -> None:
     """The first is repaired, the second is not."""
     lines: list[Any] = ["a place", describe, "a red place", "still a red place", *[describe] * 4]
@@ -143,9 +137,6 @@ def test_a_captioner_of_plain_sentences_needs_no_json(tmp_path: Path) -> None:
     assert database.registry.subjects == []
     assert model.requests[0].prompt.endswith("Reply in one sentence.")
     assert "{" not in model.requests[0].prompt
-
-
-# ---- subjects in parallel --------------------------------------------------------------------------------
 
 
 def described_apart(prompt: str, frames: Any) -> Any:
@@ -216,9 +207,6 @@ def merging(reply: Any) -> Any:
     return line
 
 
-# ---- transcripts -----------------------------------------------------------------------------------------
-
-
 def test_transcripts_are_shown_to_the_captioner_and_enrich_captions(tmp_path: Path) -> None:
     model = captioner()
     database = builder(tmp_path, model, subtitles=LINES).build()
@@ -250,9 +238,6 @@ def test_transcripts_may_guide_the_segmentation() -> None:
     assert clip_borders(43.0, DvdSettings(clip_seconds=10.0), subtitles) == uniform
 
 
-# ---- embeddings ------------------------------------------------------------------------------------------
-
-
 def test_captions_are_embedded_at_the_first_search_and_found_by_cosine(tmp_path: Path) -> None:
     encoder = ColourWords()
     database = builder(tmp_path, captioner(), text_encoder=encoder).build()
@@ -263,9 +248,6 @@ def test_captions_are_embedded_at_the_first_search_and_found_by_cosine(tmp_path:
     assert [score for _, score in found] == pytest.approx([0.7071, 0.7071, 0.0], abs=1e-4)
     assert database.search.best("green", 1)[0][0].clip == 5
     assert encoder.embedded == EXPECTED
-
-
-# ---- subjects ---------------------------------------------------------------------------------------------
 
 
 def seen(name: str, start: float, *, actions: tuple[str, ...] = (), **facts: str) -> Subject:
@@ -290,9 +272,6 @@ def test_a_known_subject_gains_facts_and_spans() -> None:
     assert registry.describe() == (
         "Anna: green coat. the baker. runs; sings. 0-10 s, 20-25 s\nthe dog: 5-10 s"
     )
-
-
-# ---- the name of its file: all that its lines depend on, and nothing else ---------------------------------
 
 
 def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: Path) -> None:
@@ -324,9 +303,6 @@ def test_a_seed_is_part_of_the_key_only_where_captions_are_sampled(tmp_path: Pat
 
     assert len(paths()) == 1
     assert len(paths(temperature=0.5)) == 3
-
-
-# ---- requests that a captioner refuses --------------------------------------------------------------------
 
 
 def test_a_registry_that_is_too_long_says_what_to_change(tmp_path: Path) -> None:

@@ -56,9 +56,6 @@ def write(path: Path, texts: Mapping[str, Any]) -> str:
     return str(path)
 
 
-# ---- reading ---------------------------------------------------------------------------------------------
-
-
 def test_slots_are_filled_and_other_braces_stay() -> None:
     text = "{question}\n{choices}\n{api}\n{{question}} {'a': 1} {} f'{x:.1f}'"
     file = PromptFile({"plan": text, "api": "call({question})"}, "f")
@@ -87,9 +84,6 @@ def test_characters_that_read_as_a_slot_are_none() -> None:
     assert not file.shows("native_refinement", "log")
     assert file.shows("bug_fix", "log")
     file.require_api("a test")
-
-
-# ---- methods ---------------------------------------------------------------------------------------------
 
 
 def refined(first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> list[str]:
@@ -157,8 +151,6 @@ def test_open_questions_are_refused_with_what_helps() -> None:
         create("videopro", OPTIONS).run(asked, context(backbone))
 
 
-# ---- what prompts say of the modules: what the planner was trained with, of those that are there ----------
-
 FRAMES = "- `extract_frames(video, num_frames=32)`"
 LINE = (
     f"{FRAMES}: Take frames of the whole video or of a clip, evenly spread, at most one a second and at most "
@@ -202,9 +194,6 @@ def test_a_group_that_is_left_out_is_not_shown(without: list[str], shown: set[st
     assert {name for name in names if f"- `{name}(" in asked} == shown
     # Without a reference a planner cannot know.
     assert first_prompt(PlannerRecord(), without=without) == SHORT
-
-
-# ---- runs ------------------------------------------------------------------------------------------------
 
 
 def writes(request: Any) -> str:
@@ -255,9 +244,6 @@ def asked(run: Path, trace: Trace) -> str:
     return ("" if shown["head"] is None else stored.beginnings[shown["head"]]) + str(shown["text"])
 
 
-# ---- the example of the documentation --------------------------------------------------------------------
-
-
 def test_the_example_is_complete_and_runs() -> None:
     file = read_prompts(str(EXAMPLE))
     file.require(KINDS, "a test")  # type: ignore[arg-type]
@@ -267,9 +253,6 @@ def test_the_example_is_complete_and_runs() -> None:
     )
     assert "Watch the video" in result.rounds[0].raw
     assert result.rounds[0].execution.status == "ok"
-
-
-# ---- a program of the user's own as every question's plan -------------------------------------------------
 
 
 LOOK = "def execute_command(video, question, choices):\n    return query_native(video, question, choices)\n"

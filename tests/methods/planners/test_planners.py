@@ -69,9 +69,6 @@ def request(text: str = QUESTIONS["color"], **changes: object) -> PlanRequest:
 REFERENCE = api_reference(available_modules(world.video_context()))
 
 
-# ---- reading a question -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", PHRASINGS)
 def test_the_worlds_questions_are_understood_in_every_wording(kind: str) -> None:
     """Also in unforeseen wordings: the reader has no list of them."""
@@ -87,9 +84,6 @@ def test_the_worlds_questions_are_understood_in_every_wording(kind: str) -> None
             assert reading.thing == "ring", form
     for other in ("Why does she run away from the dog?", "What is the shape of things to come?"):
         assert parse_question(other).kind == "other"
-
-
-# ---- what the teacher sees --------------------------------------------------------------------------------
 
 
 def test_the_teacher_sees_question_choices_and_reference_only() -> None:
@@ -114,9 +108,6 @@ def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
     native = {kind for (kind, adaptive), mode in modes.items() if adaptive and mode == "native"}
     assert native == {"weather", "main_place"}
     assert all(mode == "program" for (_, adaptive), mode in modes.items() if not adaptive)
-
-
-# ---- its programs run -------------------------------------------------------------------------------------
 
 
 def outcome_of(code: str, text: str, without: tuple[str, ...] = ()) -> tuple[str, str]:
@@ -159,9 +150,6 @@ def test_right_programs_run_and_faults_that_should_fail_do(kind: str) -> None:
             assert not re.search("(?<!Argument)(?<!NotFound)Error", log), (form, code)
 
 
-# ---- how often it has faults ------------------------------------------------------------------------------
-
-
 def check_shares(counts: Counter[str], shares: dict[str, float]) -> None:
     """Each count within four standard deviations of a binomial."""
     n = counts.total()
@@ -198,9 +186,6 @@ def test_refinements_have_fewer_faults() -> None:
         PocketTeacher(faults=1.5)
 
 
-# ---- how it fixes -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "prompt",
     [prompts.bug_fix, prompts.native_refinement, prompts.program_refinement],
@@ -230,9 +215,6 @@ def test_a_broken_program_is_fixed_and_a_right_one_changed(kind: str) -> None:
     assert parse_program(other.text).well_formed
     assert parse_program(other.text).canonical != parse_program(first.reply).canonical
     assert outcome_of(parse_program(other.text).code, question.text)[0] == "ok"
-
-
-# ---- the API teacher --------------------------------------------------------------------------------------
 
 
 def planner_at(stub: StubServer, **settings: object) -> ApiPlanner:
@@ -279,9 +261,6 @@ def test_the_key_goes_to_openai_or_where_the_user_says(monkeypatch: pytest.Monke
             assert stub.chats[-1]["messages"] == [{"role": "user", "content": "Write."}]
 
 
-# ---- the backbone itself ----------------------------------------------------------------------------------
-
-
 def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None:
     backbone = SceneBackbone(lambda r: "one two three")
     planner = BackbonePlanner(backbone, is_fine_tuned=True, sampling=Sampling(2))
@@ -317,9 +296,6 @@ def test_the_teacher_that_reasons_writes_programs_whose_letter_is_no_calls_answe
     assert program.well_formed
     assert program.mode == "program"
     assert "return letter" in program.code or '"ABCDEFGH"[' in program.code
-
-
-# ---- the teacher where a whole group of modules is missing: it plans with what is there -------------------
 
 
 FAMILIES = ("retrieval", "localization", "extraction", "context")
