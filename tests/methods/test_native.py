@@ -1,5 +1,4 @@
-"""The native method: how it asks by a protocol, and how it reads a written reply. The backbone says what it
-was sent; expected values are worked out by hand."""
+"""How the native method asks by a protocol, and reads a written reply; expected values by hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The methods that write programs, in runs and on the command line: what they record, what tables show,
-which settings reach them, and that no right answer reaches a planner."""
+"""The methods that write programs, in runs and on the command line."""
 
 from __future__ import annotations
 

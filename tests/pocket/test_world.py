@@ -1,6 +1,4 @@
-"""The pocket world: what a split holds, that it comes from seeds alone, and that its text gives nothing
-away.
-"""
+"""The pocket world: what a split holds, that it comes from seeds alone, that its text says nothing."""
 
 import hashlib
 import json
@@ -97,8 +95,7 @@ def test_answers_follow_from_the_script() -> None:
 
 
 def test_text_alone_stays_at_chance(test_records: list[dict]) -> None:
-    """A reader that learned all there is to learn from the text of many worlds does no better than
-    chance."""
+    """As a reader that learned all there is to learn from the text of many worlds."""
     seen: dict[tuple[str, str], int] = Counter()
     position: dict[str, Counter] = defaultdict(Counter)
     for split, seed in [("train", None), ("fresh", 11), ("fresh", 12), ("fresh", 13)]:

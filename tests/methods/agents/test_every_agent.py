@@ -1,5 +1,4 @@
-"""What every agent does, with a script of each: the defaults of its paper, no look at the gold answer, failed
-requests, the fallback, answers in words, budgets, models of few frames."""
+"""What every agent does, with a script of each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The search: both protocols, its ends, its ablations, the model's mistakes in calling tools, and the pocket
-model as captioner and VQA model."""
+"""The search: both protocols, its ends, its ablations, and the model's mistakes in calling tools."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Planners: what the teacher may see, what it writes, its faults and fixes; the API teacher over real HTTP;
-the backbone itself."""
+"""Planners: the teacher, its faults and fixes; the API teacher over real HTTP; the backbone itself."""
 
 from __future__ import annotations
 

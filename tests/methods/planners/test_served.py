@@ -1,5 +1,4 @@
-"""A planner behind a server: it sees the video, another model answers inside its programs; how it is asked;
-its weights, which are part of a run; and the settings that hold for every server of a run."""
+"""A planner behind a server: what it is sent, how it is asked, and its weights, which are part of a run."""
 
 from __future__ import annotations
 

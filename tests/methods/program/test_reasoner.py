@@ -1,6 +1,4 @@
-"""Plan, run, refine: what triggers which refinement, which answer is selected, what is recorded,
-what errors do.
-"""
+"""Plan, run, refine: which refinement, which answer is selected, what is recorded, what errors do."""
 
 from __future__ import annotations
 
