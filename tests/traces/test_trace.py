@@ -136,7 +136,6 @@ OWN, OTHER = make("a"), make("b", run_key="other")
 ALIEN = [
     # What the file holds, the run's key, the error message.
     ((OWN, OTHER), "abc", "line 2 is of another run (run_key 'other'; this run's is 'abc')"),
-    ((OTHER,), "abc", "line 1 is of another run"),
     # A file without its config: the first line says whose it is.
     ((OTHER, OWN), None, "line 2 is of another run (run_key 'abc'; this run's is 'other')"),
     ((OWN, OTHER, OTHER, OWN, OTHER), "abc", "lines 2 to 3 and 5 (3 in all) are of another run"),

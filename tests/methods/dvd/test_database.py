@@ -15,7 +15,7 @@ import pytest
 from tests.support.agents import LINES, ColourWords, ScriptedModel, builder, captioner, describe
 from videopro.backbones.server import RequestRefused
 from videopro.errors import BackboneError
-from videopro.methods.dvd.database import Database, DatabaseBuilder, clip_borders, is_too_long
+from videopro.methods.dvd.database import Database, clip_borders, is_too_long
 from videopro.methods.dvd.database_file import Subject, SubjectRegistry, SubjectReply
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.video import SubtitleLine, Subtitles
@@ -28,10 +28,6 @@ def captions(database: Database) -> list[str]:
 
 
 EXPECTED = [f"A {colour} place, and nothing else." for colour in SCENES]
-
-
-def lines_of(built: DatabaseBuilder) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in built.path().read_text().splitlines()]
 
 
 def test_each_clip_is_captioned_with_the_registry_so_far(tmp_path: Path) -> None:

@@ -180,14 +180,8 @@ def test_what_could_tell_a_replay_from_its_run_is_found(code: str) -> None:
 
 
 OTHER_MINUTES = [
-    ("grey", *pair.split(), "green")
-    for pair in (
-        "blue grey blue red",
-        "green grey blue red",
-        "blue grey blue grey",
-        "grey grey blue red",
-        "green grey blue grey",
-    )
+    ("grey", second, "grey", "blue", fifth, "green")
+    for second, fifth in map(str.split, ("blue red", "green red", "blue grey", "grey red", "green grey"))
 ]
 ALWAYS = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red, blue, green or grey?") else "A"'
 RED_AT_TEN = 'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red?") else "A"'

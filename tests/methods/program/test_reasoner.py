@@ -53,14 +53,12 @@ def reason(
     is_fine_tuned: bool = True,
     visual: Any = None,
     observer: Any = None,
-    index: Any = None,
     **settings: Any,
 ) -> tuple[list[Any], ScriptedPlanner]:
     """Reason with a planner that writes by kind of request."""
     answers = backbone if backbone is not None else SceneBackbone()
     thread_meter = ThreadMeter()
-    models = {} if index is None else {"index": index}
-    modules = world.video_context(MeteredBackbone(BatchingBackbone(answers), thread_meter), **models)
+    modules = world.video_context(MeteredBackbone(BatchingBackbone(answers), thread_meter))
     by_kind = writes if callable(writes) else lambda request: writes[request.kind]
     planner = ScriptedPlanner(by_kind, is_fine_tuned=is_fine_tuned)
     reasoner = Reasoner(
@@ -107,9 +105,6 @@ def final(reasoned: Any) -> tuple[str | None, float]:
     return reasoned.final.letter, round(reasoned.final.confidence, 6)
 
 
-# ---- which answer counts: by hand -------------------------------------------------------------------------
-
-
 def made(letter: str | None, confidence: float = 0.0, status: Any = None) -> Execution:
     return Execution(status or ("ok" if letter else "empty"), Answer(letter, confidence))
 
@@ -150,9 +145,6 @@ def test_a_sweep_with_fewer_rounds_is_the_run_with_fewer_rounds_and_tau_is_inclu
     assert not is_confident(FAILED, 0.0)
     with pytest.raises(ValueError, match="without an execution"):
         select_answer([], 0.75, "last")
-
-
-# ---- the loop ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -249,9 +241,6 @@ def test_what_a_prompt_shows_of_an_unsure_answer(shows: str, result: bool, log: 
     assert ("query_native(Video(" in prompt) == log
 
 
-# ---- what the planner gets --------------------------------------------------------------------------------
-
-
 def test_the_api_reference_goes_to_planners_that_need_it() -> None:
     writes = {"plan": BROKEN, "bug_fix": LOCAL}
     _, short = reason(writes)
@@ -277,9 +266,6 @@ def test_draws_depend_on_the_question_and_the_runs_seed_alone() -> None:
     assert len(set(together.values())) == 8
     assert alone.items() <= together.items()
     assert all(0 <= seed < 2**31 for seed in together.values())
-
-
-# ---- several at once, and errors --------------------------------------------------------------------------
 
 
 def test_an_error_of_one_question_leaves_the_others() -> None:
@@ -325,9 +311,6 @@ def test_a_backbone_error_counts_even_if_the_program_hides_it() -> None:
     hidden = "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return 'A'"
     (result,), _ = reason({"plan": reply(hidden)}, [Question("Which? (refuse)", QUESTION.choices)])
     assert (result.error.type, result.final) == ("BackboneError", None)
-
-
-# ---- costs and the record ---------------------------------------------------------------------------------
 
 
 def test_costs_of_planning_and_running_are_separate_and_add_up() -> None:
@@ -377,8 +360,6 @@ def test_a_thread_without_a_meter_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="chosen no meter"):
         ThreadMeter().add(Cost(frames=1))
 
-
-# ---- open questions ---------------------------------------------------------------------------------------
 
 OPEN = Question.open("What colour is the red place?")
 OPEN_NATIVE = reply("return query_native(video, question)")
