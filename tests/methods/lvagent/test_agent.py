@@ -241,11 +241,7 @@ TEAM = TeamFile(
     questions=150,
     labelled=140,
     agents=("one", "two"),
-    library=(
-        LibraryMember(model="one", agreement=0.9),
-        LibraryMember(model="two", agreement=0.8),
-        LibraryMember(model="three", agreement=0.7),
-    ),
+    library=tuple(LibraryMember(model=name, agreement=0.9) for name in ("one", "two", "three")),
     cost=Cost(seconds=12.5, frames=7200, calls=450, tokens_in=9000, tokens_out=450),
 )
 
