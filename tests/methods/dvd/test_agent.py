@@ -104,12 +104,15 @@ def test_the_last_step_forces_an_answer_from_the_history(speak: Speak) -> None:
     assert ask(speak(INSPECT, "A red place."), OPEN, max_tool_steps=1).final.raw == "A red place."
 
 
-def test_spent_tokens_end_the_search() -> None:
-    llm = by_tools([BROWSE])
+@pytest.mark.parametrize(
+    ("steps", "what", "most"), [([[BROWSE]], "tokens", 150), ([[BROWSE], [INSPECT]], "frames", 4)]
+)
+def test_a_spent_budget_ends_the_search(steps: list[Any], what: str, most: int) -> None:
+    llm = by_tools(*steps)
     llm.lines = [*llm.lines, "B"]
-    result = ask(llm, max_tokens=150)
+    result = ask(llm, **{f"max_{what}": most})
     assert result.final.letter == "B"
-    assert any(each.startswith("the budget of 150 tokens is spent") for each in result.notes)
+    assert any(each.startswith(f"the budget of {most} {what} is spent") for each in result.notes)
 
 
 def test_a_tool_that_is_left_out_is_not_offered() -> None:
