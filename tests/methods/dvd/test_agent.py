@@ -110,7 +110,8 @@ def test_the_last_step_forces_an_answer_from_the_history(speak: Speak) -> None:
 def test_a_spent_budget_ends_the_search(steps: list[Any], what: str, most: int) -> None:
     llm = by_tools(*steps)
     llm.lines = [*llm.lines, "B"]
-    result = ask(llm, **{f"max_{what}": most})
+    limit: dict[str, Any] = {f"max_{what}": most}
+    result = ask(llm, **limit)
     assert result.final.letter == "B"
     assert any(each.startswith(f"the budget of {most} {what} is spent") for each in result.notes)
 
