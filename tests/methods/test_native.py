@@ -1,5 +1,4 @@
-"""The native method: how it asks by a protocol, and how it reads a written reply. The backbone says what it
-was sent; expected values are worked out by hand."""
+"""How the native method asks by a protocol, and reads a written reply; expected values by hand."""
 
 from __future__ import annotations
 
@@ -154,7 +153,6 @@ def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
 ) -> None:
     """A served model under 16 tokens, as Video-MME's protocol has: it thinks, says nothing, and the summary
     says why."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     protocol = replace(WRITES, answer_prompt=None, reply_tokens=16)
     thought = completion(
         None, [entry("A", -0.5)] * 16, finish="length", message={"reasoning_content": "A or B? A"}
@@ -171,9 +169,6 @@ def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
     assert summary["cut_replies"] == {"answers": {"questions": 3, "replies": 3, "unsaid": 3, "limits": [16]}}
     (said,) = (line for line in summary_table(summary, (), tmp_path).caption if "cut off" in line)
     assert said.startswith("3 written replies were cut off at 16 tokens, 3 of them before anything was said")
-
-
-# ---- which subtitle lines are shown, and where: by hand from the official scripts that are named ----------
 
 
 LINES = (

@@ -80,11 +80,9 @@ def test_nothing_is_loaded_and_of_a_callers_own_model_nothing_is_needed() -> Non
         run.load()
 
 
-# ---- what of its settings is in a run's key ---------------------------------------------------------------
-
-
 # How the key names a setting whose meaning, not its text, tells runs apart.
 RENAMED = {"final": "final_answer", "team": "agents"}
+CHANGE_NO_ANSWER = ("max_parallel", "api_key_env")
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -92,11 +90,11 @@ def test_the_key_has_what_changes_answers_and_nothing_else_of_the_settings(name:
     identity = create(name, {"agents": ["self", "other"]} if name == "lvagent" else {}).identity()
     for option in fields(METHODS[name].Settings):
         says = option.metadata.get("answers")
+        # Of methods that plan, a preset stands for values of settings that are in the key.
+        stands_for_others = option.name == "preset" and "planner" in identity
         assert isinstance(says, bool) or not is_setting(option), option.name
+        assert (says is False) == (option.name in CHANGE_NO_ANSWER or stands_for_others), option.name
         assert (RENAMED.get(option.name, option.name) in identity) == (says is not False), option.name
-
-
-# ---- an exception of a method that answers several questions ----------------------------------------------
 
 
 def test_an_exception_after_the_last_answer_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,4 @@
-"""The methods that write programs, in runs and on the command line: what they record, what tables show,
-which settings reach them, and that no right answer reaches a planner."""
+"""The methods that write programs, in runs and on the command line."""
 
 from __future__ import annotations
 
@@ -30,19 +29,11 @@ from videopro.commands import compare, infer
 from videopro.errors import ConfigError
 from videopro.methods import create
 from videopro.methods.program import method as program_module
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.modules.loading import ModuleModels
 from videopro.pocket.teacher.faults import SHARES
 from videopro.traces import SCHEMA, Cost, read_traces
 
 CONFIGS = ROOT / "configs" / "compare"
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module_library, "_cache", CallCache())
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +43,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_benchmark(folder, videos=2)
     as_pocket(*folder.rglob("*.mp4"))
     return folder
-
-
-# ---- one question through a method -----------------------------------------------------------------------
 
 
 def run(name: str, *items: Item, backbone: SceneBackbone | None = None, seed: int = 0, **options: Any) -> Any:
@@ -151,9 +139,6 @@ def test_costs_of_several_questions_add_up_to_what_was_done() -> None:
     assert counts(max_parallel=1) == (12, 3, 600, 1)
 
 
-# ---- runs ------------------------------------------------------------------------------------------------
-
-
 def test_several_methods_in_one_table_from_one_command_and_again_from_their_folders(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,9 +184,6 @@ def test_shipped_comparisons(path: Path) -> None:
     each = compare.settings_of_each(config)
     assert list(each) == list(config.methods)
     assert {settings.limit for settings in each.values()} == {config.limit}
-
-
-# ---- without a group of modules (Table 3) ----------------------------------------------------------------
 
 
 def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(

@@ -26,8 +26,6 @@ from videopro.methods.agents import Session
 from videopro.methods.dvd.database import DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.methods.program import method as program_module
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.modules.search.clip_index import build_index, load_index
 from videopro.report.reading import read_run
 from videopro.report.runs import stand_ins_note
@@ -46,9 +44,6 @@ def film(tmp_path: Path) -> Path:
 
 def opened(film: Path, nearest_intact: float = 1.0) -> Video:
     return Video.open(film, store=FrameStore(), nearest_intact=nearest_intact)
-
-
-# ---- a run -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -119,12 +114,8 @@ def test_check_decodes_what_a_run_shows(
     assert expected in capsys.readouterr().out
 
 
-# ---- who shows frames --------------------------------------------------------------------------------------
-
-
 def test_a_program_and_its_planner(film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planner is shown two frames, at 2.5 and 7.5 s; its program looks at 2.25 s, and at a part of it."""
-    monkeypatch.setattr(module_library, "_cache", CallCache())
     body = """frame = trim_frames(video, 2.2, 2.3, 1)[0]
 return query_mc([frame, crop_left(frame)], question, choices)"""
     planner = ScriptedPlanner(lambda request: reply(body))

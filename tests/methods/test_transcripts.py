@@ -51,7 +51,6 @@ class Ears(SpeechRecognizer):
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(SpeechSpec, "load", lambda spec, device=None: Ears())
     monkeypatch.setattr(
         AgentMethod,

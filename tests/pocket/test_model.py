@@ -1,6 +1,4 @@
-"""The pocket model's parts: tokens, training batches against transformers' own processor, the shipped
-weights.
-"""
+"""The pocket model: training batches against transformers' own processor, and the shipped weights."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The pocket world: what a split holds, that it comes from seeds alone, and that its text gives nothing
-away.
-"""
+"""The pocket world: what a split holds, that it comes from seeds alone, that its text says nothing."""
 
 import hashlib
 import json
@@ -11,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -42,6 +41,13 @@ def test_a_seed_is_the_world() -> None:
     assert make_script("medium", 7) == make_script("medium", 7)
     assert make_script("medium", 7) != make_script("medium", 8)
     assert list(world.records("fresh", 3)) != list(world.records("fresh", 4))
+
+
+def test_evidence_is_recorded_to_the_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = questions.generate_questions(make_script("short", 7))[0]
+    third = replace(asked, evidence=((1 / 3, 2 / 3),))
+    monkeypatch.setattr(questions, "generate_questions", lambda script, phrasing: [third])
+    assert next(world.records("val"))["evidence"] == [[0.333, 0.667]]
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -89,8 +95,7 @@ def test_answers_follow_from_the_script() -> None:
 
 
 def test_text_alone_stays_at_chance(test_records: list[dict]) -> None:
-    """A reader that learned all there is to learn from the text of many worlds does no better than
-    chance."""
+    """As a reader that learned all there is to learn from the text of many worlds."""
     seen: dict[tuple[str, str], int] = Counter()
     position: dict[str, Counter] = defaultdict(Counter)
     for split, seed in [("train", None), ("fresh", 11), ("fresh", 12), ("fresh", 13)]:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from videopro.question import Question, extract_letter, letter_confidence, right_letters, visible
 
 COLOURS = Question("Which colour is the car?", ("red", "green", "blue", "grey"))
-# By their names in the Unicode standard.
-UNSEEN = {
-    "ZERO WIDTH SPACE": "\u200b",
-    "RIGHT-TO-LEFT MARK": "\u200f",
-    "ARABIC LETTER MARK": "\u061c",
-    "RIGHT-TO-LEFT OVERRIDE": "\u202e",
-    "WORD JOINER": "\u2060",
-    "ZERO WIDTH NO-BREAK SPACE": "\ufeff",
-    "SOFT HYPHEN": "\u00ad",
-    "COMBINING GRAPHEME JOINER": "\u034f",
-    "VARIATION SELECTOR-16": "\ufe0f",
-    "HANGUL FILLER": "\u3164",
-    "TAG SPACE": "\U000e0020",
-    "NULL": "\x00",
-    "NO-BREAK SPACE": "\u00a0",
-    "BRAILLE PATTERN BLANK": "\u2800",
-}
+NAMES = (
+    *("ZERO WIDTH SPACE", "RIGHT-TO-LEFT MARK", "ARABIC LETTER MARK", "RIGHT-TO-LEFT OVERRIDE"),
+    *("WORD JOINER", "ZERO WIDTH NO-BREAK SPACE", "SOFT HYPHEN", "COMBINING GRAPHEME JOINER"),
+    *("VARIATION SELECTOR-16", "HANGUL FILLER", "TAG SPACE", "NULL", "NO-BREAK SPACE"),
+    "BRAILLE PATTERN BLANK",
+)
+UNSEEN = {name: unicodedata.lookup(name) for name in NAMES}
 
 
 @pytest.mark.parametrize(

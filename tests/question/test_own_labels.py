@@ -13,23 +13,16 @@ from videopro.commands.ask.command import main as ask
 from videopro.question import without_own_labels
 
 PLAIN = ("a cup", "a book", "a ball")
+LABELS = ("{}. ", "({}) ", "{} - ", "{}、", "({}). ", "{}.", "**{}.** ", "<{}> ", "{}/ ")
 
 
 @pytest.mark.parametrize(
     "choices",
     [
-        ("A. a cup", "B. a book", "C. a ball"),
-        ("(A) a cup", "(B) a book", "(C) a ball"),
+        *(tuple(map("{}{}".format, map(label.format, "ABC"), PLAIN)) for label in LABELS),
+        ("Ａ．a cup", "Ｂ．a book", "Ｃ．a ball"),
         ("A) a cup", "B)a book", "C)  a ball "),
         ("Option A: a cup", "Option B: a book", "option C: a ball"),
-        ("A - a cup", "B - a book", "C - a ball"),
-        ("A、a cup", "B、a book", "C、a ball"),
-        ("Ａ．a cup", "Ｂ．a book", "Ｃ．a ball"),
-        ("(A). a cup", "(B). a book", "(C). a ball"),
-        ("A.a cup", "B.a book", "C.a ball"),
-        ("**A.** a cup", "**B.** a book", "**C.** a ball"),
-        ("<A> a cup", "<B> a book", "<C> a ball"),
-        ("A/ a cup", "B/ a book", "C/ a ball"),
         ("\ufeffA. a cup", "B.\u200b a book", "C. a ball"),
         PLAIN,
     ],

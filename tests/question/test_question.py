@@ -42,50 +42,30 @@ def test_a_letter_that_names_no_option_is_refused(letter: str) -> None:
     ("reader", "reply", "read"),
     [
         # What they make of replies that extract_letter reads (replies.txt).
-        ("lvbench", "The answer is B. A man in red ...", "T"),
-        ("videomme", "Based on the video, the answer is C.", "B"),
-        ("longvideobench", "Based on the video, the answer is C.", "B"),
         ("videomme", "Answer: D", "A"),
-        ("longvideobench", "Answer: D", "A"),
-        ("lvbench", "Answer: D", "A"),
         ("videomme", "A man is running, so the answer is (B).", "A"),
-        ("longvideobench", "A man is running, so the answer is (B).", "A"),
         ("cgbench_6677fe3", "A man is running, so the answer is (B).", "A | B"),
-        ("lvbench", "The correct option is B) Cats and Dogs", "T"),
         ("mlvu", "The correct option is B) Cats and Dogs", None),
         ("videopro", "(B)", None),
         ("mlvu", "(B)", None),
-        ("videopro", "**C**", None),
-        ("lvbench", "**C**", "*"),
         ("videopro", "The answer is B", None),
         ("videopro", "A person is cooking", "A"),
-        ("videomme", "A person is cooking", "A"),
         ("videopro", "I think C", "I"),
         # What else they do.
-        *(
-            (name, "B", "B")
-            for name in ("videomme", "longvideobench", "lvbench", "cgbench_6677fe3", "videopro", "mlvu")
-        ),
         ("videomme", "The best answer is: C. Red", "C"),
         ("videomme", "The correct option is D", "D"),
         ("videomme", "Best option: C", "B"),  # the missing comma: "Best option:" is never cut
-        ("longvideobench", "Best option: C", "C"),
         ("videomme", "E", None),  # four options only
-        ("longvideobench", "E", "E"),
         ("longvideobench", "F", None),  # the official scorer draws a random option
         ("longvideobench", "no idea", None),
         ("videomme", "", None),
         ("lvbench", "", None),
-        ("lvbench", "(C) The man", "C"),
-        ("lvbench", "C) The man", "C"),
-        ("lvbench", "b", "b"),
         ("mlvu", "B) Cats and Dogs", "B"),
         ("mlvu", " B )", "B"),
         ("mlvu", "B. Cats and Dogs", None),
         ("cgbench_6677fe3", '```json\n{"result": "B"}\n```', "B"),
         ("cgbench_6677fe3", '```json\n{"result": B}\n```', "B"),
         ("cgbench_6677fe3", "```json\n{broken\n``` It is C.", "C"),
-        ("cgbench_6677fe3", "B or C", "B | C"),  # right if the gold letter is among them
         ("cgbench_6677fe3", "no idea", None),
         ("cgbench_6677fe3", '```json\n{"result": ["B"]}\n```', ""),  # compared, and wrong
         ("cgbench_6677fe3", "```json\n```\nB", "B"),

@@ -18,15 +18,7 @@ from videopro.errors import RunError
 from videopro.report import reading
 from videopro.report.pages.live import watch_run
 from videopro.report.pages.site import write_pages
-from videopro.runs import (
-    JudgeConfig,
-    RunFolder,
-    RunTail,
-    SubmitConfig,
-    judge_run,
-    recorded_protocol,
-    submit,
-)
+from videopro.runs import JudgeConfig, RunFolder, RunTail, SubmitConfig, judge_run, recorded_protocol, submit
 from videopro.traces import SCHEMA, Trace
 
 

@@ -1,11 +1,9 @@
-"""What every agent does, with a script of each: the defaults of its paper, no look at the gold answer, failed
-requests, the fallback, answers in words, budgets, models of few frames."""
+"""What every agent does, with a script of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,11 +31,6 @@ from videopro.traces import FORCED, Cost, Trace
 
 AGENTS = ("videoagent", "dvd", "vca", "lvagent")
 GONE = BackboneError("gone")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
 
 
 def answered(

@@ -1,11 +1,9 @@
-"""The search: both protocols, its ends, its ablations, the model's mistakes in calling tools, and the pocket
-model as captioner and VQA model."""
+"""The search: both protocols, its ends, its ablations, and the model's mistakes in calling tools."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,11 +37,6 @@ OPEN = item(question=Question.open("What is shown at 15 s?"), answer=None)
 Speak = Callable[..., ScriptedModel]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
-
-
 @pytest.fixture(params=["tools", "text"])
 def speak(request: pytest.FixtureRequest) -> Speak:
     """Makes a model of either protocol that makes one call a step; what is no call is said in words."""
@@ -54,9 +47,6 @@ def speak(request: pytest.FixtureRequest) -> Speak:
         return ModelReply(step) if isinstance(step, str) else ModelReply("Hm.", 100, 10, calls=(step,))
 
     return lambda *said: ScriptedModel([reply(step) for step in said], offers_tools=request.param == "tools")
-
-
-# ---- the loop --------------------------------------------------------------------------------------------
 
 
 def test_the_model_searches_and_answers(speak: Speak) -> None:
@@ -101,9 +91,6 @@ def test_an_early_answer_looks_at_nothing_and_one_without_a_letter_is_unparsed(s
     assert tools_of(result)[-1].result == "no option"
 
 
-# ---- ends ------------------------------------------------------------------------------------------------
-
-
 def test_the_last_step_forces_an_answer_from_the_history(speak: Speak) -> None:
     llm = speak(SEARCH, INSPECT, "B")
     result = ask(llm, max_tool_steps=2)
@@ -118,21 +105,15 @@ def test_the_last_step_forces_an_answer_from_the_history(speak: Speak) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "note"),
-    [
-        ({"max_tokens": 150}, "the budget of 150 tokens is spent"),
-        ({"max_frames": 4}, "the budget of 4 frames is spent"),
-    ],
+    ("steps", "what", "most"), [([[BROWSE]], "tokens", 150), ([[BROWSE], [INSPECT]], "frames", 4)]
 )
-def test_a_spent_budget_ends_the_search(limits: dict[str, Any], note: str) -> None:
-    llm = by_tools([BROWSE], [INSPECT], [INSPECT])
-    llm.lines = [*llm.lines[: 2 if "max_tokens" not in limits else 1], "B"]
-    result = ask(llm, **limits)
+def test_a_spent_budget_ends_the_search(steps: list[Any], what: str, most: int) -> None:
+    llm = by_tools(*steps)
+    llm.lines = [*llm.lines, "B"]
+    limit: dict[str, Any] = {f"max_{what}": most}
+    result = ask(llm, **limit)
     assert result.final.letter == "B"
-    assert any(each.startswith(note) for each in result.notes)
-
-
-# ---- ablations -------------------------------------------------------------------------------------------
+    assert any(each.startswith(f"the budget of {most} {what} is spent") for each in result.notes)
 
 
 def test_a_tool_that_is_left_out_is_not_offered() -> None:
@@ -184,18 +165,12 @@ def test_720p_is_asked_of_every_role_and_changes_no_other_run() -> None:
     assert create("dvd", {"resolution": "720p"}).identity() == {**plain, "resolution": "720p"}
 
 
-# ---- questions of one video ------------------------------------------------------------------------------
-
-
 def test_a_captioner_that_fails_fails_the_questions_and_what_it_leaves_out_is_noted() -> None:
     gone = ScriptedModel([BackboneError("the captioner is gone")])
     assert ask(by_tools([ANSWER]), captioner=gone).error.message == "the captioner is gone"
     result = ask(by_tools([ANSWER]), captioner=ScriptedModel(["no"], forever=True))
     assert result.final.letter == "B"
     assert "6 of 6 clips of the database have no caption: unparsed" in result.notes
-
-
-# ---- mistakes in calling tools ---------------------------------------------------------------------------
 
 
 def inspect(ranges: Any) -> ToolCall:

@@ -89,9 +89,6 @@ def test_neither_yes_nor_no_is_the_whole_video() -> None:
     assert shown == [int(2 * time) / 2 for time in uniform_times(0.0, 60.0, 16)]
 
 
-# ---- times -------------------------------------------------------------------------------------------------
-
-
 def test_times_lie_in_the_spans_in_proportion_to_their_lengths() -> None:
     spans = [(10.0, 12.0), (50.0, 56.0)]
     assert times_at(spans, [1.0, 3.0, 5.0, 7.0]) == [11.0, 51.0, 53.0, 55.0]
@@ -101,9 +98,6 @@ def test_times_lie_in_the_spans_in_proportion_to_their_lengths() -> None:
     assert sum(inside) == 4000
     # A quarter of the length; 4000 draws have a standard deviation of 27.
     assert abs(inside[0] - 1000) < 150
-
-
-# ---- action and reflection: who agrees, who leaves, and which answer counts -------------------------------
 
 
 def turn(letter: str) -> list[str]:
@@ -181,9 +175,6 @@ def test_in_the_last_round_the_majority_or_else_the_first_decides_without_reflec
     assert result.final.letter == decided
 
 
-# ---- replies that cannot be used ---------------------------------------------------------------------------
-
-
 def test_an_agent_whose_scores_cannot_be_read_has_no_say() -> None:
     result = discuss(
         agents([*turn("A"), "a", "one is best", "still one"], [*turn("B"), "b", {"1": 2, "2": 9}])
@@ -223,9 +214,6 @@ def test_where_no_agent_gives_a_letter_there_is_no_answer_unless_the_first_is_as
     assert sum(phase_seconds(result).values()) < result.cost.seconds
 
 
-# ---- budgets and times -------------------------------------------------------------------------------------
-
-
 def test_a_budget_spent_in_reflection_ends_by_the_votes() -> None:
     result = discuss(agents([*turn("A"), "a"], turn("B"), turn("B")), max_steps=7)
     assert steps(result, "reason")[-1].model == "one"
@@ -246,9 +234,6 @@ def test_the_seconds_of_the_phases_add_up_to_those_of_the_question() -> None:
     assert all(value > 0 for value in phase_seconds(real).values())
 
 
-# ---- the team: who may be in one, its file, its selection, and the index of the chunks --------------------
-
-
 TEAM = TeamFile(
     benchmark="made",
     split="test",
@@ -256,16 +241,9 @@ TEAM = TeamFile(
     questions=150,
     labelled=140,
     agents=("one", "two"),
-    library=(
-        LibraryMember(model="one", agreement=0.9),
-        LibraryMember(model="two", agreement=0.8),
-        LibraryMember(model="three", agreement=0.7),
-    ),
+    library=tuple(LibraryMember(model=name, agreement=0.9) for name in ("one", "two", "three")),
     cost=Cost(seconds=12.5, frames=7200, calls=450, tokens_in=9000, tokens_out=450),
 )
-
-
-# ---- settings ----------------------------------------------------------------------------------------------
 
 
 def test_agents_with_the_same_weights_are_refused() -> None:
@@ -287,9 +265,6 @@ def test_the_runs_backbone_by_two_names_is_refused() -> None:
     assert list(other.models(backbone)) == ["self", "pocket+pocket-sft"]
 
 
-# ---- team files --------------------------------------------------------------------------------------------
-
-
 def test_a_team_file_gives_the_agents_and_what_their_selection_cost(tmp_path: Path) -> None:
     path = tmp_path / "team.json"
     path.write_text(TEAM.model_dump_json())
@@ -304,9 +279,6 @@ def test_a_team_file_gives_the_agents_and_what_their_selection_cost(tmp_path: Pa
     # Another machine's seconds are no other selection.
     assert TEAM.model_copy(update={"cost": Cost()}).key == TEAM.key
     assert TEAM.model_copy(update={"labelled": 1}).key != TEAM.key
-
-
-# ---- pseudo-labels -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -337,13 +309,9 @@ def test_without_any_pseudo_label_there_is_no_team() -> None:
         agreement({"x": {"1": "A"}, "y": {"1": "B"}})
 
 
-# ---- the index of the chunks -------------------------------------------------------------------------------
-
-
 def test_the_chunks_are_indexed_once_and_their_cost_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     encoder = f"languagebind:{languagebind_folder(tmp_path)}"
     options = {"agents": ["a", "b"], "encoder": encoder}
 

@@ -16,16 +16,9 @@ from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import create
 from videopro.methods.planners import answerer as answerer_module
 from videopro.methods.planners import load_answerer
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.pocket import adapter_dir, model_dir
 from videopro.runs import RunFolder
 from videopro.train import merge
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_library, "_cache", CallCache())
 
 
 @pytest.fixture

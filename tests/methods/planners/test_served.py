@@ -1,5 +1,4 @@
-"""A planner behind a server: it sees the video, another model answers inside its programs; how it is asked;
-its weights, which are part of a run; and the settings that hold for every server of a run."""
+"""A planner behind a server: what it is sent, how it is asked, and its weights, which are part of a run."""
 
 from __future__ import annotations
 
@@ -29,8 +28,6 @@ from videopro.benchmarks import ROBUST, Protocol
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.methods import Questions, RunRequest, create, prepare
 from videopro.methods.planners import PlanRequest, load_planner, settle_served_planner
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache
 from videopro.question import Question
 from videopro.runs import RunFolder
 from videopro.video import uniform_times
@@ -45,7 +42,6 @@ GIVEN = ServerSettings(concurrency=3, timeout=20.0, retries=8, engine="vllm")
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     server_cases.without_waiting(monkeypatch)
-    monkeypatch.setattr(module_library, "_cache", CallCache())
 
 
 def writes(text: str = NATIVE) -> Any:

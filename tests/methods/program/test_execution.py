@@ -66,9 +66,6 @@ def test_all_programs_of_the_work_end(count: int) -> None:
     until(lambda: threading.active_count() <= before)
 
 
-# ---- seeds ------------------------------------------------------------------------------------------------
-
-
 def test_seeds_are_those_of_recorded_runs() -> None:
     # printf '[7, "plan", 0, "Which colour?", ["red", "blue"]]' | sha256sum: 2e53066e...
     assert prompt_seed(7, "plan", 0, Question("Which colour?", ("red", "blue"))) == 0x2E53066E >> 1

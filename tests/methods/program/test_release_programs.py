@@ -15,13 +15,7 @@ from tests.support.scenes import QUESTION, SceneBackbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter
 from videopro.executor import Limits, parse_program
 from videopro.methods.program import execute
-from videopro.modules import library as module_library
-from videopro.modules.calls import CallCache, ClipTimes
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_library, "_cache", CallCache())
+from videopro.modules.calls import ClipTimes
 
 
 def run(body: str, clip_times: ClipTimes = "video", limits: Limits | None = None) -> Any:

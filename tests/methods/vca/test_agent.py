@@ -30,9 +30,6 @@ BORDERS = [round(60.0 * place / 7, 3) for place in range(1, 7)]
 FORCED = "no further segment or round: the answer was forced"
 
 
-# ---- one round -------------------------------------------------------------------------------------------
-
-
 def test_an_early_answer_takes_one_round_whose_segments_have_scores_and_texts() -> None:
     ended = explore([scores(5, 15, 90, 0, 0, 0, 10), {"answer": "B"}])
     final = ended.result.final
@@ -48,9 +45,6 @@ def test_an_early_answer_takes_one_round_whose_segments_have_scores_and_texts() 
     )
     # Two frames a second: the frame on display began at most half a second before.
     assert all(0 <= border - frame[0] <= 0.5 for border, frame in zip(BORDERS, step.frames, strict=True))
-
-
-# ---- the tree --------------------------------------------------------------------------------------------
 
 
 def test_frames_of_a_chosen_segment_split_it() -> None:
@@ -105,9 +99,6 @@ def test_short_segments_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (forced.kinds, forced.result.notes) == ("reward answer", (FORCED,))
 
 
-# ---- memory ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("settings", "frames", "kept"),
     [({}, 16, 8), ({"buffer": 16}, 12, 12), ({"preset": "equal"}, 10, 10)],
@@ -127,9 +118,6 @@ def test_the_size_of_the_memory(settings: dict[str, Any], frames: int, kept: int
     assert noted is (settings == {"buffer": 16})
 
 
-# ---- malformed replies -----------------------------------------------------------------------------------
-
-
 def test_without_readable_scores_the_segments_stay_open_and_unscored() -> None:
     ended = explore(
         ["?", "?", {"segment": 2}, flat(30, first=3, parts=3), {"answer": "B"}], borders=2, buffer=3
@@ -143,9 +131,6 @@ def test_without_readable_scores_the_segments_stay_open_and_unscored() -> None:
     assert "2: 40.0-60.0 s, no score" in ended.asked_for_scores[2].prompt
     # Unscored frames leave before scored ones.
     assert ended.steps("evict")[0].args == {"capacity": 3, "times": [20.0], "relevance": [-1.0]}
-
-
-# ---- limits ----------------------------------------------------------------------------------------------
 
 
 def test_the_last_round_ends_with_a_forced_answer() -> None:
@@ -169,9 +154,6 @@ def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> No
         "the budget of 9 frames left out some",
         "the budget of 9 frames is spent: the answer was forced",
     )
-
-
-# ---- rewards ---------------------------------------------------------------------------------------------
 
 
 def test_without_rewards_the_newest_frames_stay() -> None:
@@ -256,9 +238,6 @@ def test_image_rewards_need_an_encoder() -> None:
         explore([], reward="image", encoder="none")
 
 
-# ---- without tree search ---------------------------------------------------------------------------------
-
-
 def test_without_tree_search_the_agent_names_moments() -> None:
     ended = explore(
         [{"times": [12.5, 11, 11]}, {"times": [15, 99]}, {"answer": "B"}], tree_search=False, buffer=8
@@ -289,15 +268,9 @@ def test_without_tree_search_a_remembered_frame_costs_nothing_again() -> None:
     assert ended.result.notes == ()
 
 
-# ---- questions -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("duration", "frames"), [(180.0, 8), (165.0, 8), (2466.0, 16), (4100.0, 16)])
 def test_the_papers_buffer_sizes(duration: float, frames: int) -> None:
     assert VcaSettings().buffer_size(duration) == frames
-
-
-# ---- the paper's two trajectories (Figs. 4 and 9), replayed: what VCA keeps of them -----------------------
 
 
 def test_an_agent_that_leaves_the_best_score_and_turns_back() -> None:
@@ -334,9 +307,6 @@ def test_an_agent_that_leaves_the_best_score_and_turns_back() -> None:
     choices = segment_choices(trace)
     assert [(each.chosen, each.greedy) for each in choices] == [("3", "3"), ("0", "0"), ("0.2", "0.1")]
     assert [(each.distance, each.greedy_distance) for each in choices] == [(3, 3), (0, 0), (0, -1)]
-
-
-# ---- its parts -------------------------------------------------------------------------------------------
 
 
 def test_of_equal_frames_that_which_was_added_first_leaves() -> None:

@@ -50,9 +50,6 @@ MANY = {
 }
 
 
-# ---- accuracy and its interval ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("outcomes", "share", "low", "high"),
     [
@@ -105,8 +102,6 @@ def test_scores_that_cannot_be_are_refused() -> None:
             reliability(calibrated(PAIRS), edges)
 
 
-# ---- groups, official accuracy, rates ---------------------------------------------------------------------
-
 MIXED = [
     scored(1, "a", True, official=True, family="count", duration="long"),
     scored(2, "a", False, official=None, family="count", duration="long"),
@@ -154,8 +149,6 @@ def test_rates() -> None:
     assert coverage([], ["a"]) == 0.0
     assert coverage([], []) is None
 
-
-# ---- calibration ------------------------------------------------------------------------------------------
 
 PAIRS = [(0.1, 0), (0.4, 0), (0.35, 1), (0.8, 1), (0.8, 0), (0.8, 1), (0.2, 0), (0.0, 0), (0.9, 1), (1.0, 1)]
 

@@ -10,13 +10,7 @@ import pytest
 from tests.support.traces import make as trace
 from videopro.question import Answer
 from videopro.traces import Failure, Trace, VideoRef
-from videopro.traces.scoring import (
-    exact_match,
-    open_difference,
-    open_metrics,
-    open_scores,
-    token_f1,
-)
+from videopro.traces.scoring import exact_match, open_difference, open_metrics, open_scores, token_f1
 
 GOLDEN = json.loads((Path(__file__).parent / "squad.json").read_text(encoding="utf-8"))["rows"]
 

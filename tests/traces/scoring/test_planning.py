@@ -43,12 +43,7 @@ def test_modes_output_and_repairs_are_counted() -> None:
             one_round("fallback", 1, "ok", "native"),
         ),
         trace(
-            *(
-                "unsure, and worse after its refinement",
-                "A",
-                "B",
-                one_round("plan", 30, "ok", "native", "none"),
-            ),
+            *("unsure, then worse", "A", "B", one_round("plan", 30, "ok", "native", "none")),
             one_round("native_refinement", 70, "ok", "program"),
         ),
         # Its refinement is stored for other thresholds.

@@ -1,24 +1,27 @@
-"""The shipped adapters that write the replies of agents, in runs of their methods."""
+"""The shipped adapters of the pocket model, agents and planners, in runs of their methods."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from videopro.commands import infer
-from videopro.pocket import AGENTS
+from videopro.pocket import AGENTS, PLANNERS
 from videopro.traces import Step, Trace, read_traces
 
-SHORT = [f"val_short_000_{kind}" for kind in ("color", "count")]
+SHORT = ("color", "count")
 
 
-def run(folder: Path, method: str, *settings: str) -> list[Trace]:
+def run(folder: Path, method: str, *settings: str, kinds: Sequence[str] = SHORT) -> list[Trace]:
+    """The traces of these questions, in their order."""
+    ids = [f"val_short_000_{kind}" for kind in kinds]
     words = ["--benchmark", "pocket", "--split", "val", "--model", "pocket", "--workers", "1"]
-    words += ["--method", method, "--ids", *SHORT, "--output", str(folder), *settings]
+    words += ["--method", method, "--ids", *ids, "--output", str(folder), *settings]
     assert infer.main(words) == 0
-    traces = read_traces(folder / "traces.jsonl")
-    assert {trace.question_id for trace in traces} == set(SHORT)
-    return traces
+    traces = {trace.question_id: trace for trace in read_traces(folder / "traces.jsonl")}
+    assert traces.keys() == set(ids)
+    return [traces[id] for id in ids]
 
 
 def steps(traces: list[Trace]) -> list[Step]:
@@ -45,3 +48,15 @@ def test_lvagent_runs_on_its_adapters(tmp_path: Path) -> None:
     assert sum(step.kind == "answer" and step.round == 0 for step in taken) == 3 * len(SHORT)
     assert not any(step.is_unparsed for step in taken)
     assert all(trace.final is not None and trace.final.letter is not None for trace in traces)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "pocket-sft" else pytest.mark.long) for name in PLANNERS]
+)
+def test_shipped_planners_write_programs_that_run(name: str, tmp_path: Path) -> None:
+    """One look for the weather, a program for the rest, and every one runs to an answer."""
+    options = ["--backbone", f"adapter={name}", "--options", "temperature=0"]
+    traces = run(tmp_path / "run", "adaptive", *options, kinds=("weather", "narration"))
+    plans = [trace.rounds[0] for trace in traces]
+    assert [(plan.mode, plan.faults) for plan in plans] == [("native", ()), ("program", ())]
+    assert [plan.execution.status for plan in plans if plan.execution is not None] == ["ok", "ok"]
