@@ -13,7 +13,6 @@ import pytest
 from tests.benchmarks.official_scorers import data_contributed
 from tests.support.benchmark_world import Hub, touch, traces_of, write_json
 from videopro.benchmarks import Benchmark, load
-from videopro.benchmarks.metrics import set_score
 from videopro.errors import BenchmarkError
 from videopro.runs import summarize
 
@@ -36,14 +35,14 @@ def test_sets_without_all_their_questions_do_not_count(tmp_path: Path) -> None:
     assert (value["n"], value["official"]) == (1000 - 8, 1.0)
 
 
-def test_a_set_of_questions_by_hand() -> None:
-    assert set_score([True] * 3 + [False]) == 9 / 16
-    # A chain ends at its first wrong step.
-    assert set_score([False, True, True, True], (1, 1, 1, 1)) == 0
-    assert set_score([True, True, False, True], (1, 1, 1, 1)) == 4 / 16
-    # [[1, 2], 3, 4] weighs 1, 1, 3 and 5.
-    assert set_score([False, True, True, True], (2, 1, 1)) == 1 / 10
-    assert set_score([True, True, True, False], (2, 1, 1)) == 5 / 10
+def test_a_sentence_whose_video_is_missing_does_not_count(tmp_path: Path) -> None:
+    lines = "V1 1.0 3.0##a person sits.\nV2 0.0 4.0##a person runs.\n"
+    (tmp_path / "charades_sta_test.txt").write_text(lines)
+    benchmark = with_videos(tmp_path, "charades_sta")
+    benchmark.items[1].video.unlink()
+    traces = traces_of(benchmark, {item.id: "1.0 - 3.0" for item in benchmark.items})
+    value = summarize(traces, benchmark.protocol, {})["metrics"]["mIoU"]
+    assert (value["n"], value["robust"], value["official"]) == (1, 1.0, 1.0)
 
 
 def test_nextqa_has_the_same_hard_questions(tmp_path: Path) -> None:

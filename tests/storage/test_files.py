@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,15 @@ def test_a_second_command_is_refused_until_the_first_is_killed(
             pass
     finally:
         first.kill()
+
+
+def test_a_lock_that_is_given_back_soon_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "lock").open("w") as theirs, (tmp_path / "lock").open("w") as ours:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        monkeypatch.setattr(time, "sleep", lambda seconds: fcntl.flock(theirs, fcntl.LOCK_UN))
+        assert files.lock_soon(ours.fileno(), fcntl.LOCK_EX)
 
 
 def test_a_disk_without_locks_is_told(
