@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import pyarrow
 from pyarrow import parquet
 
-from tests.benchmarks.official_scorers.interval_replies import interval_replies
 from tests.benchmarks.official_scorers.replies import (
     COUNT,
     SEED,
     Asked,
     asked,
     grade_replies,
+    interval_replies,
     judge_replies,
 )
 from tests.support.benchmark_world import cg

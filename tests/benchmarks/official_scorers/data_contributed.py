@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.benchmarks.official_scorers.data import World, exactly, lettered, place_of
-from tests.benchmarks.official_scorers.interval_replies import time_replies
-from tests.benchmarks.official_scorers.replies import SEED, Asked, asked
-from tests.benchmarks.official_scorers.tempcompass_replies import captions, yes_no
+from tests.benchmarks.official_scorers.replies import SEED, Asked, asked, captions, time_replies, yes_no
 
 CHAINS = ("", "[1, 2, 3, 4]", "[1, [2, 3], 4]", "[[1, 2], 3, 4]")
 MVBENCH_TASKS = (

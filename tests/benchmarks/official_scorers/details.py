@@ -80,7 +80,7 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
     texts between them, which a chat template puts together."""
     from PIL import Image
 
-    from tests.benchmarks.official_scorers.official.videomme_v2 import VIDEOMME_V2
+    from tests.benchmarks.official_scorers.official.contributed import VIDEOMME_V2
     from tests.support.scenes import QUESTION
 
     class Film:

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from tests.benchmarks.official_scorers import data
-from tests.benchmarks.official_scorers.official.script import VLMEVALKIT, Script
+from tests.benchmarks.official_scorers.official.script import VLMEVALKIT, Script, printed_by
 from tests.benchmarks.official_scorers.ours import Scores
 
 CG_BENCH = Script("CG-Bench/CG-Bench", "run/utils.py", "6677fe3")
@@ -96,10 +96,8 @@ def _cg_printed(repositories: Path, folder: Path) -> dict[str, Any]:
         r"result_keys = \[.*?\]", f"result_keys = {[f'{task}_{_MODEL}' for task in tasks]}", source,
         count=1, flags=re.DOTALL,
     )  # fmt: skip
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-        exec(compile(source, CG_BENCH_SCORES.file, "exec"), {"__name__": "__main__"})
-    shares = re.findall(r"Result Key: (\S+?)_gemini.*?\n.*?Accuracy: ([\d.e-]+)", printed.getvalue())
+    printed = printed_by(exec, compile(source, CG_BENCH_SCORES.file, "exec"), {"__name__": "__main__"})
+    shares = re.findall(r"Result Key: (\S+?)_gemini.*?\n.*?Accuracy: ([\d.e-]+)", printed)
     numbers = {task: float(share) for task, share in shares}
     # A sum in the order of the files.
     return {**numbers, "miou": round(numbers["miou"], 10)}

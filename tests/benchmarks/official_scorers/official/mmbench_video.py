@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 
 from tests.benchmarks.official_scorers import data
-from tests.benchmarks.official_scorers.official.script import VLMEVALKIT, Script, stand_ins
+from tests.benchmarks.official_scorers.official.script import VLMEVALKIT, Script
 from tests.benchmarks.official_scorers.ours import Scores
 
 MMBENCH_VIDEO = Script(VLMEVALKIT, "vlmeval/dataset/utils/mmbench_video.py", "401916c0")
@@ -33,13 +35,8 @@ def mmbench_video(repositories: Path, scratch: Path) -> Scores:
     def grade(function: Any, prompts: Any, keys: Sequence[int], save: str, **options: Any) -> None:
         files[save] = {key: replies[key] for key in keys}
 
-    rating = types.ModuleType("rating")
-    names = ("MMV_DIMENSIONS", "L3_DIMS", "FAIL_MSG", "system_prompt", "get_dimension_rating", "build_prompt")
-    source = MMBENCH_VIDEO.source(repositories).replace("from vlmeval.smp import load\n", "")
-    rating.__dict__["load"] = files.__getitem__
-    exec(compile(source, MMBENCH_VIDEO.file, "exec"), rating.__dict__)
-    assert all(hasattr(rating, name) for name in names)
-    judge = SimpleNamespace(working=lambda: True, fail_msg=rating.__dict__["FAIL_MSG"], generate=None)
+    rating = _rating(repositories, files)
+    judge = SimpleNamespace(working=lambda: True, fail_msg=rating.FAIL_MSG, generate=None)
     tree = ast.parse(MMBENCH_VIDEO_GRADES.source(repositories))
     (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found.bases = []
@@ -53,7 +50,7 @@ def mmbench_video(repositories: Path, scratch: Path) -> Scores:
         "osp": SimpleNamespace(exists=files.__contains__),
         "load": files.__getitem__,
         "dump": lambda content, name: files.__setitem__(name, content),
-        "FAIL_MSG": rating.__dict__["FAIL_MSG"],
+        "FAIL_MSG": rating.FAIL_MSG,
         "DEBUG_MESSAGE": "",
         "get_file_extension": lambda name: "tsv",
         "get_intermediate_file_path": lambda name, ending, kind="xlsx": f"{ending}.{kind}",
@@ -61,9 +58,10 @@ def mmbench_video(repositories: Path, scratch: Path) -> Scores:
         "track_progress_rich": grade,
         "istype": MISC.names(repositories, "istype").istype,
     }
-    packages = {name: types.ModuleType(name) for name in (_PACKAGE, f"{_PACKAGE}.utils")}
-    modules: dict[str, Any] = {**packages, f"{_PACKAGE}.utils.mmbench_video": rating}
-    with stand_ins(**modules), contextlib.redirect_stdout(io.StringIO()):
+    # The modules that it imports.
+    modules = {name: types.ModuleType(name) for name in (_PACKAGE, f"{_PACKAGE}.utils")}
+    modules[f"{_PACKAGE}.utils.mmbench_video"] = rating
+    with patch.dict(sys.modules, modules), contextlib.redirect_stdout(io.StringIO()):
         exec(compile(ast.Module([found], []), MMBENCH_VIDEO_GRADES.file, "exec"), space)
         ratings = space["MMBenchVideo"].evaluate("run.tsv", model="judge")
     numbers = {}
@@ -76,8 +74,14 @@ def mmbench_video(repositories: Path, scratch: Path) -> Scores:
 
 def dimensions(repositories: Path) -> list[str]:
     """The fine dimensions, in the script's order."""
-    source = MMBENCH_VIDEO.source(repositories).replace("from vlmeval.smp import load\n", "")
-    space: dict[str, Any] = {}
-    exec(compile(source, MMBENCH_VIDEO.file, "exec"), space)
-    names: list[str] = space["L3_DIMS"]
+    names: list[str] = _rating(repositories, {}).L3_DIMS
     return names
+
+
+def _rating(repositories: Path, files: Mapping[str, Any]) -> Any:
+    """The module of ratings, which loads these files."""
+    rating = types.ModuleType("rating")
+    rating.__dict__["load"] = files.__getitem__
+    source = MMBENCH_VIDEO.source(repositories).replace("from vlmeval.smp import load\n", "")
+    exec(compile(source, MMBENCH_VIDEO.file, "exec"), rating.__dict__)
+    return rating
