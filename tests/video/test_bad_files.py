@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.making_videos import box, make
+from tests.support.making_videos import box, damage, make
 from videopro.errors import VideoError
 from videopro.video import FrameStore, Video
 
@@ -79,11 +79,7 @@ def _absurd_counts(each: int) -> Callable[[Path], None]:
 
 def _no_pictures_inside(path: Path) -> None:
     make(path, 40)
-    data = bytearray(path.read_bytes())
-    begin = box(data, b"mdat")
-    size = int.from_bytes(data[begin - 8 : begin - 4], "big") - 8
-    data[begin : begin + size] = bytes(size)
-    path.write_bytes(data)
+    damage(path, range(40))
 
 
 def _joined(form: str, codec: str, counts: tuple[int, ...]) -> Callable[[Path], None]:
@@ -136,7 +132,7 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "hours without data": (_hours_without_data, "cut off"),
     "sixty million samples": (_absurd_counts(100), "cut off"),
     "sixty million samples of no size": (_absurd_counts(0), "60000000 pictures"),
-    "nothing inside": (_no_pictures_inside, ""),
+    "nothing inside": (_no_pictures_inside, "holds no picture"),
     "time scale of 0": (_patched((b"mdhd", 12, 0)), "time scale of its video is 0"),
     "pictures of days": (_patched((b"stts", 12, 0x7FFFFFFF)), "its pictures last for 6,990,507 s"),
     "pictures of less than no time": (_patched((b"stts", 12, 0x80000001)), "and its header says 2 s"),
@@ -201,15 +197,7 @@ def test_damage_in_the_middle_never_passes_for_a_frame(tmp_path: Path) -> None:
     make(path, 100, options={"g": "20", "bf": "3"})
     with av.open(str(path)) as container:
         whole = [p.to_ndarray(format="rgb24") for p in container.decode(video=0)]
-        container.seek(0)
-        packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
-    data = bytearray(path.read_bytes())
-    for number in (25, 26, 70):
-        position, size = packets[number]
-        assert position is not None
-        data[position : position + size] = bytes(size)
-    path.write_bytes(data)
-    video = Video.open(path, store=FrameStore())
+    video = Video.open(damage(path, (25, 26, 70)), store=FrameStore())
     outcomes: dict[int, str] = {}
     for number in range(100):
         try:
