@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.benchmark_world import LVB, MME, write_json
-from videopro.benchmarks import OFFICIAL, Item, load
-from videopro.benchmarks.sources import BenchmarkRecords
+from tests.support.benchmark_world import MME, write_json
+from videopro.benchmarks import OFFICIAL, load
 from videopro.errors import BenchmarkError
-from videopro.question import Question
 
 
 @pytest.mark.parametrize("name", sorted(OFFICIAL))
@@ -74,27 +72,3 @@ def test_a_question_of_which_no_trace_could_be_written_is_a_broken_record(field:
         load("jsonl", root=tmp_path)
     found = load("jsonl", root=tmp_path, skip_broken=True)
     assert ([item.id for item in found.items], len(found.broken)) == (["q"], 1)
-
-
-def test_so_is_an_item_of_ones_own_benchmark() -> None:
-    long = Item("q", Path("a.mp4"), "a", Question("Which?", ("a", "b")), groups={"topic": "x" * (33 << 20)})
-    found = BenchmarkRecords()
-    found.read([("row 1", {})], lambda record, where: long)
-    assert not found.items
-    assert "its groups cannot be stored" in str(found.broken[0])
-
-
-def test_a_torn_json_file_is_reported(tmp_path: Path) -> None:
-    whole = json.dumps(LVB)
-    (tmp_path / "lvb_val.json").write_text(whole[: len(whole) // 2])
-    with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: invalid JSON .*truncated"):
-        load("longvideobench", root=tmp_path)
-
-
-def test_the_address_of_a_video_or_folder_is_no_file(tmp_path: Path) -> None:
-    record = {"id": "q", "question": "Which?", "choices": ["a", "b"]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps({**record, "video": "https://host/a.mp4"}) + "\n")
-    with pytest.raises(BenchmarkError, match=r"line 1: field .video.: https://host/a\.mp4: videos"):
-        load("jsonl", root=tmp_path)
-    with pytest.raises(BenchmarkError, match="jsonl: --root: https://host/folder: videos"):
-        load("jsonl", root=Path("https://host/folder"))

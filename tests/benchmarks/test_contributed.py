@@ -45,17 +45,6 @@ def test_a_sentence_whose_video_is_missing_does_not_count(tmp_path: Path) -> Non
     assert (value["n"], value["robust"], value["official"]) == (1, 1.0, 1.0)
 
 
-def test_nextqa_has_the_same_hard_questions(tmp_path: Path) -> None:
-    world = data_contributed.nextqa_atp_hard()
-    world.write(tmp_path)
-    for name, split in (("nextqa_atp_hard", ""), ("nextqa", "atp_hard")):
-        assert [item.id for item in load(name, split=split, root=tmp_path).items] == list(world.ids)
-    for lines in ("", "one\n"):
-        (tmp_path / "atp-hard-ct4.txt").write_text(lines)
-        with pytest.raises(BenchmarkError, match=r"atp-hard-ct4.txt: must list row numbers"):
-            load("nextqa_atp_hard", root=tmp_path)
-
-
 def test_charades_sta_and_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     time = {"video": "AO8RW.mp4", "caption": "a person opens a door.", "timestamp": [0.0, 6.9]}
     yes_no = {"video_id": "1034", "dim": "order", "question": "Is it?", "answer": "no"}
