@@ -10,15 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.benchmark_world import (
-    MME,
-    Hub,
-    cg,
-    ego,
-    touch,
-    write_json,
-    write_parquet,
-)
+from tests.support.benchmark_world import MME, Hub, cg, ego, touch, write_json, write_parquet
 from videopro.benchmarks import load
 from videopro.commands.benchmarks.command import main
 from videopro.errors import BenchmarkError

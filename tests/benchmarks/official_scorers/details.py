@@ -117,11 +117,8 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
                 ("subtitles", (True, False)),
                 ("interleaved", (True, True)),
             ):
-                ((message,),) = (
-                    script.build_chat_messages(
-                        row, folder, folder, case["frames"], -1, *flags, False, folder
-                    ),
-                )
+                given = (row, folder, folder, case["frames"], -1, *flags, False, folder)
+                (message,) = script.build_chat_messages(*given)
                 parts: list[int | str] = []
                 for part in message["content"]:
                     if part["type"] == "image":
@@ -151,7 +148,7 @@ def official(repositories: Path) -> dict[str, Any]:
     script = Script("longvideobench/LongVideoBench", "longvideobench/longvideobench_dataset.py", "2aa4f91")
     loader = script.names(repositories, "timestamp_to_seconds", "insert_subtitles_into_frames")
     names = ("sample_frames_clue_average", "get_subtitles", "milliseconds_to_seconds")
-    authors = CG_BENCH.names(repositories, *names, osp=_PATHS, pysubs2=pysubs2)
+    authors = CG_BENCH.names(repositories, *names, osp=os.path, pysubs2=pysubs2)
     clues = [
         list(map(int, authors.sample_frames_clue_average(case["clue"], case["frames"], case["fps"])))
         for case in clue_cases()
@@ -176,11 +173,6 @@ def official(repositories: Path) -> dict[str, Any]:
         "interleaved": interleaved,
         "inside": inside,
     }
-
-
-class _PATHS:
-    exists = staticmethod(lambda path: Path(path).exists())
-    join = staticmethod(lambda *parts: str(Path(*parts)))
 
 
 def srt(case: dict[str, Any]) -> str:
