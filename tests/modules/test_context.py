@@ -67,8 +67,9 @@ def test_hints_of_the_beginning_and_of_silence() -> None:
 
 
 def test_lines_are_ranked_by_bm25() -> None:
-    """Lucene's (Kamphuis et al. 2020, "Which BM25 do you mean?", Table 1) with k1 1.5, b 0.75: the sum over words
-    of log(1 + (n - having + 0.5) / (having + 0.5)) * count / (count + k1 * (1 - b + b * l / mean))."""
+    """Lucene's (Kamphuis et al. 2020, "Which BM25 do you mean?", Table 1), with k1 1.5 and b 0.75."""
+    # Over words, the sum of log(1 + (n - having + 0.5) / (having + 0.5)) * count
+    # / (count + k1 * (1 - b + b * length / mean)).
     scores = {0: 0.843958, 3: 0.429124, 2: 0.206982}
     ranked = SubtitleSearch(subtitles()).rank("the old lighthouse")
     assert [number for number, _ in ranked] == list(scores)
