@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.support.benchmark_world import MME, write_json
-from videopro.benchmarks import OFFICIAL, load
+from videopro.benchmarks import OFFICIAL, Item, load
+from videopro.benchmarks.sources import BenchmarkRecords
 from videopro.errors import BenchmarkError
+from videopro.question import Question
 
 
 @pytest.mark.parametrize("name", sorted(OFFICIAL))
@@ -72,3 +74,11 @@ def test_a_question_of_which_no_trace_could_be_written_is_a_broken_record(field:
         load("jsonl", root=tmp_path)
     found = load("jsonl", root=tmp_path, skip_broken=True)
     assert ([item.id for item in found.items], len(found.broken)) == (["q"], 1)
+
+
+def test_so_is_an_item_of_ones_own_benchmark() -> None:
+    long = Item("q", Path("a.mp4"), "a", Question("Which?", ("a", "b")), groups={"topic": "x" * (33 << 20)})
+    found = BenchmarkRecords()
+    found.read([("row 1", {})], lambda record, where: long)
+    assert not found.items
+    assert "its groups cannot be stored" in str(found.broken[0])

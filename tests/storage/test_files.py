@@ -73,6 +73,12 @@ def test_a_disk_without_locks_is_told(
     assert "offers no file locks" in said
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"file/run.*give another --output"):
+        sole_writer(tmp_path / "file" / "run").__enter__()
+
+
 def test_two_writers_of_a_shared_file_do_not_disturb_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,7 +142,7 @@ def official(repositories: Path) -> dict[str, Any]:
     """What the official code makes of the cases."""
     import pysubs2
 
-    from tests.benchmarks.official_scorers.official.cg_bench import CG_BENCH
+    from tests.benchmarks.official_scorers.official.judged import CG_BENCH
     from tests.benchmarks.official_scorers.official.script import Script
 
     script = Script("longvideobench/LongVideoBench", "longvideobench/longvideobench_dataset.py", "2aa4f91")

@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.benchmarks.official_scorers.official import (
-    cg_bench,
-    choices,
-    contributed,
-    mmbench_video,
-)
+from tests.benchmarks.official_scorers.official import choices, contributed, judged
 from tests.benchmarks.official_scorers.official.script import Script
 from tests.benchmarks.official_scorers.ours import Scores
 
@@ -37,15 +32,13 @@ OFFICIAL: Mapping[str, Official] = {
     "longvideobench": Official(choices.longvideobench, (choices.LONGVIDEOBENCH,)),
     "lvbench": Official(choices.lvbench, (choices.LVBENCH, choices.LVBENCH_SCORES)),
     "mlvu": Official(choices.mlvu, (choices.MLVU,)),
-    "cg_bench": Official(
-        cg_bench.cg_bench, (cg_bench.CG_BENCH, cg_bench.CG_BENCH_SCORES, cg_bench.CG_BENCH_GROUPS)
-    ),
+    "cg_bench": Official(judged.cg_bench, (judged.CG_BENCH, judged.CG_BENCH_SCORES, judged.CG_BENCH_GROUPS)),
     "nextqa": Official(contributed.nextqa, (contributed.NEXTQA, contributed.NEXTQA_SCORES)),
     "egoschema": Official(choices.egoschema, (choices.EGOSCHEMA,)),
     "egoschema_exact": Official(choices.egoschema_exact, (choices.EGOSCHEMA_EXACT,)),
     "mmbench_video": Official(
-        mmbench_video.mmbench_video,
-        (mmbench_video.MMBENCH_VIDEO, mmbench_video.MMBENCH_VIDEO_GRADES, mmbench_video.MISC),
+        judged.mmbench_video,
+        (judged.MMBENCH_VIDEO, judged.MMBENCH_VIDEO_GRADES, judged.MISC),
     ),
     "videomme_v2": Official(contributed.videomme_v2, (contributed.VIDEOMME_V2_SCORES,)),
     "videomme_v2_authors": Official(contributed.videomme_v2_authors, (contributed.VIDEOMME_V2,)),
