@@ -28,7 +28,6 @@ from tests.benchmarks.official_scorers import data
 from tests.benchmarks.official_scorers import data_contributed as contributed
 from tests.benchmarks.official_scorers.ours import DIMENSIONS, OURS, Scores
 from videopro.cli import CommandLine, exit_status, setting
-from videopro.storage import write_atomically
 
 RECORDED = Path(__file__).parent / "official_scorers" / "recorded"
 
@@ -130,14 +129,10 @@ class Comparison:
         return [name for name, value in numbers.items() if value != self.own.numbers[name]]
 
 
+@cache
 def compare(case: Case) -> Comparison:
     """Score the replies of a case, once in a process."""
-    return Comparison(recorded(case), _scores(case.name))
-
-
-@cache
-def _scores(name: str) -> Scores:
-    return OURS[name]()
+    return Comparison(recorded(case), OURS[case.name]())
 
 
 def _rows(case: Case) -> Iterator[tuple[str, ...]]:
@@ -181,13 +176,10 @@ def table() -> str:
 
 @dataclass(frozen=True)
 class OfficialScoresSettings:
-    """Whether the official code runs again, and where the table goes."""
+    """Whether the official code runs again."""
 
     repositories: Path | None = field(
         default=None, metadata=setting("run the official code, from copies in this folder, and record it")
-    )
-    output: Path | None = field(
-        default=None, metadata=setting("write the table to this Markdown file too; unset: print it only")
     )
 
 
@@ -205,8 +197,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.repositories is not None:
             record(given.repositories)
         print(table())
-        if given.output is not None:
-            write_atomically(given.output, table() + "\n")
     return status.code
 
 

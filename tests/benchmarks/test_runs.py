@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import coloured, infer, paper_folders
@@ -16,6 +15,7 @@ from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_world import MME, touch, write_parquet
 from tests.support.colours import load_fake, make_video
 from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.cli import read_yaml
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.infer import main
 from videopro.commands.report import main as report_main
@@ -110,9 +110,7 @@ def test_evidence_past_the_end_is_a_fault(tmp_path: Path, capsys: pytest.Capture
 # ---- several benchmarks under one name -------------------------------------------------------------------
 
 
-def test_the_papers_protocol_is_one_name(
-    tmp_path: Path,
-) -> None:
+def test_the_papers_protocol_is_one_name(tmp_path: Path) -> None:
     """All four run, 64 frames a call, and their folders give Table 1: all right but MLVU's question, whose
     video is red and whose gold grey."""
     paper_folders(tmp_path / "data")
@@ -128,9 +126,7 @@ def test_the_papers_protocol_is_one_name(
     names = ["lvbench", "longvideobench", "mlvu", "videomme"]
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(names)
     for name in names:
-        protocol = yaml.safe_load((tmp_path / "runs" / name / "config.yaml").read_text())["identity"][
-            "protocol"
-        ]
+        protocol = read_yaml(tmp_path / "runs" / name / "config.yaml")["identity"]["protocol"]
         assert (protocol["name"], protocol["benchmark"]) == ("videopro", name)
     assert report_main([str(tmp_path / "runs"), "--tables", "main", "--output", str(tmp_path / "r")]) == 0
     (row,) = csv.DictReader((tmp_path / "r/tables/main.csv").open())

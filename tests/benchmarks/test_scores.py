@@ -59,11 +59,8 @@ def test_videomme_with_and_without_subtitles(tmp_path: Path) -> None:
     without = load("videomme", root=tmp_path)
     assert [item.subtitles for item in without.items] == [None] * 4
     assert without.protocol.identity() != listed.protocol.identity()
-    assert [item.id for item in load("videomme", split="long", root=tmp_path).items] == [
-        "002-1",
-        "003-1",
-        "004-1",
-    ]
+    long = load("videomme", split="long", root=tmp_path)
+    assert [item.id for item in long.items] == ["002-1", "003-1", "004-1"]
 
 
 # ---- MLVU -------------------------------------------------------------------------------------------------

@@ -22,12 +22,7 @@ from videopro.data_synthesis.run import prepare_synthesis
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.methods import create
-from videopro.modules import (
-    ModuleSettings,
-    paper_notes,
-    part_needs,
-    presets,
-)
+from videopro.modules import ModuleSettings, paper_notes, part_needs, presets
 
 # By hand, from section 4, the appendix's Fig. 7 and the release.
 PAPER = {
@@ -120,14 +115,9 @@ def test_synthesis_takes_the_preset() -> None:
 
 def test_presets_of_agents_and_of_programs_are_told_apart() -> None:
     def options(preset: str) -> list[dict[str, Any]]:
-        config: Any = {
-            "benchmark": "pocket",
-            "model": "m",
-            "output": Path("x"),
-            "options": {"preset": preset},
-        }
-        config |= {"methods": ("videopro", "vca"), "options": {"preset": preset}}
-        each = compare.settings_of_each(compare.CompareConfig(**config))
+        run: dict[str, Any] = {"benchmark": "pocket", "model": "m", "output": Path("x")}
+        both = compare.CompareConfig(**run, methods=("videopro", "vca"), options={"preset": preset})
+        each = compare.settings_of_each(both)
         return [each[name].options for name in ("videopro", "vca")]
 
     assert options("equal") == [{}, {"preset": "equal"}]

@@ -108,8 +108,7 @@ def test_each_frame_is_exact_or_stands_in(
 
 
 @pytest.mark.parametrize(
-    ("name", "form", "codec"),
-    [("a.ts", "mpegts", "libx264"), ("a.mpg", "vob", "mpeg2video")],
+    ("name", "form", "codec"), [("a.ts", "mpegts", "libx264"), ("a.mpg", "vob", "mpeg2video")]
 )
 def test_what_a_stream_lost_never_passes_for_a_frame(
     name: str, form: str, codec: str, tmp_path: Path

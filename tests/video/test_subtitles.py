@@ -14,13 +14,7 @@ from av.stream import Disposition
 
 from tests.support.making_videos import ASS_HEAD, with_subtitles
 from videopro.errors import SubtitleError, VideoError
-from videopro.video import (
-    SubtitleLine,
-    Subtitles,
-    embedded_subtitles,
-    has_embedded_subtitles,
-    load_subtitles,
-)
+from videopro.video import SubtitleLine, Subtitles, embedded_subtitles, has_embedded_subtitles, load_subtitles
 
 PLAIN = "1\n00:00:01,000 --> 00:00:02,500\nHello\n\n2\n00:00:03,000 --> 00:00:04,250\nBye\n"
 

@@ -208,11 +208,7 @@ def egoschema() -> World:
     """Five options."""
     found = tuple(asked(exactly(5)))
     records = [
-        {
-            "q_uid": f"u{own.number}",
-            "question": own.text,
-            **{f"option {i}": own.choices[i] for i in range(5)},
-        }
+        {"q_uid": f"u{own.number}", "question": own.text, **{f"option {i}": own.choices[i] for i in range(5)}}
         for own in found
     ]
     gold = {f"u{own.number}": place_of(own) for own in found}

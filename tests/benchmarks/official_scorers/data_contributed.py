@@ -59,12 +59,7 @@ def mvbench() -> World:
             candidates[-1] = answer
         records = files[f"json/{task}.json"]
         records.append(
-            {
-                "video": f"v{own.number}.mp4",
-                "question": own.text,
-                "candidates": candidates,
-                "answer": answer,
-            }
+            {"video": f"v{own.number}.mp4", "question": own.text, "candidates": candidates, "answer": answer}
         )
         ids.append(f"{task}/{len(records)}")
     return World(found, files, tuple(ids))
@@ -114,10 +109,7 @@ def nextqa_atp_hard() -> World:
         if own.group % 3 == 0:
             other = Asked(own.number + 10_000, own.text, own.choices, own.gold, "", own.group)
             rows.append(_row(other, ("DC", "DL", "DO", "CW", "TN")[own.group // 3 % 5]))
-    files = {
-        "val.csv": "\n".join(rows) + "\n",
-        "atp-hard-ct4.txt": "\n".join(listed) + "\n",
-    }
+    files = {"val.csv": "\n".join(rows) + "\n", "atp-hard-ct4.txt": "\n".join(listed) + "\n"}
     return World(found, files, tuple(f"{own.number // 2}_{own.number % 2}" for own in found))
 
 

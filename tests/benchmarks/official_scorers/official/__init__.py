@@ -37,8 +37,7 @@ OFFICIAL: Mapping[str, Official] = {
     "egoschema": Official(choices.egoschema, (choices.EGOSCHEMA,)),
     "egoschema_exact": Official(choices.egoschema_exact, (choices.EGOSCHEMA_EXACT,)),
     "mmbench_video": Official(
-        judged.mmbench_video,
-        (judged.MMBENCH_VIDEO, judged.MMBENCH_VIDEO_GRADES, judged.MISC),
+        judged.mmbench_video, (judged.MMBENCH_VIDEO, judged.MMBENCH_VIDEO_GRADES, judged.MISC)
     ),
     "videomme_v2": Official(contributed.videomme_v2, (contributed.VIDEOMME_V2_SCORES,)),
     "videomme_v2_authors": Official(contributed.videomme_v2_authors, (contributed.VIDEOMME_V2,)),
