@@ -10,8 +10,8 @@ import random
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 
@@ -83,18 +83,9 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
     from tests.benchmarks.official_scorers.official.contributed import VIDEOMME_V2
     from tests.support.scenes import QUESTION
 
-    class Film:
-        def __init__(self, path: str) -> None: ...
-
-        def __len__(self) -> int:
-            return 120
-
-        def get_avg_fps(self) -> float:
-            return 2.0
-
-        def __getitem__(self, number: int) -> Any:
-            return SimpleNamespace(asnumpy=lambda: np.zeros((8, 8, 3), np.uint8))
-
+    film = MagicMock()
+    film.__len__.return_value, film.get_avg_fps.return_value = 120, 2.0
+    film.__getitem__.return_value.asnumpy.return_value = np.zeros((8, 8, 3), np.uint8)
     names = (
         *("extract_frames", "load_subtitle_jsonl", "subtitle_concat_all", "group_subtitle_segments"),
         *("segments_between_timestamps", "build_chat_messages", "WO_SUB_PROMPT", "WITH_SUB_PROMPT"),
@@ -105,7 +96,7 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
         f"{letter}. {choice}" for letter, choice in zip(QUESTION.letters, QUESTION.choices, strict=True)
     )
     row = {"video": "001", "question": QUESTION.text, "options": options}
-    sys.modules["decord"] = SimpleNamespace(VideoReader=Film)  # type: ignore[assignment]
+    sys.modules["decord"] = MagicMock(VideoReader=lambda path: film)
     made = []
     for case in word_cases():
         with tempfile.TemporaryDirectory() as folder:
