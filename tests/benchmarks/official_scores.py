@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.official_scorers import data
-from tests.benchmarks.official_scorers import data_contributed as contributed
 from tests.benchmarks.official_scorers.ours import DIMENSIONS, OURS, Scores
 from videopro.cli import CommandLine, exit_status, setting
 
@@ -50,9 +49,9 @@ _RATED = ("total", "relevance_score", "logic_score", "level_1", "level_2", "leve
 
 CASES = (
     Case("videomme", "Video-MME", data.videomme, ("Overall",)),
-    Case("videomme_v2", "Video-MME-v2", contributed.videomme_v2, ("overall_score", "overall_acc")),
+    Case("videomme_v2", "Video-MME-v2", data.videomme_v2, ("overall_score", "overall_acc")),
     Case(
-        *("videomme_v2_authors", "Video-MME-v2, the authors' script", contributed.videomme_v2),
+        *("videomme_v2_authors", "Video-MME-v2, the authors' script", data.videomme_v2),
         *(("total", "total, unread 0"), _RATED),
     ),
     Case("longvideobench", "LongVideoBench", data.longvideobench, ("Overall",)),
@@ -62,17 +61,17 @@ CASES = (
         *("cg_bench", "CG-Bench", data.cg_bench_runs),
         ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
     ),
-    Case("mvbench", "MVBench", contributed.mvbench, ("Avg",)),
+    Case("mvbench", "MVBench", data.mvbench, ("Avg",)),
     *(
-        Case(f"tempcompass_{task}", f"TempCompass, {task}", partial(contributed.tempcompass, task), ("avg",))
+        Case(f"tempcompass_{task}", f"TempCompass, {task}", partial(data.tempcompass, task), ("avg",))
         for task in ("multi-choice", "yes_no", "caption_matching")
     ),
     Case("nextqa", "NExT-QA", data.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
-    Case("nextqa_atp_hard", "NExT-QA ATP-hard", contributed.nextqa_atp_hard, ("Acc_C", "Acc_T", "Acc")),
-    Case("intentqa", "IntentQA", contributed.intentqa, ("Why", "How", "Bef&Aft", "Acc")),
+    Case("nextqa_atp_hard", "NExT-QA ATP-hard", data.nextqa_atp_hard, ("Acc_C", "Acc_T", "Acc")),
+    Case("intentqa", "IntentQA", data.intentqa, ("Why", "How", "Bef&Aft", "Acc")),
     Case("egoschema", "EgoSchema", data.egoschema, ("score",)),
     Case("egoschema_exact", "EgoSchema, protocol exact", data.egoschema, ("score",)),
-    Case("charades_sta", "Charades-STA", contributed.charades_sta, ("IOU@3", "IOU@5", "IOU@7", "mIOU")),
+    Case("charades_sta", "Charades-STA", data.charades_sta, ("IOU@3", "IOU@5", "IOU@7", "mIOU")),
     Case(
         *("mmbench_video", "MMBench-Video", partial(data.mmbench_video, DIMENSIONS)),
         ("Overall", "Overall, valid"),

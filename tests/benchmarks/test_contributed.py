@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.official_scorers import data_contributed
+from tests.benchmarks.official_scorers import data
 from tests.support.benchmark_world import Hub, touch, traces_of, write_json
 from videopro.benchmarks import Benchmark, load
 from videopro.errors import BenchmarkError
@@ -25,7 +25,7 @@ def with_videos(root: Path, name: str) -> Benchmark:
 
 
 def test_sets_without_all_their_questions_do_not_count(tmp_path: Path) -> None:
-    data_contributed.videomme_v2().write(tmp_path)
+    data.videomme_v2().write(tmp_path)
     benchmark = with_videos(tmp_path, "videomme_v2")
     assert len(benchmark.items[0].question.choices) == 8
     traces = traces_of(benchmark, {item.id: item.answer or "" for item in benchmark.items})
@@ -61,7 +61,7 @@ def test_charades_sta_and_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: py
 def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--annotations` replaces the official file, or names a dataset of the hub, also where a benchmark has
     many files or a form of its own."""
-    world = data_contributed.mvbench()
+    world = data.mvbench()
     world.write(tmp_path)
     own = tmp_path / "own/object_shuffle.json"
     write_json(own, world.files["json/object_shuffle.json"][:2])
@@ -94,7 +94,7 @@ def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_broken_record_can_be_skipped(
     name: str, file: str, change: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
-    made = {"mvbench": data_contributed.mvbench, "videomme_v2": data_contributed.videomme_v2}[name]()
+    made = {"mvbench": data.mvbench, "videomme_v2": data.videomme_v2}[name]()
     rows = made.files[file][:2]
     path = tmp_path / "object_shuffle.json"
     write_json(path, [rows[0] | change, rows[1]])

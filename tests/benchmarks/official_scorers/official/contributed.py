@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from tests.benchmarks.official_scorers import data, data_contributed
+from tests.benchmarks.official_scorers import data
 from tests.benchmarks.official_scorers.official.script import LMMS_EVAL, NO_DRAW, Script, printed_by, verdicts
 from tests.benchmarks.official_scorers.ours import Scores
 
@@ -41,7 +41,7 @@ def nextqa(repositories: Path, scratch: Path) -> Scores:
 def intentqa(repositories: Path, scratch: Path) -> Scores:
     """The authors' accuracies of what lmms-eval reads, in percent with two digits. Left out: Acc_C and Acc_T,
     which the paper's table does not have (the latter is Bef&Aft)."""
-    world = data_contributed.intentqa()
+    world = data.intentqa()
     right, predictions = _read(repositories, world)
     rows = pd.read_csv(io.StringIO(world.files["test.csv"]))
     numbers = _printed(INTENTQA_SCORES, repositories, rows, predictions)
@@ -56,7 +56,7 @@ _DESCRIPTIVE = ("Cnt", "Loc", "Other", "Acc_D")
 
 def nextqa_atp_hard(repositories: Path, scratch: Path) -> Scores:
     """NExT-QA's script on the rows of the list. Left out: the accuracies of its no descriptive questions."""
-    world = data_contributed.nextqa_atp_hard()
+    world = data.nextqa_atp_hard()
     right, predictions = _read(repositories, world)
     rows = pd.read_csv(io.StringIO(world.files["val.csv"]))
     hard = rows.iloc[[int(line) for line in world.files["atp-hard-ct4.txt"].split()]]
@@ -103,7 +103,7 @@ MVBENCH = Script("OpenGVLab/Ask-Anything", "video_chat2/mvbench.ipynb", "71ac7a2
 def mvbench(repositories: Path, scratch: Path) -> Scores:
     """The notebook from its loop over the questions on, with its questions, its treatment of a reply and its
     scores, in percent."""
-    world = data_contributed.mvbench()
+    world = data.mvbench()
     current: dict[str, Any] = {}
     names = ("data_list", "MVBench_dataset", "infer_mvbench", "check_ans")
     script = MVBENCH.names(
@@ -163,7 +163,7 @@ _FINER = {
 
 def tempcompass(task: str, repositories: Path, scratch: Path) -> Scores:
     """The task's script with --disable_llm, and what it prints: in percent with one digit."""
-    world = data_contributed.tempcompass(task)
+    world = data.tempcompass(task)
     replies = {key: own.reply for key, own in zip(world.ids, world.asked, strict=True)}
     asked = json.loads(json.dumps(world.files[f"questions/{task}.json"]))
     for video, aspects in asked.items():
@@ -202,7 +202,7 @@ _RATED = ("total", "relevance_score", "logic_score", "level_1", "level_2", "leve
 
 def videomme_v2(repositories: Path, scratch: Path) -> Scores:
     """lmms-eval's reader and scores, in percent. The accuracies of both kinds of sets are left out."""
-    world = data_contributed.videomme_v2()
+    world = data.videomme_v2()
     names = (
         *("cal_relevance", "cal_logic", "extract_characters_regex", "videomme_v2_process_results"),
         "_compute_all_subscores",
@@ -226,7 +226,7 @@ def videomme_v2(repositories: Path, scratch: Path) -> Scores:
 def videomme_v2_authors(repositories: Path, scratch: Path) -> Scores:
     """The authors' reader and scores, in percent: as they are, and with 0 for a reply that cannot be read,
     which scores -1 there."""
-    world = data_contributed.videomme_v2()
+    world = data.videomme_v2()
     names = ("extract_characters_regex_v2", "cal_relevance", "cal_logic", "get_final_rating", "evaluate")
     numbers: dict[str, float] = {}
     for ending, unread in (("", "-1"), (", unread 0", "0")):
@@ -250,7 +250,7 @@ CHARADES_STA = Script(LMMS_EVAL, "lmms_eval/tasks/charades_sta/utils.py", "26f1d
 
 def charades_sta(repositories: Path, scratch: Path) -> Scores:
     """The interval that it reads in each reply, and its scores, in percent."""
-    world, replies = data_contributed.charades_sta()
+    world, replies = data.charades_sta()
     names = (
         *("CHARADES_STA_METRICS", "extract_time", "_time_to_seconds", "iou", "_parse_ground_truth"),
         *("temporal_grounding_process_results_generation", "_temporal_grounding_compute_metrics"),
