@@ -25,10 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.official_scorers import data
-from tests.benchmarks.official_scorers import data_contributed as contributed
 from tests.benchmarks.official_scorers.ours import DIMENSIONS, OURS, Scores
 from videopro.cli import CommandLine, exit_status, setting
-from videopro.storage import write_atomically
 
 RECORDED = Path(__file__).parent / "official_scorers" / "recorded"
 
@@ -51,9 +49,9 @@ _RATED = ("total", "relevance_score", "logic_score", "level_1", "level_2", "leve
 
 CASES = (
     Case("videomme", "Video-MME", data.videomme, ("Overall",)),
-    Case("videomme_v2", "Video-MME-v2", contributed.videomme_v2, ("overall_score", "overall_acc")),
+    Case("videomme_v2", "Video-MME-v2", data.videomme_v2, ("overall_score", "overall_acc")),
     Case(
-        *("videomme_v2_authors", "Video-MME-v2, the authors' script", contributed.videomme_v2),
+        *("videomme_v2_authors", "Video-MME-v2, the authors' script", data.videomme_v2),
         *(("total", "total, unread 0"), _RATED),
     ),
     Case("longvideobench", "LongVideoBench", data.longvideobench, ("Overall",)),
@@ -63,17 +61,17 @@ CASES = (
         *("cg_bench", "CG-Bench", data.cg_bench_runs),
         ("long_acc", "miou", "rec@iou", "acc@iou", "CRR, all", "open"),
     ),
-    Case("mvbench", "MVBench", contributed.mvbench, ("Avg",)),
+    Case("mvbench", "MVBench", data.mvbench, ("Avg",)),
     *(
-        Case(f"tempcompass_{task}", f"TempCompass, {task}", partial(contributed.tempcompass, task), ("avg",))
+        Case(f"tempcompass_{task}", f"TempCompass, {task}", partial(data.tempcompass, task), ("avg",))
         for task in ("multi-choice", "yes_no", "caption_matching")
     ),
     Case("nextqa", "NExT-QA", data.nextqa, ("exact_match", "Acc_C", "Acc_T", "Acc_D")),
-    Case("nextqa_atp_hard", "NExT-QA ATP-hard", contributed.nextqa_atp_hard, ("Acc_C", "Acc_T", "Acc")),
-    Case("intentqa", "IntentQA", contributed.intentqa, ("Why", "How", "Bef&Aft", "Acc")),
+    Case("nextqa_atp_hard", "NExT-QA ATP-hard", data.nextqa_atp_hard, ("Acc_C", "Acc_T", "Acc")),
+    Case("intentqa", "IntentQA", data.intentqa, ("Why", "How", "Bef&Aft", "Acc")),
     Case("egoschema", "EgoSchema", data.egoschema, ("score",)),
     Case("egoschema_exact", "EgoSchema, protocol exact", data.egoschema, ("score",)),
-    Case("charades_sta", "Charades-STA", contributed.charades_sta, ("IOU@3", "IOU@5", "IOU@7", "mIOU")),
+    Case("charades_sta", "Charades-STA", data.charades_sta, ("IOU@3", "IOU@5", "IOU@7", "mIOU")),
     Case(
         *("mmbench_video", "MMBench-Video", partial(data.mmbench_video, DIMENSIONS)),
         ("Overall", "Overall, valid"),
@@ -130,14 +128,10 @@ class Comparison:
         return [name for name, value in numbers.items() if value != self.own.numbers[name]]
 
 
+@cache
 def compare(case: Case) -> Comparison:
     """Score the replies of a case, once in a process."""
-    return Comparison(recorded(case), _scores(case.name))
-
-
-@cache
-def _scores(name: str) -> Scores:
-    return OURS[name]()
+    return Comparison(recorded(case), OURS[case.name]())
 
 
 def _rows(case: Case) -> Iterator[tuple[str, ...]]:
@@ -181,13 +175,10 @@ def table() -> str:
 
 @dataclass(frozen=True)
 class OfficialScoresSettings:
-    """Whether the official code runs again, and where the table goes."""
+    """Whether the official code runs again."""
 
     repositories: Path | None = field(
         default=None, metadata=setting("run the official code, from copies in this folder, and record it")
-    )
-    output: Path | None = field(
-        default=None, metadata=setting("write the table to this Markdown file too; unset: print it only")
     )
 
 
@@ -205,8 +196,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.repositories is not None:
             record(given.repositories)
         print(table())
-        if given.output is not None:
-            write_atomically(given.output, table() + "\n")
     return status.code
 
 

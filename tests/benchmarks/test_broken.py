@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.benchmark_world import LVB, MME, write_json
+from tests.support.benchmark_world import MME, write_json
 from videopro.benchmarks import OFFICIAL, Item, load
 from videopro.benchmarks.sources import BenchmarkRecords
 from videopro.errors import BenchmarkError
@@ -82,19 +82,3 @@ def test_so_is_an_item_of_ones_own_benchmark() -> None:
     found.read([("row 1", {})], lambda record, where: long)
     assert not found.items
     assert "its groups cannot be stored" in str(found.broken[0])
-
-
-def test_a_torn_json_file_is_reported(tmp_path: Path) -> None:
-    whole = json.dumps(LVB)
-    (tmp_path / "lvb_val.json").write_text(whole[: len(whole) // 2])
-    with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: invalid JSON .*truncated"):
-        load("longvideobench", root=tmp_path)
-
-
-def test_the_address_of_a_video_or_folder_is_no_file(tmp_path: Path) -> None:
-    record = {"id": "q", "question": "Which?", "choices": ["a", "b"]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps({**record, "video": "https://host/a.mp4"}) + "\n")
-    with pytest.raises(BenchmarkError, match=r"line 1: field .video.: https://host/a\.mp4: videos"):
-        load("jsonl", root=tmp_path)
-    with pytest.raises(BenchmarkError, match="jsonl: --root: https://host/folder: videos"):
-        load("jsonl", root=Path("https://host/folder"))

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.official_scorers import data_contributed
+from tests.benchmarks.official_scorers import data
 from tests.support.benchmark_world import Hub, touch, traces_of, write_json
 from videopro.benchmarks import Benchmark, load
-from videopro.benchmarks.metrics import set_score
 from videopro.errors import BenchmarkError
 from videopro.runs import summarize
 
@@ -26,7 +25,7 @@ def with_videos(root: Path, name: str) -> Benchmark:
 
 
 def test_sets_without_all_their_questions_do_not_count(tmp_path: Path) -> None:
-    data_contributed.videomme_v2().write(tmp_path)
+    data.videomme_v2().write(tmp_path)
     benchmark = with_videos(tmp_path, "videomme_v2")
     assert len(benchmark.items[0].question.choices) == 8
     traces = traces_of(benchmark, {item.id: item.answer or "" for item in benchmark.items})
@@ -36,25 +35,14 @@ def test_sets_without_all_their_questions_do_not_count(tmp_path: Path) -> None:
     assert (value["n"], value["official"]) == (1000 - 8, 1.0)
 
 
-def test_a_set_of_questions_by_hand() -> None:
-    assert set_score([True] * 3 + [False]) == 9 / 16
-    # A chain ends at its first wrong step.
-    assert set_score([False, True, True, True], (1, 1, 1, 1)) == 0
-    assert set_score([True, True, False, True], (1, 1, 1, 1)) == 4 / 16
-    # [[1, 2], 3, 4] weighs 1, 1, 3 and 5.
-    assert set_score([False, True, True, True], (2, 1, 1)) == 1 / 10
-    assert set_score([True, True, True, False], (2, 1, 1)) == 5 / 10
-
-
-def test_nextqa_has_the_same_hard_questions(tmp_path: Path) -> None:
-    world = data_contributed.nextqa_atp_hard()
-    world.write(tmp_path)
-    for name, split in (("nextqa_atp_hard", ""), ("nextqa", "atp_hard")):
-        assert [item.id for item in load(name, split=split, root=tmp_path).items] == list(world.ids)
-    for lines in ("", "one\n"):
-        (tmp_path / "atp-hard-ct4.txt").write_text(lines)
-        with pytest.raises(BenchmarkError, match=r"atp-hard-ct4.txt: must list row numbers"):
-            load("nextqa_atp_hard", root=tmp_path)
+def test_a_sentence_whose_video_is_missing_does_not_count(tmp_path: Path) -> None:
+    lines = "V1 1.0 3.0##a person sits.\nV2 0.0 4.0##a person runs.\n"
+    (tmp_path / "charades_sta_test.txt").write_text(lines)
+    benchmark = with_videos(tmp_path, "charades_sta")
+    benchmark.items[1].video.unlink()
+    traces = traces_of(benchmark, {item.id: "1.0 - 3.0" for item in benchmark.items})
+    value = summarize(traces, benchmark.protocol, {})["metrics"]["mIoU"]
+    assert (value["n"], value["robust"], value["official"]) == (1, 1.0, 1.0)
 
 
 def test_charades_sta_and_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +61,7 @@ def test_charades_sta_and_tempcompass_of_the_hub(tmp_path: Path, monkeypatch: py
 def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--annotations` replaces the official file, or names a dataset of the hub, also where a benchmark has
     many files or a form of its own."""
-    world = data_contributed.mvbench()
+    world = data.mvbench()
     world.write(tmp_path)
     own = tmp_path / "own/object_shuffle.json"
     write_json(own, world.files["json/object_shuffle.json"][:2])
@@ -106,7 +94,7 @@ def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_broken_record_can_be_skipped(
     name: str, file: str, change: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
-    made = {"mvbench": data_contributed.mvbench, "videomme_v2": data_contributed.videomme_v2}[name]()
+    made = {"mvbench": data.mvbench, "videomme_v2": data.videomme_v2}[name]()
     rows = made.files[file][:2]
     path = tmp_path / "object_shuffle.json"
     write_json(path, [rows[0] | change, rows[1]])

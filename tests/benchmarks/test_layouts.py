@@ -10,15 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.benchmark_world import (
-    MME,
-    Hub,
-    cg,
-    ego,
-    touch,
-    write_json,
-    write_parquet,
-)
+from tests.support.benchmark_world import MME, Hub, cg, ego, touch, write_json, write_parquet
 from videopro.benchmarks import load
 from videopro.commands.benchmarks.command import main
 from videopro.errors import BenchmarkError
@@ -116,9 +108,8 @@ def test_files_and_folders_of_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(hub, "hf_hub_download", download)
     monkeypatch.setattr(hub, "snapshot_download", download)
     own = "hf:zai-org/LVBench"
-    assert [item.id for item in load("lvbench", root=tmp_path, annotations=f"{own}:{file.name}").items] == [
-        "1"
-    ]
+    (item,) = load("lvbench", root=tmp_path, annotations=f"{own}:{file.name}").items
+    assert item.id == "1"
     with pytest.raises(BenchmarkError, match=rf"{own}:other.jsonl cannot be downloaded \(404\)"):
         load("lvbench", root=tmp_path, annotations=f"{own}:other.jsonl")
     (item,) = load("lvbench", root=Path(own)).items
@@ -162,11 +153,8 @@ def test_videomme_of_its_own_template(tmp_path: Path) -> None:
     assert first.video.name == "001.mp4"
     # The authors' file of all questions has other names for the same.
     path = tmp_path / "output_test_template.json"
-    for name, other in (
-        ("duration", "duration_category"),
-        ("domain", "video_category"),
-        ("options", "choices"),
-    ):
+    names = {"duration": "duration_category", "domain": "video_category", "options": "choices"}
+    for name, other in names.items():
         path.write_text(path.read_text().replace(f'"{name}"', f'"{other}"'))
     assert load("videomme", root=tmp_path).items == [first, second]
     # With the hub's file beside it, videos are found by their YouTube ids.

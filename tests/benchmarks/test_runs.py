@@ -1,4 +1,5 @@
-"""Benchmarks through the command lines: a run with gaps, check, several under one name."""
+"""Benchmarks through the command lines: a run with gaps, check, several under one name. Protocols: each names
+its source, survives a run folder and fills its prompt."""
 
 from __future__ import annotations
 
@@ -8,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.adapting import adapted
 from tests.support.benchmark_runs import coloured, infer, paper_folders
 from tests.support.benchmark_runs import in_this_process as in_this_process
 from tests.support.benchmark_world import MME, touch, write_parquet
 from tests.support.colours import load_fake, make_video
+from videopro.benchmarks import BENCHMARKS, OFFICIAL, PRESETS, load
 from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.benchmarks.registry import CONTRIBUTED
+from videopro.cli import read_yaml
 from videopro.commands.benchmarks.command import main as benchmarks_main
 from videopro.commands.infer import main
 from videopro.commands.report import main as report_main
-from videopro.errors import ConfigError
+from videopro.errors import BenchmarkError, ConfigError
 from videopro.methods import METHODS
 
 
@@ -110,9 +113,7 @@ def test_evidence_past_the_end_is_a_fault(tmp_path: Path, capsys: pytest.Capture
 # ---- several benchmarks under one name -------------------------------------------------------------------
 
 
-def test_the_papers_protocol_is_one_name(
-    tmp_path: Path,
-) -> None:
+def test_the_papers_protocol_is_one_name(tmp_path: Path) -> None:
     """All four run, 64 frames a call, and their folders give Table 1: all right but MLVU's question, whose
     video is red and whose gold grey."""
     paper_folders(tmp_path / "data")
@@ -128,12 +129,35 @@ def test_the_papers_protocol_is_one_name(
     names = ["lvbench", "longvideobench", "mlvu", "videomme"]
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(names)
     for name in names:
-        protocol = yaml.safe_load((tmp_path / "runs" / name / "config.yaml").read_text())["identity"][
-            "protocol"
-        ]
+        protocol = read_yaml(tmp_path / "runs" / name / "config.yaml")["identity"]["protocol"]
         assert (protocol["name"], protocol["benchmark"]) == ("videopro", name)
     assert report_main([str(tmp_path / "runs"), "--tables", "main", "--output", str(tmp_path / "r")]) == 0
     (row,) = csv.DictReader((tmp_path / "r/tables/main.csv").open())
     right = {head: float(value) for head, value in row.items() if head and "," not in head and value}
     assert right == {"LVBench test": 100, "Video-MME long": 100, "LongVideoBench val": 100, "mean": 75}
     assert float(row["MLVU test, M-Avg"]) == 0
+
+
+@pytest.mark.parametrize("name", [*OFFICIAL, *CONTRIBUTED])
+def test_every_protocol_names_its_source_and_survives_a_run_folder(name: str) -> None:
+    plugin = BENCHMARKS.find(name)
+    # A file of this package is no part of a run's key.
+    assert (plugin.value.name, plugin.version) == (name, "")
+    protocols = plugin.value.protocols
+    identities = {json.dumps(protocol.identity(), sort_keys=True): protocol for protocol in protocols}
+    assert len(identities) == len(protocols)
+    for identity, protocol in identities.items():
+        assert Protocol.from_identity(json.loads(identity)) == protocol
+        prompt = protocol.answer_prompt
+        assert prompt is not None or name in OFFICIAL
+        assert prompt is None or ("commit" in prompt.source and "{question}" in prompt.text)
+
+
+def test_presets_exist() -> None:
+    with pytest.raises(BenchmarkError, match=r"videopro: is a set of benchmarks \(lvbench, videomme"):
+        load("videopro")
+    for parts, frames in PRESETS.values():
+        assert frames == 64
+        for name, split, protocol in parts:
+            assert split in BENCHMARKS[name].splits
+            assert BENCHMARKS[name].protocol(protocol).name == protocol

@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.colours import make_video
 from videopro.backbones import Backbone, find_video, own_model
-from videopro.commands import compare, index, infer, select_agents
+from videopro.commands import infer
 from videopro.commands.ask import command as ask
-from videopro.data_synthesis import run as synthesis
 from videopro.pocket import adapter_dir, model_dir
 from videopro.pocket.encoders import ENCODER
 from videopro.pocket.model import is_pocket_video
@@ -51,22 +50,6 @@ def test_a_model_that_was_trained_from_it_is_refused(
             assert command([*asked, *words], load=not_loaded) == 2
             assert capsys.readouterr().err.startswith(f"error: {film}: ")
     assert not (tmp_path / "run").exists()
-
-
-def test_the_other_commands_refuse_it_too(
-    film: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = ["--benchmark", "jsonl", "--root", str(film.parent), "--output", str(tmp_path / "run")]
-    source = ["--source", "jsonl", "--root", str(film.parent), "--output", str(tmp_path / "run")]
-    methods, library = ["--methods", "native", "videopro"], ["--library", "m", "pocket+pocket-sft"]
-    assert compare.main([*methods, "--model", "pocket", *run], load=not_loaded) == 2
-    assert select_agents.main([*library, "--size", "2", *run], load=not_loaded) == 2
-    for words in (["--teacher", "api:t@http://x/v1", "--model", "pocket"], ["--teacher", "pocket-teacher"]):
-        assert synthesis.main(["--model", "m", *words, *source], load=not_loaded) == 2
-    assert index.main([str(film.parent), "--encoder", "pocket"]) == 2
-    said = capsys.readouterr().err.splitlines()
-    refused = [*["model 'pocket'"] * 3, "teacher 'pocket-teacher'", "encoder 'pocket'"]
-    assert [line.partition(" knows ")[0] for line in said] == [f"error: {film}: {part}" for part in refused]
 
 
 def test_a_pocket_video_is_known_by_its_manifest(film: Path, tmp_path: Path) -> None:

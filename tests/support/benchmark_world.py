@@ -59,24 +59,22 @@ class Hub:
 
 
 def lvb(number: int, group: int, gold: int | None, **changes: Any) -> dict[str, Any]:
-    record = {
+    return {
         "id": f"vid{number}_0",
         "video_id": f"vid{number}",
         "video_path": f"vid{number}.mp4",
         "subtitle_path": f"vid{number}_en.json",
         "question": f"What happens then ({number})?",
         "candidates": ["a man waves", "a dog runs", "a car stops", "it rains"],
-        "correct_choice": gold,
+        **({} if gold is None else {"correct_choice": gold}),
         "question_category": "S2E",
         "topic_category": "NP-News-Programs",
         "level": "L1-Perception",
         "duration_group": group,
         "duration": group - 1.5,
         "starting_timestamp_for_subtitles": 12.5,
+        **changes,
     }
-    if gold is None:
-        del record["correct_choice"]
-    return {**record, **changes}
 
 
 LVB = [lvb(1, 15, 1), lvb(2, 15, 2), lvb(3, 600, 2), lvb(4, 3600, 0)]

@@ -168,16 +168,16 @@ def with_subtitles(
     return path
 
 
-def damage(path: Path, numbers: Sequence[int]) -> Path:
-    """Overwrite packets of a file with zeros, by their number in decoding order; their first bytes stay, and
-    so does the container's own structure."""
+def damage(path: Path, numbers: Sequence[int], share: float = 1.0) -> Path:
+    """Overwrite this share of packets of a file with zeros, by their number in decoding order; their first
+    bytes stay, and so does the container's own structure."""
     with av.open(str(path)) as container:
         packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
     data = bytearray(path.read_bytes())
     for number in numbers:
         position, size = packets[number]
         assert position is not None
-        kept = min(5, size // 2)
+        kept = max(min(5, size // 2), int(size * (1 - share)))
         data[position + kept : position + size] = bytes(size - kept)
     path.write_bytes(data)
     return path

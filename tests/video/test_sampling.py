@@ -19,19 +19,40 @@ def video(duration: float, fps: float) -> Video:
     return cast(Video, facts)
 
 
-def test_starts_are_longvideobenchs_frames() -> None:
-    # n = min(256, int(duration)) frames at i * duration / n.
-    assert frame_times(video(8.5, 30.0), "starts", 256, 1.0) == [i * 8.5 / 8 for i in range(8)]
-    assert len(frame_times(video(3000.0, 30.0), "starts", 256, 1.0)) == 256
-    assert frame_times(video(0.4, 30.0), "starts", 256, 1.0) == [0.0]
-
-
-def test_ends_are_the_frames_of_qwen_vl_utils() -> None:
-    # torch.linspace(0, 99, 4).round(): 0, 33, 66, 99 of 100 frames at 10 a second, each in its middle.
-    assert frame_times(video(10.0, 10.0), "ends", 4, None) == pytest.approx([0.05, 3.35, 6.65, 9.95])
-    # Never a frame twice.
-    assert frame_times(video(0.3, 10.0), "ends", 8, None) == pytest.approx([0.05, 0.15, 0.25])
-    assert frame_times(video(10.0, 10.0), "ends", 1, None) == pytest.approx([0.05])
+@pytest.mark.parametrize(
+    ("duration", "where", "budget", "fps", "times"),
+    [
+        # LongVideoBench: n = min(256, int(duration)) frames at i * duration / n.
+        (8.5, "starts", 256, 1.0, [i * 8.5 / 8 for i in range(8)]),
+        (3000.0, "starts", 256, 1.0, [i * 3000 / 256 for i in range(256)]),
+        (0.4, "starts", 256, 1.0, [0.0]),
+        # qwen_vl_utils, torch.linspace(0, 99, 4).round(): 0, 33, 66, 99 of 100 frames, each in its middle.
+        (10.0, "ends", 4, None, [0.05, 3.35, 6.65, 9.95]),
+        # Never a frame twice.
+        (0.3, "ends", 8, None, [0.05, 0.15, 0.25]),
+        (10.0, "ends", 1, None, [0.05]),
+        # Where it refuses, because a pair of frames is more than there is, one is shown.
+        (0.1, "ends", 64, 2.0, [0.05]),
+        (10.0, "ends", 1, 2.0, [0.05]),
+        # lmms-eval's own loaders, numpy.linspace(0, 98, 4, dtype=int): 0, 32, 65, 98; rounded 0, 33, 65, 98.
+        (9.9, "ends_floor", 4, None, [0.05, 3.25, 6.55, 9.85]),
+        (9.9, "ends", 4, None, [0.05, 3.35, 6.55, 9.85]),
+        # Video-MME-v2 (extract_frames): int(i * 100 / 5), i from 1 to 4, of 100 frames; int(i * 99 / 4).
+        (10.0, "between", 4, None, [2.05, 4.05, 6.05, 8.05]),
+        (9.9, "between", 3, None, [2.45, 4.95, 7.45]),
+        # At a rate: int(10 s * 0.3) frames, numbered int(i * 10 / 0.3); above the budget as without.
+        (10.0, "between", 64, 0.3, [0.05, 3.35, 6.65]),
+        (10.0, "between", 4, 1.0, [2.05, 4.05, 6.05, 8.05]),
+        (10.0, "between", 4, 0.01, [5.05]),
+        (10.0, "midpoints", 2, None, [2.5, 7.5]),
+        (10.0, "midpoints", 64, 0.2, [2.5, 7.5]),
+    ],
+)
+def test_times_of_frames(
+    duration: float, where: Any, budget: int, fps: float | None, times: list[float]
+) -> None:
+    """Of videos of 10 frames a second."""
+    assert frame_times(video(duration, 10.0), where, budget, fps) == pytest.approx(times)
 
 
 @pytest.mark.parametrize("rate", [10.0, 24.0, 30000 / 1001, 60.0])
@@ -47,32 +68,6 @@ def test_ends_at_a_rate_are_the_frames_of_qwen_vl_utils(rate: float) -> None:
                 numbers = torch.linspace(0, total - 1, n).round().long().tolist()
                 times = frame_times(film, "ends", budget, fps)
                 assert [int(time * rate) for time in times] == numbers, (total, rate, fps, budget)
-    # Where it refuses, because a pair of frames is more than there is, one is shown.
-    assert frame_times(video(0.1, 10.0), "ends", 64, 2.0) == pytest.approx([0.05])
-    assert frame_times(video(10.0, 10.0), "ends", 1, 2.0) == pytest.approx([0.05])
-
-
-def test_between_are_the_frames_of_video_mme_v2() -> None:
-    # extract_frames of its evaluation/test_video_mme_v2.py: int(i * 100 / 5), i from 1 to 4, of 100 frames.
-    assert frame_times(video(10.0, 10.0), "between", 4, None) == pytest.approx([2.05, 4.05, 6.05, 8.05])
-    # int(i * 99 / 4): 24, 49, 74.
-    assert frame_times(video(9.9, 10.0), "between", 3, None) == pytest.approx([2.45, 4.95, 7.45])
-    # At a rate: int(10 s * 0.3) frames, numbered int(i * 10 / 0.3): 0, 33, 66; above the budget as without.
-    assert frame_times(video(10.0, 10.0), "between", 64, 0.3) == pytest.approx([0.05, 3.35, 6.65])
-    assert frame_times(video(10.0, 10.0), "between", 4, 1.0) == pytest.approx([2.05, 4.05, 6.05, 8.05])
-    assert frame_times(video(10.0, 10.0), "between", 4, 0.01) == pytest.approx([5.05])
-
-
-def test_ends_rounded_down_are_the_frames_of_lmms_evals_own_loaders() -> None:
-    # numpy.linspace(0, 98, 4, dtype=int): 0, 32, 65, 98 of 99 frames at 10 a second; rounded 0, 33, 65, 98.
-    floor = frame_times(video(9.9, 10.0), "ends_floor", 4, None)
-    assert floor == pytest.approx([0.05, 3.25, 6.55, 9.85])
-    assert frame_times(video(9.9, 10.0), "ends", 4, None) == pytest.approx([0.05, 3.35, 6.55, 9.85])
-
-
-def test_midpoints() -> None:
-    for budget, fps in ((2, None), (64, 0.2)):
-        assert frame_times(video(10.0, 10.0), "midpoints", budget, fps) == [2.5, 7.5]
 
 
 def test_clue_frames_lie_in_the_clues() -> None:

@@ -14,16 +14,9 @@ from av.stream import Disposition
 
 from tests.support.making_videos import ASS_HEAD, with_subtitles
 from videopro.errors import SubtitleError, VideoError
-from videopro.video import (
-    SubtitleLine,
-    Subtitles,
-    embedded_subtitles,
-    has_embedded_subtitles,
-    load_subtitles,
-)
+from videopro.video import SubtitleLine, Subtitles, embedded_subtitles, has_embedded_subtitles, load_subtitles
 
 PLAIN = "1\n00:00:01,000 --> 00:00:02,500\nHello\n\n2\n00:00:03,000 --> 00:00:04,250\nBye\n"
-HELLO = (SubtitleLine(1.0, 2.5, "Hello"), SubtitleLine(3.0, 4.25, "Bye"))
 
 
 def write(folder: Path, text: str | bytes, name: str = "said.srt") -> Path:
@@ -52,44 +45,78 @@ def written(form: str, cues: list[tuple[str, str, str]]) -> str:
     return ("WEBVTT\n\n" if form == "vtt" else "") + "\n".join(rows)
 
 
-# ---- .srt -------------------------------------------------------------------------------------------------
+# ---- text files -------------------------------------------------------------------------------------------
 
 
 def test_srt(tmp_path: Path) -> None:
     path = write(tmp_path, PLAIN)
-    assert load_subtitles(path) == Subtitles(HELLO, str(path))
-    assert load_subtitles(str(path)).lines == HELLO
+    hello = (SubtitleLine(1.0, 2.5, "Hello"), SubtitleLine(3.0, 4.25, "Bye"))
+    assert load_subtitles(path) == load_subtitles(str(path)) == Subtitles(hello, str(path))
 
 
-def test_font_tags_and_override_codes_go_and_every_row_stays(tmp_path: Path) -> None:
-    text = (
-        '1\n00:00:01,000 --> 00:00:02,000\n<font color="white" size=".72c">Hello, <i>you</i></font>\n'
-        '<font color="white" size=".72c">over there</font>\n\n'
-        "2\n00:00:02,000 --> 00:00:03,000\n{\\an8}{\\i1}Up{\\i0} {here} &amp; 3 < 4 > 2\n\n"
-        "3\n00:00:03,000 --> 00:00:04,000\nCount:\n42\n\n"
-        "4\n00:00:04,000 --> 00:00:05,000\n\n"
-        "5\n00:00:05,000 --> 00:00:06,000\n1984\n\n"
-        "6\n00:00:06,000 --> 00:00:07,000\n<c.yellow>Tea</c> <B>or</B><br/>coffee\n"
-    )
-    assert read(tmp_path, text) == [
-        (1, 2, "Hello, you\nover there"),
-        (2, 3, "Up {here} & 3 < 4 > 2"),
-        (3, 4, "Count:\n42"),
-        (5, 6, "1984"),
-        (6, 7, "Tea or\ncoffee"),
-    ]
+FONTS = (
+    '1\n00:00:01,000 --> 00:00:02,000\n<font color="white" size=".72c">Hello, <i>you</i></font>\n'
+    '<font color="white" size=".72c">over there</font>\n\n'
+    "2\n00:00:02,000 --> 00:00:03,000\n{\\an8}{\\i1}Up{\\i0} {here} &amp; 3 < 4 > 2\n\n"
+    "3\n00:00:03,000 --> 00:00:04,000\nCount:\n42\n\n"
+    "4\n00:00:04,000 --> 00:00:05,000\n\n"
+    "5\n00:00:05,000 --> 00:00:06,000\n1984\n\n"
+    "6\n00:00:06,000 --> 00:00:07,000\n<c.yellow>Tea</c> <B>or</B><br/>coffee\n"
+)
+# No numbers, no empty line before a cue, dots for commas, positions, over 100 hours, out of order.
+UNTIDY = (
+    "00:00:05.000 --> 00:00:06.000 X1:20 Y1:3\nlater\n\n"
+    "00:00:01,000 --> 00:00:04,000\nfirst\n3\n00:00:02,000 --> 00:00:03,000\nwithin\n\n"
+    "100:00:01,000 --> 100:00:02,000\nlast\n"
+)
+IN_ORDER = [(1, 4, "first"), (2, 3, "within"), (5, 6, "later"), (360001, 360002, "last")]
+VTT = (
+    "WEBVTT\nKind: captions\n\nSTYLE\n::cue { color: red }\n\nNOTE not\nshown\n\nintro\n"
+    "00:01.000 --> 00:02.500 align:start position:0%\n<v Bob>Fish &amp; chips</v>\n- 42\n\n"
+    "01:00:00.000 --> 01:00:01.000\n<c.red>An <00:00:00.500>hour</c>&nbsp;later\n"
+)
+# As YouTube's automatic captions: each cue opens with the row before, between short holds.
+ROLLING = (
+    "WEBVTT\nKind: captions\nLanguage: en\n\n"
+    "00:00:00.160 --> 00:00:03.429 align:start position:0%\n \n"
+    "we<00:00:00.960><c> see</c><00:00:01.520><c> a</c>\n\n"
+    "00:00:03.429 --> 00:00:03.439 align:start position:0%\nwe see a\n \n\n"
+    "00:00:03.439 --> 00:00:05.749 align:start position:0%\nwe see a\ndog<00:00:03.760><c> and</c>\n\n"
+    "00:00:05.749 --> 00:00:05.759 align:start position:0%\ndog and\n \n\n"
+    "00:00:05.759 --> 00:00:08.000 align:start position:0%\ndog and\na<00:00:06.000><c> cat</c>\n\n"
+    "00:00:20.000 --> 00:00:21.000 align:start position:0%\n \na<00:00:20.500><c> cat</c>\n"
+)
+ASS = ASS_HEAD + (
+    "Dialogue: 0,0:00:01.00,0:00:02.50,Default,,0,0,0,,{\\i1}Hi, there{\\i0}\\Nyou{a comment}\\htwo\n"
+    "Comment: 0,0:00:03.00,0:00:04.00,Default,,0,0,0,,hidden\n"
+)
 
 
-def test_untidy_srt(tmp_path: Path) -> None:
-    """No numbers, no empty line before a cue, dots for commas, positions, over 100 hours, out of order."""
-    text = (
-        "00:00:05.000 --> 00:00:06.000 X1:20 Y1:3\nlater\n\n"
-        "00:00:01,000 --> 00:00:04,000\nfirst\n3\n00:00:02,000 --> 00:00:03,000\nwithin\n\n"
-        "100:00:01,000 --> 100:00:02,000\nlast\n"
-    )
-    expected = [(1, 4, "first"), (2, 3, "within"), (5, 6, "later"), (360001, 360002, "last")]
-    for ends in ("\n", "\r\n", "\r"):
-        assert read(tmp_path, text.replace("\n", ends)) == expected
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        (
+            *("fonts.srt", FONTS),
+            [
+                *[(1, 2, "Hello, you\nover there"), (2, 3, "Up {here} & 3 < 4 > 2"), (3, 4, "Count:\n42")],
+                *[(5, 6, "1984"), (6, 7, "Tea or\ncoffee")],
+            ],
+        ),
+        *[("untidy.srt", UNTIDY.replace("\n", end), IN_ORDER) for end in ("\n", "\r\n", "\r")],
+        ("said.vtt", VTT, [(1, 2.5, "Fish & chips\n- 42"), (3600, 3601, "An hour later")]),
+        ("header.vtt", "WEBVTT\n", []),
+        # "a cat" is said again, long after.
+        (
+            *("rolling.vtt", ROLLING),
+            [(0.16, 3.439, "we see a"), (3.439, 5.759, "dog and"), (5.759, 8, "a cat"), (20, 21, "a cat")],
+        ),
+        ("said.ass", ASS, [(1, 2.5, "Hi, there\nyou two")]),
+    ],
+)
+def test_what_is_said_when(
+    name: str, text: str, lines: list[tuple[float, float, str]], tmp_path: Path
+) -> None:
+    assert read(tmp_path, text, name) == lines
 
 
 @pytest.mark.parametrize(
@@ -107,40 +134,6 @@ def test_encodings_are_detected(tmp_path: Path, encodings: str, speech: str) -> 
         assert load_subtitles(path).lines[1].text == speech, encoding
 
 
-# ---- .vtt and .ass ----------------------------------------------------------------------------------------
-
-
-def test_vtt(tmp_path: Path) -> None:
-    text = (
-        "WEBVTT\nKind: captions\n\nSTYLE\n::cue { color: red }\n\nNOTE not\nshown\n\nintro\n"
-        "00:01.000 --> 00:02.500 align:start position:0%\n<v Bob>Fish &amp; chips</v>\n- 42\n\n"
-        "01:00:00.000 --> 01:00:01.000\n<c.red>An <00:00:00.500>hour</c>&nbsp;later\n"
-    )
-    expected = [(1, 2.5, "Fish & chips\n- 42"), (3600, 3601, "An hour later")]
-    assert read(tmp_path, text, "said.vtt") == expected
-    assert read(tmp_path, "WEBVTT\n", "said.vtt") == [], "a header alone"
-
-
-def test_rolling_captions_say_every_row_once(tmp_path: Path) -> None:
-    """The form of YouTube's automatic captions: each cue opens with the row before, between short holds."""
-    text = (
-        "WEBVTT\nKind: captions\nLanguage: en\n\n"
-        "00:00:00.160 --> 00:00:03.429 align:start position:0%\n \n"
-        "we<00:00:00.960><c> see</c><00:00:01.520><c> a</c>\n\n"
-        "00:00:03.429 --> 00:00:03.439 align:start position:0%\nwe see a\n \n\n"
-        "00:00:03.439 --> 00:00:05.749 align:start position:0%\nwe see a\ndog<00:00:03.760><c> and</c>\n\n"
-        "00:00:05.749 --> 00:00:05.759 align:start position:0%\ndog and\n \n\n"
-        "00:00:05.759 --> 00:00:08.000 align:start position:0%\ndog and\na<00:00:06.000><c> cat</c>\n\n"
-        "00:00:20.000 --> 00:00:21.000 align:start position:0%\n \na<00:00:20.500><c> cat</c>\n"
-    )
-    assert read(tmp_path, text, "said.vtt") == [
-        (0.16, 3.439, "we see a"),
-        (3.439, 5.759, "dog and"),
-        (5.759, 8, "a cat"),
-        (20, 21, "a cat"),  # said again, long after
-    ]
-
-
 def test_spoken_repeats_stay_and_a_caption_that_lasts_is_one_line(tmp_path: Path) -> None:
     def cues(*texts: str) -> str:
         return written("srt", [(f"0:00:0{i}.00", f"0:00:0{i + 1}.00", text) for i, text in enumerate(texts)])
@@ -148,15 +141,6 @@ def test_spoken_repeats_stay_and_a_caption_that_lasts_is_one_line(tmp_path: Path
     spoken = ["No!", "No!", "Why not?", "Because.", "Why?"]
     assert [text for _, _, text in read(tmp_path, cues(*spoken))] == spoken
     assert read(tmp_path, cues(*["[Music]"] * 4)) == [(0, 4, "[Music]")]
-
-
-def test_ass(tmp_path: Path) -> None:
-    text = ASS_HEAD + (
-        "Dialogue: 0,0:00:01.00,0:00:02.50,Default,,0,0,0,,{\\i1}Hi, there{\\i0}\\Nyou{a comment}\\htwo\n"
-        "Comment: 0,0:00:03.00,0:00:04.00,Default,,0,0,0,,hidden\n"
-        "Dialogue: 0,0:00:05.00,0:00:06.00,Default,,0,0,0,,{\\p1}m 0 0 l 100 0{\\p0}text\n"
-    )
-    assert read(tmp_path, text, "said.ass") == [(1, 2.5, "Hi, there\nyou two"), (5, 6, "text")]
 
 
 @pytest.mark.parametrize(

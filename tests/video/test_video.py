@@ -327,6 +327,8 @@ def test_bad_requests(tmp_path: Path) -> None:
     for times, size in (([float("nan")], None), ([float("inf")], None), ([0.0], (0, 9)), ([0.0], (9, 10**6))):
         with pytest.raises(VideoError, match=r"v\.mp4"):
             video.frames(times, size=size)
+    with pytest.raises(VideoError, match="ascending"):
+        list(video.stream([2.0, 1.0]))
     assert video.frames([]) == []
     with pytest.raises(VideoError, match="timeout"):
         Video.open(tmp_path / "v.mp4", timeout=0)

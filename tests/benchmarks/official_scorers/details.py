@@ -10,8 +10,8 @@ import random
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 
@@ -80,21 +80,12 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
     texts between them, which a chat template puts together."""
     from PIL import Image
 
-    from tests.benchmarks.official_scorers.official.videomme_v2 import VIDEOMME_V2
+    from tests.benchmarks.official_scorers.official.contributed import VIDEOMME_V2
     from tests.support.scenes import QUESTION
 
-    class Film:
-        def __init__(self, path: str) -> None: ...
-
-        def __len__(self) -> int:
-            return 120
-
-        def get_avg_fps(self) -> float:
-            return 2.0
-
-        def __getitem__(self, number: int) -> Any:
-            return SimpleNamespace(asnumpy=lambda: np.zeros((8, 8, 3), np.uint8))
-
+    film = MagicMock()
+    film.__len__.return_value, film.get_avg_fps.return_value = 120, 2.0
+    film.__getitem__.return_value.asnumpy.return_value = np.zeros((8, 8, 3), np.uint8)
     names = (
         *("extract_frames", "load_subtitle_jsonl", "subtitle_concat_all", "group_subtitle_segments"),
         *("segments_between_timestamps", "build_chat_messages", "WO_SUB_PROMPT", "WITH_SUB_PROMPT"),
@@ -105,7 +96,7 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
         f"{letter}. {choice}" for letter, choice in zip(QUESTION.letters, QUESTION.choices, strict=True)
     )
     row = {"video": "001", "question": QUESTION.text, "options": options}
-    sys.modules["decord"] = SimpleNamespace(VideoReader=Film)  # type: ignore[assignment]
+    sys.modules["decord"] = MagicMock(VideoReader=lambda path: film)
     made = []
     for case in word_cases():
         with tempfile.TemporaryDirectory() as folder:
@@ -117,11 +108,8 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
                 ("subtitles", (True, False)),
                 ("interleaved", (True, True)),
             ):
-                ((message,),) = (
-                    script.build_chat_messages(
-                        row, folder, folder, case["frames"], -1, *flags, False, folder
-                    ),
-                )
+                given = (row, folder, folder, case["frames"], -1, *flags, False, folder)
+                (message,) = script.build_chat_messages(*given)
                 parts: list[int | str] = []
                 for part in message["content"]:
                     if part["type"] == "image":
@@ -145,13 +133,13 @@ def official(repositories: Path) -> dict[str, Any]:
     """What the official code makes of the cases."""
     import pysubs2
 
-    from tests.benchmarks.official_scorers.official.cg_bench import CG_BENCH
+    from tests.benchmarks.official_scorers.official.judged import CG_BENCH
     from tests.benchmarks.official_scorers.official.script import Script
 
     script = Script("longvideobench/LongVideoBench", "longvideobench/longvideobench_dataset.py", "2aa4f91")
     loader = script.names(repositories, "timestamp_to_seconds", "insert_subtitles_into_frames")
     names = ("sample_frames_clue_average", "get_subtitles", "milliseconds_to_seconds")
-    authors = CG_BENCH.names(repositories, *names, osp=_PATHS, pysubs2=pysubs2)
+    authors = CG_BENCH.names(repositories, *names, osp=os.path, pysubs2=pysubs2)
     clues = [
         list(map(int, authors.sample_frames_clue_average(case["clue"], case["frames"], case["fps"])))
         for case in clue_cases()
@@ -176,11 +164,6 @@ def official(repositories: Path) -> dict[str, Any]:
         "interleaved": interleaved,
         "inside": inside,
     }
-
-
-class _PATHS:
-    exists = staticmethod(lambda path: Path(path).exists())
-    join = staticmethod(lambda *parts: str(Path(*parts)))
 
 
 def srt(case: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.official_scorers import data, data_contributed
+from tests.benchmarks.official_scorers import data
 from tests.support.benchmark_world import traces_of
 from videopro.benchmarks import BENCHMARKS, JudgeGrade, Protocol, load, written_iou
 from videopro.runs import combine_cg_bench, grade_of, read_official, summarize
@@ -189,7 +189,7 @@ def mmbench_video() -> Scores:
 
 def charades_sta() -> Scores:
     """In percent: the shares of questions at three IoUs, and the mean IoU. The verdicts are the intervals."""
-    world, replies = data_contributed.charades_sta()
+    world, replies = data.charades_sta()
     protocol, traces = run_of("charades_sta", world.files, replies)
     own = numbers_of(summarize(traces, protocol, {}))
     names = {"IOU@3": "R@0.3", "IOU@5": "R@0.5", "IOU@7": "R@0.7", "mIOU": "mIoU"}
@@ -237,34 +237,34 @@ OURS: Mapping[str, Callable[[], Scores]] = {
     # By lmms-eval's rule of June 2024.
     "egoschema_exact": partial(scored, "egoschema", data.egoschema, (share, {"score": ""}), protocol="exact"),
     "mmbench_video": mmbench_video,
-    "videomme_v2": partial(scored, "videomme_v2", data_contributed.videomme_v2, (percent, _V2_LMMS_EVAL)),
+    "videomme_v2": partial(scored, "videomme_v2", data.videomme_v2, (percent, _V2_LMMS_EVAL)),
     "videomme_v2_authors": partial(
         scored,
-        *("videomme_v2", data_contributed.videomme_v2, (percent, _V2)),
+        *("videomme_v2", data.videomme_v2, (percent, _V2)),
         (percent, {f"{name}, unread 0": own for name, own in _V2.items()}),
     ),
     "mvbench": partial(
         scored,
-        *("mvbench", data_contributed.mvbench),
-        (percent, {**each("task", data_contributed.MVBENCH_TASKS), "Avg": "Avg"}),
+        *("mvbench", data.mvbench),
+        (percent, {**each("task", data.MVBENCH_TASKS), "Avg": "Avg"}),
     ),
     **{
         f"tempcompass_{task}": partial(
             scored,
-            *("tempcompass", partial(data_contributed.tempcompass, task)),
-            (partial(percent, digits=1), {name: name for name in (*data_contributed.ASPECTS, "avg")}),
+            *("tempcompass", partial(data.tempcompass, task)),
+            (partial(percent, digits=1), {name: name for name in (*data.ASPECTS, "avg")}),
             split=task,
         )
         for task in ("multi-choice", "yes_no", "caption_matching")
     },
     "intentqa": partial(
         scored,
-        *("intentqa", data_contributed.intentqa),
+        *("intentqa", data.intentqa),
         (text(2), {"Why": "CW", "How": "CH", "Bef&Aft": "TP&TN", "Acc": "Total"}),
     ),
     "nextqa_atp_hard": partial(
         scored,
-        *("nextqa_atp_hard", data_contributed.nextqa_atp_hard, (text(2), _BY_TYPE)),
+        *("nextqa_atp_hard", data.nextqa_atp_hard, (text(2), _BY_TYPE)),
         (text(2), {name: f"type {kind}" for name, kind in _HARD.items()}),
     ),
     "charades_sta": charades_sta,

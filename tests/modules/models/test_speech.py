@@ -18,7 +18,7 @@ from tests.support import tiny_models
 from tests.support.loudness import SPEC, Loudness
 from tests.support.making_videos import make
 from tests.support.sounds import TONE, with_damaged_sound, with_tone
-from videopro.errors import ConfigError, SubtitleError
+from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models import (
     BrokenSound,
@@ -52,12 +52,6 @@ def test_audio_keeps_its_place_in_the_video(tmp_path: Path) -> None:
         assert loud(sound, start, start + 1.7) == pytest.approx(level, rel=0.03)
         piece = sound[round(start * SAMPLE_RATE) :][:SAMPLE_RATE]
         assert int(np.abs(np.fft.rfft(piece)).argmax()) == round(TONE)
-
-
-def test_a_video_without_sound_says_so(tmp_path: Path) -> None:
-    make(tmp_path / "mute.mp4", 8, rate=4)
-    with pytest.raises(SubtitleError, match="has no audio track"):
-        list(SoundTrack(tmp_path / "mute.mp4").blocks())
 
 
 class Counting(SpeechRecognizer):

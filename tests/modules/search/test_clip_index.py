@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.support.making_videos import make, read_number
+from tests.support.making_videos import make
 from tests.support.number_encoder import NumberEncoder
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.commands import index as command
@@ -228,21 +228,6 @@ def test_a_folder_that_cannot_be_written_is_named(
     blocked.write_text("")
     with pytest.raises(ConfigError, match="VIDEOPRO_CACHE"):
         build_index(video, NumberEncoder(), root=blocked)
-
-
-# ---- the stream of frames --------------------------------------------------------------------------------
-
-
-def test_an_abandoned_stream_stops_and_a_wrong_one_says_so(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "_PICTURES_PER_PART", 4)
-    video = Video.open(path)
-    frames = video.stream([i / 1.5 for i in range(PICTURES)])
-    assert read_number(next(frames).image) == 0
-    frames.close()  # returns: the thread has ended
-    with pytest.raises(VideoError, match="ascending"):
-        list(video.stream([2.0, 1.0]))
 
 
 # ---- the command -----------------------------------------------------------------------------------------

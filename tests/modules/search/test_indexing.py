@@ -102,14 +102,6 @@ def test_an_exception_about_one_video_leaves_the_others_and_one_of_all_ends_the_
         index_videos(paths, broken, config)
 
 
-def test_a_file_that_is_named_twice_is_embedded_once(path: Path, tmp_path: Path) -> None:
-    paths, encoder = two_videos(path, tmp_path / "videos"), NumberEncoder()
-    same = tmp_path / "videos" / "same.mp4"
-    shutil.copy(path, same)
-    assert index_videos([*paths, same], encoder, IndexConfig(videos=(), root=tmp_path)) == 0
-    assert len(encoder.seen) == 40 + 3
-
-
 def test_shards_of_a_folder(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, model = tmp_path / "videos", languagebind_folder(tmp_path / "model")
     two_videos(path, folder)

@@ -13,16 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.benchmarks.official_scorers.official import (
-    cg_bench,
-    charades_sta,
-    choices,
-    mmbench_video,
-    mvbench,
-    nextqa,
-    tempcompass,
-    videomme_v2,
-)
+from tests.benchmarks.official_scorers.official import choices, contributed, judged
 from tests.benchmarks.official_scorers.official.script import Script
 from tests.benchmarks.official_scorers.ours import Scores
 
@@ -41,26 +32,23 @@ OFFICIAL: Mapping[str, Official] = {
     "longvideobench": Official(choices.longvideobench, (choices.LONGVIDEOBENCH,)),
     "lvbench": Official(choices.lvbench, (choices.LVBENCH, choices.LVBENCH_SCORES)),
     "mlvu": Official(choices.mlvu, (choices.MLVU,)),
-    "cg_bench": Official(
-        cg_bench.cg_bench, (cg_bench.CG_BENCH, cg_bench.CG_BENCH_SCORES, cg_bench.CG_BENCH_GROUPS)
-    ),
-    "nextqa": Official(nextqa.nextqa, (nextqa.NEXTQA, nextqa.NEXTQA_SCORES)),
+    "cg_bench": Official(judged.cg_bench, (judged.CG_BENCH, judged.CG_BENCH_SCORES, judged.CG_BENCH_GROUPS)),
+    "nextqa": Official(contributed.nextqa, (contributed.NEXTQA, contributed.NEXTQA_SCORES)),
     "egoschema": Official(choices.egoschema, (choices.EGOSCHEMA,)),
     "egoschema_exact": Official(choices.egoschema_exact, (choices.EGOSCHEMA_EXACT,)),
     "mmbench_video": Official(
-        mmbench_video.mmbench_video,
-        (mmbench_video.MMBENCH_VIDEO, mmbench_video.MMBENCH_VIDEO_GRADES, mmbench_video.MISC),
+        judged.mmbench_video, (judged.MMBENCH_VIDEO, judged.MMBENCH_VIDEO_GRADES, judged.MISC)
     ),
-    "videomme_v2": Official(videomme_v2.videomme_v2, (videomme_v2.VIDEOMME_V2_SCORES,)),
-    "videomme_v2_authors": Official(videomme_v2.videomme_v2_authors, (videomme_v2.VIDEOMME_V2,)),
-    "mvbench": Official(mvbench.mvbench, (mvbench.MVBENCH,)),
+    "videomme_v2": Official(contributed.videomme_v2, (contributed.VIDEOMME_V2_SCORES,)),
+    "videomme_v2_authors": Official(contributed.videomme_v2_authors, (contributed.VIDEOMME_V2,)),
+    "mvbench": Official(contributed.mvbench, (contributed.MVBENCH,)),
     **{
         f"tempcompass_{task}": Official(
-            partial(tempcompass.tempcompass, task), (script, tempcompass.TEMPCOMPASS_SCORES)
+            partial(contributed.tempcompass, task), (script, contributed.TEMPCOMPASS_SCORES)
         )
-        for task, script in tempcompass.TEMPCOMPASS.items()
+        for task, script in contributed.TEMPCOMPASS.items()
     },
-    "intentqa": Official(nextqa.intentqa, (nextqa.NEXTQA, nextqa.INTENTQA_SCORES)),
-    "nextqa_atp_hard": Official(nextqa.nextqa_atp_hard, (nextqa.NEXTQA, nextqa.NEXTQA_SCORES)),
-    "charades_sta": Official(charades_sta.charades_sta, (charades_sta.CHARADES_STA,)),
+    "intentqa": Official(contributed.intentqa, (contributed.NEXTQA, contributed.INTENTQA_SCORES)),
+    "nextqa_atp_hard": Official(contributed.nextqa_atp_hard, (contributed.NEXTQA, contributed.NEXTQA_SCORES)),
+    "charades_sta": Official(contributed.charades_sta, (contributed.CHARADES_STA,)),
 }

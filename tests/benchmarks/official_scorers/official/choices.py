@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tests.benchmarks.official_scorers import data
-from tests.benchmarks.official_scorers.official.script import LMMS_EVAL, NO_DRAW, Script, verdicts
+from tests.benchmarks.official_scorers.official.script import LMMS_EVAL, NO_DRAW, Script, printed_by, verdicts
 from tests.benchmarks.official_scorers.ours import Scores
 
 VIDEOMME = Script("thanku-all/parse_answer", "eval_your_results.py", "afd52cf")
@@ -25,15 +25,10 @@ def videomme(repositories: Path, scratch: Path) -> Scores:
     world.write(scratch)
     space: dict[str, Any] = {"__name__": "script"}
     exec(compile(VIDEOMME.source(repositories), VIDEOMME.file, "exec"), space)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        space["eval_your_results"](
-            str(scratch / "Video-MME.json"),
-            video_types=",".join(data.MME_LENGTHS),
-            skip_missing=True,
-            return_task_types_accuracy=True,
-        )
-    whole = printed.getvalue().split("Evaluation on the entire dataset")
+    evaluate = partial(space["eval_your_results"], skip_missing=True, return_task_types_accuracy=True)
+    lengths = ",".join(data.MME_LENGTHS)
+    printed = printed_by(partial(evaluate, str(scratch / "Video-MME.json"), video_types=lengths))
+    whole = printed.split("Evaluation on the entire dataset")
     lines = dict(re.findall(r"^(.+?):\s+([\d.]+)%$", whole[1], re.MULTILINE))
     numbers = {"Overall": lines["Overall"]}
     for part in whole[0].split("Evaluation on video Type: ")[1:]:
@@ -118,9 +113,8 @@ def mlvu(repositories: Path, scratch: Path) -> Scores:
         return replies[example["question"].split("\n")[0].removeprefix("Question: ")]
 
     space: dict[str, Any] = {"__name__": "script", "reply": reply}
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        exec(compile(source, MLVU.file, "exec"), space)
-        space["main"]()
+    printed_by(exec, compile(source, MLVU.file, "exec"), space)
+    printed_by(space["main"])
     numbers = {
         name: round(value, 10) for name, value in json.loads((scratch / "result.json").read_text()).items()
     }

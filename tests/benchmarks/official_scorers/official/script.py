@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import json
 import re
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -65,19 +65,12 @@ def _defines(node: ast.stmt) -> str:
     return ""
 
 
-@contextlib.contextmanager
-def stand_ins(**modules: Any) -> Iterator[None]:
-    """Stand-ins for modules that a script imports and does not need here."""
-    before = {name: sys.modules.get(name) for name in modules}
-    sys.modules.update(modules)
-    try:
-        yield
-    finally:
-        for name, module in before.items():
-            if module is None:
-                del sys.modules[name]
-            else:
-                sys.modules[name] = module
+def printed_by(function: Callable[..., object], *given: Any) -> str:
+    """What a call prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        function(*given)
+    return printed.getvalue()
 
 
 NO_DRAW = SimpleNamespace(choice=lambda options: "")

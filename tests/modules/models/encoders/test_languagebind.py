@@ -17,7 +17,7 @@ from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models import encoders
 from videopro.modules.models.encoders import languagebind_model, load_encoder
-from videopro.modules.models.encoders.interfaces import StagedClips, short_side
+from videopro.modules.models.encoders.interfaces import StagedClips
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder, to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.pocket.encoders import ENCODER
@@ -187,8 +187,3 @@ def test_a_missing_pocket_encoder_says_how_to_get_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr(encoders, "read_encoder", lambda spec: (moved, moved.checkpoint))
     with pytest.raises(ModelError, match=r"python -m videopro\.train\.pocket"):
         load_encoder("pocket", "cpu")
-
-
-def test_the_short_side_is_rounded_down() -> None:
-    assert short_side(100, 100, 224) == (224, 224)
-    assert short_side(1080, 1920, 224) == (224, 398)

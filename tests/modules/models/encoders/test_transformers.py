@@ -11,26 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch.nn.functional import normalize
-from transformers import (
-    BertConfig,
-    BertModel,
-    CLIPModel,
-    CLIPProcessor,
-    ModernBertConfig,
-    PeVideoConfig,
-    PeVideoModel,
-    PeVideoVideoProcessor,
-    Siglip2Config,
-    Siglip2ImageProcessor,
-    Siglip2Model,
-    Siglip2Processor,
-    Siglip2Tokenizer,
-    SiglipConfig,
-    SiglipImageProcessor,
-    SiglipModel,
-    SiglipProcessor,
-)
 
 from tests.support.asp_folders import tiny_clip
 from tests.support.tiny_encoders import clip, languagebind_folder, tokenizer
@@ -54,34 +36,36 @@ def spread(model: torch.nn.Module) -> Any:
 
 
 def siglip_folder(path: Path) -> Path:
-    config = SiglipConfig(
+    config = transformers.SiglipConfig(
         text_config={**_TEXT, "max_position_embeddings": 12, "projection_size": 16},
         vision_config={**_TOWER, "image_size": 32, "patch_size": 16},
     )
-    spread(SiglipModel(config)).save_pretrained(path)
-    SiglipProcessor(SiglipImageProcessor(size={"height": 32, "width": 32}), tokenizer()).save_pretrained(path)
+    spread(transformers.SiglipModel(config)).save_pretrained(path)
+    transformers.SiglipProcessor(
+        transformers.SiglipImageProcessor(size={"height": 32, "width": 32}), tokenizer()
+    ).save_pretrained(path)
     return path
 
 
 def naflex_folder(path: Path) -> Path:
-    config = Siglip2Config(
+    config = transformers.Siglip2Config(
         text_config={**_TEXT, "max_position_embeddings": 12, "projection_size": 16},
         vision_config={**_TOWER, "num_patches": 16, "patch_size": 8},
     )
-    spread(Siglip2Model(config)).save_pretrained(path)
-    images = Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
+    spread(transformers.Siglip2Model(config)).save_pretrained(path)
+    images = transformers.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
     marks = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", "w", *"0123456789"]
-    letters = Siglip2Tokenizer(vocab={mark: i for i, mark in enumerate(marks)}, merges=[])
-    Siglip2Processor(images, letters).save_pretrained(path)
+    letters = transformers.Siglip2Tokenizer(vocab={mark: i for i, mark in enumerate(marks)}, merges=[])
+    transformers.Siglip2Processor(images, letters).save_pretrained(path)
     return path
 
 
 def pe_video_folder(path: Path) -> Path:
     pytest.importorskip("timm")
-    text = ModernBertConfig(
+    text = transformers.ModernBertConfig(
         **_TEXT, max_position_embeddings=32, cls_token_id=48, sep_token_id=49, global_attn_every_n_layers=1
     )
-    config = PeVideoConfig(
+    config = transformers.PeVideoConfig(
         text_config=text.to_dict(),
         video_config={
             "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -92,8 +76,8 @@ def pe_video_folder(path: Path) -> Path:
             },
         },
     )  # fmt: skip
-    spread(PeVideoModel(config)).save_pretrained(path)
-    PeVideoVideoProcessor(size={"height": 32, "width": 32}, num_frames=3).save_pretrained(path)
+    spread(transformers.PeVideoModel(config)).save_pretrained(path)
+    transformers.PeVideoVideoProcessor(size={"height": 32, "width": 32}, num_frames=3).save_pretrained(path)
     tokenizer().save_pretrained(path)
     return path
 
@@ -120,8 +104,8 @@ def encoder(made: tuple[str, str, Path]) -> VideoTextEncoder:
 def own_outputs(kind: str, folder: Path, frames: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings of one clip and of TEXTS by the model's own forward pass over both."""
     if kind == "pe_video":
-        model = PeVideoModel.from_pretrained(folder).eval()
-        seen = PeVideoVideoProcessor.from_pretrained(folder)(
+        model = transformers.PeVideoModel.from_pretrained(folder).eval()
+        seen = transformers.PeVideoVideoProcessor.from_pretrained(folder)(
             [np.stack(frames)], do_sample_frames=False, return_tensors="pt"
         )
         read = tokenizer()(TEXTS, padding=True, return_tensors="pt")
@@ -131,9 +115,9 @@ def own_outputs(kind: str, folder: Path, frames: list[np.ndarray]) -> tuple[np.n
             out.text_video_embeds, dim=-1
         ).numpy()
     classes: dict[str, tuple[Any, Any]] = {
-        "clip": (CLIPModel, CLIPProcessor),
-        "siglip2": (SiglipModel, SiglipProcessor),
-        "siglip2-naflex": (Siglip2Model, Siglip2Processor),
+        "clip": (transformers.CLIPModel, transformers.CLIPProcessor),
+        "siglip2": (transformers.SiglipModel, transformers.SiglipProcessor),
+        "siglip2-naflex": (transformers.Siglip2Model, transformers.Siglip2Processor),
     }
     model_class, processor_class = classes[kind]
     model, processor = model_class.from_pretrained(folder).eval(), processor_class.from_pretrained(folder)
@@ -231,7 +215,7 @@ def sentences_folder(path: Path, bert: Any) -> Path:
 def test_sentences_are_embedded_with_the_models_own_prompts(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     kept = {key: value for key, value in _TEXT.items() if key not in ("bos_token_id", "eos_token_id")}
-    bert = spread(BertModel(BertConfig(**kept, max_position_embeddings=32)))
+    bert = spread(transformers.BertModel(transformers.BertConfig(**kept, max_position_embeddings=32)))
     encoder = load_text_encoder(str(sentences_folder(tmp_path / "sentences", bert)), "cpu")
 
     def first_token(text: str) -> np.ndarray:
