@@ -150,22 +150,6 @@ def test_a_flood_ends_by_its_time(
     assert time.process_time() - used < 3
 
 
-@pytest.mark.parametrize(
-    ("kind", "content"),
-    [
-        *(("c", text) for text in ('["look"]', '["look", {"t": [{"t": []}, {"d": []}]}, "1"]', "5")),
-        *(("o", text) for text in ("1", '""')),
-        *(("e", text) for text in ("1", "[]", '[[1, "no", []]]', '[["E", "no", [["3", "f"]]]]', '[["E"]]')),
-        ("y", "null"),
-        ("d", "[1"),
-    ],
-)
-def test_a_message_that_is_none_ends_the_program(pool: Executor, kind: str, content: str) -> None:
-    outcome = run(pool, f"send({kind!r}, {content.encode()!r})", "os.read(3, 1)", head=RAW)
-    failed(outcome, "ProtocolError", "the program meddled with its own process")
-    assert outcome.calls == ()
-
-
 def test_a_last_word_after_the_last_word(pool: Executor) -> None:
     """A result counts; what the process does then, or that it stays, does not matter."""
     start = time.monotonic()
