@@ -9,26 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, Clip, EmptyRetrieval, World, natively
+from tests.stress.ordinary import ORDINARY, PRELUDE, Clip, EmptyRetrieval, World, natively, same
 from tests.support.sandbox_runs import body, failed
 from tests.support.sandbox_runs import pool as pool
 from videopro import executor
 from videopro.executor import Executor, Limits, Outcome, calling_line
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equal in value and in every type, a named tuple being a tuple."""
-    if isinstance(right, tuple):
-        right = tuple(right)
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, AnswerOnHost):
-        return [*left] == [*right]
-    if isinstance(left, (list, tuple)):
-        return len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, dict):
-        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
-    return bool(left == right)
 
 
 def good(outcome: Outcome) -> Any:
