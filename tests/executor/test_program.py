@@ -144,6 +144,7 @@ def test_malformed_programs_are_explained(code: str, reason: str) -> None:
 
 def test_ordinary_python_is_well_formed() -> None:
     code = """\
+from __future__ import annotations
 import re
 
 class Note:
