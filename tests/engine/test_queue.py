@@ -11,13 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.colours import (
-    check_complete,
-    finish,
-    lines,
-    start,
-    wait_for,
-)
+from tests.support.colours import check_complete, finish, lines, start, wait_for
 from tests.support.colours import root as root
 from videopro.engine import Walk, read_crashes, shard
 from videopro.engine import queue as walk

@@ -24,14 +24,7 @@ from tests.support.cancelling import until
 from tests.support.sandbox_runs import ONE, REACH, children_of, status_of, zygote_of
 from tests.support.sandbox_runs import altered as altered
 from tests.support.sandbox_runs import pool as pool
-from videopro.executor import (
-    Executor,
-    Limits,
-    SandboxError,
-    SandboxMissing,
-    SandboxUnsafe,
-    conversation,
-)
+from videopro.executor import Executor, Limits, SandboxError, SandboxMissing, SandboxUnsafe, conversation
 from videopro.executor.inside import confinement
 
 # ---- the filter -------------------------------------------------------------------------------------------

@@ -105,11 +105,7 @@ BIG = "big = json.dumps(['look', {'t': [{'t': ['x' * 990_000]}, {'d': []}]}, 1])
     [
         *(
             ((f"data = {data} * {many}", "while True: os.write(3, data)"), {}, "ProtocolError WallLimit")
-            for data in (
-                "frame('o', b'\"\"')",
-                "frame('o', b'')",
-                "frame('y', b'null')",
-            )
+            for data in ("frame('o', b'\"\"')", "frame('o', b'')", "frame('y', b'null')")
             for many in (1, 1000)
         ),
         (("send('o', json.dumps('x' * 50_000).encode())",) * 2, {}, "OutputLimit"),

@@ -20,10 +20,7 @@ def body(text: str) -> str:
 
 
 PROGRAMS: dict[str, tuple[str, Any]] = {
-    "future": (
-        "from __future__ import annotations\ndef execute_command() -> Video:\n    return 1",
-        1,
-    ),
+    "future": ("from __future__ import annotations\ndef execute_command() -> Video:\n    return 1", 1),
     "literals": (
         body("import ast\nreturn ast.literal_eval(\"[1, {'a': (2.5, None)}]\")"),
         [1, {"a": (2.5, None)}],

@@ -248,10 +248,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "sleeps": Family(
         "WallLimit OverflowError",
-        (
-            "import time; time.sleep($long)",
-            "a = m['_thread'].allocate_lock(); a.acquire(); a.acquire()",
-        ),
+        ("import time; time.sleep($long)", "a = m['_thread'].allocate_lock(); a.acquire(); a.acquire()"),
         {"long": (30, 1e6, 9e9)},
         slow=True,
     ),
@@ -486,7 +483,7 @@ FAMILIES: dict[str, Family] = {
             "name": (
                 *("os", "subprocess", "socket", "ctypes", "torch", "numpy"),
                 *("cv2", "importlib", "builtins", "pickle"),
-            ),
+            )
         },
     ),
     "evaluation": Family(

@@ -283,8 +283,7 @@ class KillSettings:
     """Kill commands at random moments, and compare their results with uninterrupted runs."""
 
     output: Path | None = field(
-        default=None,
-        metadata=setting("file for the record; results of other commands in it stay"),
+        default=None, metadata=setting("file for the record; results of other commands in it stay")
     )
     only: tuple[str, ...] = field(
         default=tuple(KILL_TARGETS), metadata=setting(f"commands to kill, of {', '.join(KILL_TARGETS)}")

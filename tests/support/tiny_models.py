@@ -96,12 +96,7 @@ def sam3() -> Path:
         "fpn_hidden_size": hidden,
         "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
     }
-    layers = {
-        "hidden_size": hidden,
-        "num_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 48,
-    }
+    layers = {"hidden_size": hidden, "num_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}
     detector = {
         "model_type": "sam3",
         "vision_config": vision,
