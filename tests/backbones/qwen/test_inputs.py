@@ -106,6 +106,7 @@ def test_the_sizes_of_frames_by_hand(processor: Any, processors: dict[str, Any])
     # 15,360 pixels hold 96 x 160, but the processor's own rounding down of 144 x 256 would give 64 x 160.
     assert build(processor, pixels=16_384).frame_size(144, 256, 16) == (96, 160)
     assert build(processor, pixels=15_360).frame_size(144, 256, 16) == (64, 160)
+    assert build(processor, pixels=15_360).frame_size(96, 160, 4) == (96, 160)
     # 640 x 360 by sqrt(50176 / 230400) is 298.7 x 168: down to multiples of 32, and of 28.
     assert build(processor, pixels=50_176).frame_size(360, 640, 8) == (160, 288)
     assert build(processors["qwen2_5_vl"], pixels=50_176).frame_size(360, 640, 8) == (168, 280)
