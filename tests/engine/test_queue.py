@@ -3,7 +3,6 @@ things that other processes are at too."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,19 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.colours import (
-    check_complete,
-    finish,
-    flags,
-    lines,
-    load_fake,
-    make_benchmark,
-    rewrite,
-    start,
-    wait_for,
-)
+from tests.support.colours import check_complete, finish, lines, start, wait_for
 from tests.support.colours import root as root
-from videopro.commands.infer import main
 from videopro.engine import Walk, read_crashes, shard
 from videopro.engine import queue as walk
 from videopro.errors import ConfigError
@@ -34,21 +22,6 @@ def test_a_torn_or_invalid_crash_record_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "deaths.jsonl"
     path.write_text('[1]\n{"ids": 3, "reason": "x"}\n{"ids": ["q"], "reason": "why"}\n{"ids": ["q"]}\n{"id')
     assert read_crashes(path).alone == {"q": 1}
-
-
-def test_a_question_that_kills_its_worker(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Three workers die of it, then it is recorded; the questions beside it are answered."""
-    make_benchmark(tmp_path / "b", videos=2)
-    rewrite(tmp_path / "b", "v0q1", "What is it? (kill)")
-    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
-    assert capfd.readouterr().err.count("starting another") == 3
-    traces = {t.question_id: t for t in check_complete(tmp_path / "run", 6)}
-    error = traces.pop("v0q1").error
-    assert error is not None
-    assert error.type == "WorkerDied"
-    assert "SIGKILL" in error.message
-    assert all(t.error is None for t in traces.values())
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["n"] == 6
 
 
 @pytest.mark.kills

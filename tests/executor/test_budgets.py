@@ -57,7 +57,7 @@ EXPLODING = ("x = ['leaf']", "for n in range(30): x = [x, x]")
             "it holds more than 1,000 keys or members that are no text or number",
             None,
         ),
-        (("send('d', b'9' * 900_000)",), {}, "ProtocolError", "", None),
+        (("send('d', b'9' * 900_000)",), {}, "ProtocolError", "the program meddled with its own", None),
     ],
 )
 def test_what_is_too_much_fails_with_its_line(

@@ -9,26 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.stress.ordinary import ORDINARY, PRELUDE, AnswerOnHost, Clip, EmptyRetrieval, World, natively
+from tests.stress.ordinary import ORDINARY, PRELUDE, Clip, EmptyRetrieval, World, natively, same
 from tests.support.sandbox_runs import body, failed
 from tests.support.sandbox_runs import pool as pool
 from videopro import executor
 from videopro.executor import Executor, Limits, Outcome, calling_line
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equal in value and in every type, a named tuple being a tuple."""
-    if isinstance(right, tuple):
-        right = tuple(right)
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, AnswerOnHost):
-        return [*left] == [*right]
-    if isinstance(left, (list, tuple)):
-        return len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, dict):
-        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
-    return bool(left == right)
 
 
 def good(outcome: Outcome) -> Any:
@@ -288,13 +273,13 @@ def test_costs_are_reported(pool: Executor) -> None:
 # ---- several at once --------------------------------------------------------------------------------------
 
 
-def test_the_order_of_a_set_is_the_same_in_every_run() -> None:
-    program = body("return list({'kite', 'dog', 'sign', 'red', 'car', 'tree'}), hash('kite')")
-    orders = []
-    for _ in range(2):
-        with Executor() as fresh:
-            orders.append(good(given(fresh, program)))
-    assert orders[0] == orders[1]
+def test_every_run_has_the_same_seed_and_order_of_sets(pool: Executor) -> None:
+    """Whatever ran before it, here or in another executor."""
+    words = "{'kite', 'dog', 'sign', 'red', 'car', 'tree'}"
+    program = body("import random", f"return random.random(), list({words}), hash('kite')")
+    with Executor() as fresh:
+        first, second, third = (good(given(each, program)) for each in (pool, pool, fresh))
+    assert first == second == third
 
 
 def test_the_one_entry() -> None:

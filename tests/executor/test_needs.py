@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.sandbox_runs import failed
 from tests.support.sandbox_runs import pool as pool
-from videopro.executor import Executor, Limits, parse_program
+from videopro.executor import Executor, Limits
 from videopro.executor.inside.allowed import IMPORTABLE_MODULES
 from videopro.modules.reference import api_reference
 
@@ -20,10 +20,7 @@ def body(text: str) -> str:
 
 
 PROGRAMS: dict[str, tuple[str, Any]] = {
-    "future": (
-        "from __future__ import annotations\ndef execute_command() -> Video:\n    return 1",
-        1,
-    ),
+    "future": ("from __future__ import annotations\ndef execute_command() -> Video:\n    return 1", 1),
     "literals": (
         body("import ast\nreturn ast.literal_eval(\"[1, {'a': (2.5, None)}]\")"),
         [1, {"a": (2.5, None)}],
@@ -49,11 +46,6 @@ def test_modules_that_programs_import(pool: Executor, name: str) -> None:
 def test_every_module_can_be_imported(pool: Executor) -> None:
     lines = [f"import {name}" for name in IMPORTABLE_MODULES if name != "__future__"]
     assert pool.run("\n".join([*lines, body("return 1")]), {}, {}).value == 1
-
-
-def test_a_program_with_a_future_import_is_well_formed() -> None:
-    code = "from __future__ import annotations\ndef execute_command(video):\n    return query_native(video)"
-    assert parse_program(f"<planning>p</planning><code>{code}</code>").well_formed
 
 
 def test_logs_and_warnings_go_to_the_output(pool: Executor) -> None:

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from tests.support import ROOT
-from tests.support.program_bombs import BOMBS
+from tests.support.sandbox_runs import BOMBS
 from videopro.executor import parse_program, parse_python
 
 NATIVE = "def execute_command(video, question):\n    return query_native(video, question, choices)"
@@ -144,6 +144,7 @@ def test_malformed_programs_are_explained(code: str, reason: str) -> None:
 
 def test_ordinary_python_is_well_formed() -> None:
     code = """\
+from __future__ import annotations
 import re
 
 class Note:

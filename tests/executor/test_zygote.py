@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.altered_sandbox import altered as altered
 from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.sandbox_runs import ONE, children_of, status_of, zygote_of
+from tests.support.sandbox_runs import altered as altered
 from tests.support.sandbox_runs import pool as pool
 from videopro.errors import check_cancelled
 from videopro.executor import Executor, Limits, SandboxError, ZygoteGone, channel, conversation, process
@@ -44,17 +44,13 @@ def at_once(*works: Callable[[], object], between: float = 0.0) -> None:
         thread.join(60)
 
 
-def gone(pid: int) -> bool:
-    """Whether a process is, within a time."""
-    end = time.monotonic() + 20.0
-    while time.monotonic() < end:
-        try:
-            if status_of(pid)["State"].startswith("Z"):
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
+def are_gone(*pids: int) -> bool:
+    """Whether none of these processes runs."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if not status_of(pid)["State"].startswith("Z"):
+                return False
+    return True
 
 
 # ---- it ends ----------------------------------------------------------------------------------------------
@@ -102,8 +98,7 @@ def test_closing_ends_the_programs_that_run() -> None:
     executor.close()
     thread.join(30)
     assert len(caught) == 1
-    assert gone(running)
-    assert gone(waiting)
+    until(lambda: are_gone(running, waiting))
     assert not Path(f"/proc/{zygote.pid}").exists()
     with pytest.raises(SandboxError, match="closed"):
         executor.run(ONE, {}, {})
@@ -115,7 +110,7 @@ def test_a_child_that_dies_while_it_waits_is_replaced() -> None:
         until(lambda: bool(children_of(zygote_of(executor).pid)))
         waiting = children_of(zygote_of(executor).pid)[-1]
         os.kill(waiting, signal.SIGKILL)
-        assert gone(waiting)
+        until(lambda: are_gone(waiting))
         assert executor.run(ONE, {}, {}).value == 1
 
 
@@ -159,7 +154,7 @@ def test_nothing_outlives_a_host_that_is_killed() -> None:
         pids = [int(word) for word in host.stdout.readline().split()]
         assert len(pids) in (2, 3)
         host.kill()
-        assert all(gone(pid) for pid in pids)
+        until(lambda: are_gone(*pids))
 
 
 FORKED = """
@@ -204,45 +199,29 @@ def test_nothing_accumulates(pool: Executor) -> None:
 # ---- it is killed while it starts -------------------------------------------------------------------------
 
 
-def children() -> set[int]:
-    """Processes, dead or alive, of this one."""
-    found = set()
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):
-            found |= {int(word) for word in (task / "children").read_text().split()}
-    return found
-
-
-@contextlib.contextmanager
-def killing(every: float) -> Iterator[list[int]]:
-    """Kill every child process that is new, again and again, also while it starts up."""
-    others = children()
-    killed: list[int] = []
-    over = threading.Event()
-
-    def keep_killing() -> None:
-        while not over.wait(every):
-            for pid in children() - others:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-
-    thread = threading.Thread(target=keep_killing)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        over.set()
-        thread.join()
-
-
 def test_the_executor_recovers_from_repeated_kills() -> None:
+    """Of every child process that is new, also while it starts up."""
     with Executor() as executor:
-        with killing(0.02) as killed:
-            kill(executor)
+        others, over = set(children_of(os.getpid())), threading.Event()
+        killed: list[int] = []
+
+        def keep_killing() -> None:
+            while not over.wait(0.02):
+                for pid in set(children_of(os.getpid())) - others:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(pid)
+
+        thread = threading.Thread(target=keep_killing)
+        thread.start()
+        kill(executor)
+        try:
             with pytest.raises(SandboxError, match="did not come up: it was ended by SIGKILL"):
                 executor.run(ONE, {}, {})
-            assert len(killed) >= 5
+        finally:
+            over.set()
+            thread.join()
+        assert len(killed) >= 5
         assert [executor.run(ONE, {}, {}).value for _ in range(3)] == [1, 1, 1]
 
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from string import Template
 
 from tests.stress.ordinary import ORDINARY
-from tests.support.program_bombs import BOMBS
-from tests.support.sandbox_runs import RAW, REACH
+from tests.support.sandbox_runs import BOMBS, RAW, REACH
 
 FOUND = "a channel is open"
 """What a program prints that found what another one left. Its source says it otherwise."""
@@ -249,10 +248,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "sleeps": Family(
         "WallLimit OverflowError",
-        (
-            "import time; time.sleep($long)",
-            "a = m['_thread'].allocate_lock(); a.acquire(); a.acquire()",
-        ),
+        ("import time; time.sleep($long)", "a = m['_thread'].allocate_lock(); a.acquire(); a.acquire()"),
         {"long": (30, 1e6, 9e9)},
         slow=True,
     ),
@@ -371,7 +367,12 @@ FAMILIES: dict[str, Family] = {
                 "send('e', b'[[1, 2, 3]]')",
                 'send(\'e\', b\'[["A", "b", [["x", 1]]]]\')',
                 "send('e', b'[[\"A\", \"b\", 5]]')",
-                "send('o', b'[1]')",
+                *(f"send('o', b'{text}')" for text in ('""', "1", "[1]")),
+                *(f"send('e', b'{text}')" for text in ('[["E"]]', '[[1, "no", []]]')),
+                'send(\'e\', b\'[["E", "no", [["3", "f"]]]]\')',
+                "send('y', b'null')",
+                "send('d', b'[1')",
+                "call('run_ocr')",
                 "call('system', {'t': [{'t': ['ls']}, {'d': []}]}, 1)",
                 "call('__class__', EMPTY, 1)",
                 "call(['run_ocr'], EMPTY, 1)",
@@ -482,7 +483,7 @@ FAMILIES: dict[str, Family] = {
             "name": (
                 *("os", "subprocess", "socket", "ctypes", "torch", "numpy"),
                 *("cv2", "importlib", "builtins", "pickle"),
-            ),
+            )
         },
     ),
     "evaluation": Family(

@@ -176,6 +176,21 @@ def natively(program: str, world: World) -> Any:
     return entry(**{name: value for name, value in inputs.items() if name in names or "rest" in names})
 
 
+def same(left: Any, right: Any) -> bool:
+    """Equal in value and in every type, a named tuple being a tuple."""
+    if isinstance(right, tuple):
+        right = tuple(right)
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, AnswerOnHost):
+        return [*left] == [*right]
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    return bool(left == right)
+
+
 def _body(text: str) -> str:
     return "def execute_command(video, question):\n" + textwrap.indent(textwrap.dedent(text).strip(), "    ")
 

@@ -19,12 +19,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    AutoConfig,
-    AutoModelForImageTextToText,
-    AutoProcessor,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedTokenizerFast
 from transformers.models.qwen2_5_vl import Qwen2_5_VLProcessor
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
@@ -39,14 +34,8 @@ from videopro.video import Frame
 
 PIXELS = 64 * 64
 CONTROL = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|vision_pad|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"),
+    *("<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"),
 ]
 # In the manner of Qwen's own templates: roles between control tokens, pads for what is seen, an empty
 # thinking block on request.
@@ -232,9 +221,11 @@ def lora(family: str, folder: Path, *, seed: int = 0, rank: int = 4, layers: str
     return folder
 
 
-def official_inputs(family: str, processor: Any, frames: list[Frame] | None, text: str) -> Any:
-    """The prompt as the official processor makes it of an even number of frames of one size, a second
-    apart."""
+def official_inputs(
+    family: str, processor: Any, frames: list[Frame] | None, text: str, pixels: int = PIXELS
+) -> Any:
+    """The prompt as the official processor makes it of frames of one size; for Qwen2.5-VL, at equal
+    distances."""
     parts = [] if frames is None else [{"type": "video"}]
     messages = [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
     prompt = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
@@ -243,19 +234,16 @@ def official_inputs(family: str, processor: Any, frames: list[Frame] | None, tex
     video = torch.from_numpy(np.stack([frame.image for frame in frames])).permute(0, 3, 1, 2)
     times = [frame.time for frame in frames]
     if FAMILIES[family].has_times:
-        share = len(frames)
-        metadata = VideoMetadata(total_num_frames=len(frames), fps=1.0, frames_indices=times)
+        share, rate, indices = len(frames) + len(frames) % 2, 1.0, times
     else:
-        share = 1
-        indices = list(range(len(frames)))
-        metadata = VideoMetadata(
-            total_num_frames=len(frames), fps=1 / (times[1] - times[0]), frames_indices=indices
-        )
+        share, rate, indices = 1, 1 / (times[1] - times[0]), [*range(len(frames))]
     options = {
         "do_sample_frames": False,
-        "size": {"shortest_edge": 784 * share, "longest_edge": PIXELS * share},
-        "video_metadata": [metadata],
+        "size": {"shortest_edge": 784 * share, "longest_edge": pixels * share},
+        "video_metadata": [VideoMetadata(total_num_frames=len(frames), fps=rate, frames_indices=indices)],
     }
+    if "cap_pixels_per_frame" in type(processor.video_processor).valid_kwargs.__annotations__:
+        options["cap_pixels_per_frame"] = False
     return processor(text=[prompt], videos=[video], videos_kwargs=options, return_tensors="pt")
 
 

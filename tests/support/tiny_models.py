@@ -34,15 +34,11 @@ from transformers.models.sam2_video.video_processing_sam2_video import Sam2Video
 LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 
 
-def folder() -> Path:
-    return Path(tempfile.mkdtemp())
-
-
 @functools.cache
 def grounding_dino() -> Path:
     """Swin and BERT below a two-layer detector of 12 queries."""
     torch.manual_seed(0)
-    where = folder()
+    where = Path(tempfile.mkdtemp())
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "red", "cat", "dog", "a", "?"]
     tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}, do_lower_case=True)
     parts = {
@@ -78,7 +74,7 @@ def grounding_dino() -> Path:
 def sam3() -> Path:
     """SAM 3's video model at 112 x 112 pixels, taking nearly anything for an object."""
     torch.manual_seed(0)
-    where = folder()
+    where = Path(tempfile.mkdtemp())
     # The memory has 64 channels whatever the config says, and must have fewer than the rest.
     side, hidden = 112, 128
     vision = {
@@ -96,12 +92,7 @@ def sam3() -> Path:
         "fpn_hidden_size": hidden,
         "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
     }
-    layers = {
-        "hidden_size": hidden,
-        "num_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 48,
-    }
+    layers = {"hidden_size": hidden, "num_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}
     detector = {
         "model_type": "sam3",
         "vision_config": vision,
@@ -172,7 +163,7 @@ def sam3() -> Path:
 def whisper() -> Path:
     """One layer each way, with Whisper's own kinds of token: bytes, languages, tasks and times."""
     torch.manual_seed(0)
-    where = folder()
+    where = Path(tempfile.mkdtemp())
     vocabulary = {symbol: i for i, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     special = [
         *("<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|translate|>", "<|transcribe|>"),

@@ -178,7 +178,7 @@ def test_the_end_is_not_part_of_the_reply() -> None:
     own, tokenizer = backbone("qwen3_vl"), reference("qwen3_vl")[1].tokenizer
     with leaning(own._runner.model, tokenizer.convert_tokens_to_ids("<|im_end|>")):
         made = own.generate(None, "Which?", Sampling(max_new_tokens=5))
-    assert made == Generation("", (), (), "stop", made.tokens_in)
+    assert made == Generation("", (), (), "stop", made.tokens_in, is_constrained=False)
     assert made.confidence == 0.0
 
 

@@ -1,5 +1,6 @@
 """Layers that compute what the library's compute. The vision tower's attention, for all chunks of a length at
-once: values, gradients, and what it calls. Norms in one kernel: values and dtype, under autocast too."""
+once: values, gradients, and what it calls. Norms in one kernel: values and dtype, under autocast too. And a
+merged copy of base and adapter, which leaves the base's weights as they are."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLRMSNorm
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRMSNorm
 
 from tests.support.qwen_models import FAMILIES, backbone, reference
-from videopro.backbones.qwen import layers
+from videopro.backbones.qwen import MergedCopy, can_copy, layers
 from videopro.backbones.qwen.layers import fused_norms
 
 # Grids (time, height, width) in patches. Windows of qwen2_5_vl have 4 x 4 patches here.
@@ -122,3 +124,53 @@ def test_values_are_those_of_the_library(kind: type[torch.nn.Module]) -> None:
         expected = norm(states)
         with fused_norms(norm, enabled=True):
             torch.testing.assert_close(norm(states), expected)
+
+
+# ---- a merged copy of base and adapter ---------------------------------------------------------------------
+
+IDS = torch.tensor([[5, 9, 4, 7, 21, 3]])
+LAYERS = r".*language_model.*\.(q_proj|v_proj|down_proj)"
+
+
+def adapted(**settings: Any) -> Any:
+    """A model with an adapter that changes what it says."""
+    torch.manual_seed(0)
+    model = reference("qwen3_vl")[0]
+    config = LoraConfig(r=4, lora_alpha=8, target_modules=LAYERS, init_lora_weights=False, **settings)
+    return get_peft_model(model, config).eval()
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        return model(input_ids=IDS, use_cache=False).logits
+
+
+def test_the_base_is_equal_to_the_bit_after_many_updates() -> None:
+    model = adapted()
+    before = {name: weight.clone() for name, weight in model.named_parameters() if "lora" not in name}
+    merged = MergedCopy(model.get_base_model())
+    addresses = set()
+    for _ in range(20):
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if "lora" in name:
+                    weight.add_(0.01)
+        merged.update()
+        addresses.add(tuple(weight.weight.data_ptr() for weight in merged._copies))
+        with merged.in_use():
+            logits(model)
+    after = dict(model.named_parameters())
+    assert all(torch.equal(after[name], weight) for name, weight in before.items())
+    assert merged.nbytes == sum(weight.weight.nbytes for weight in merged._copies)
+    # Captured steps read the copy where it was first.
+    assert len(addresses) == 1
+    expected = logits(model)
+    with merged.in_use():
+        torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{"use_dora": True}, {"lora_bias": True}])
+def test_an_adapter_that_is_more_than_a_sum_or_none_is_not_copied(settings: dict[str, Any]) -> None:
+    assert can_copy(adapted().get_base_model())
+    assert not can_copy(adapted(**settings).get_base_model())
+    assert not can_copy(reference("qwen3_vl")[0])

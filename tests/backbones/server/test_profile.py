@@ -135,10 +135,7 @@ def test_the_version_of_vllm_and_the_files_of_its_model_are_known(make: Make, tm
     with StubServer(models=[card], version="0.33.0") as stub:
         backbone = make(stub)
         for _ in range(2):
-            assert backbone.versions == {
-                "vllm": "0.33.0",
-                "served model": folder_fingerprint(tmp_path),
-            }
+            assert backbone.versions == {"vllm": "0.33.0", "served model": folder_fingerprint(tmp_path)}
         assert [seen.path for seen in stub.seen].count("/version") == 1
     with StubServer(models=[card | {"root": "org/name"}]) as stub:
         assert make(stub).versions == {}

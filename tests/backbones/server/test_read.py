@@ -255,12 +255,6 @@ def test_the_words_of_servers_for_the_end_of_a_reply(words: tuple[Any, ...], fin
     assert [written(said("It is B", finish=word)).finish for word in words] == [finish] * len(words)
 
 
-@pytest.mark.parametrize("word", [None, "other"])
-def test_without_a_known_word_the_number_of_tokens_tells(word: Any) -> None:
-    reply = said("It is B", finish=word, tokens=3)
-    assert [written(reply, limit).finish for limit in (3, 4)] == ["length", "stop"]
-
-
 @pytest.mark.parametrize("word", ["content_filter", "SAFETY", "error", "abort"])
 def test_a_reply_that_the_server_broke_off_is_an_error(word: str) -> None:
     reply = read_completion(json.dumps(said("It is", finish=word)).encode())
@@ -306,6 +300,7 @@ def test_planners_and_agents_read_a_servers_replies_alike() -> None:
         (said([], finish="length"), 50, ("", True)),
         (said("It is B", finish="max_tokens"), 50, ("It is B", True)),
         (said("It is B", finish=None, tokens=3), 3, ("It is B", True)),
+        (said("It is B", finish=None, tokens=3), 4, ("It is B", False)),
     ):
         with StubServer(lambda body, made=made: made) as stub:  # type: ignore[misc]
             assert [ask(limit) for ask in askers] == [expected] * 2

@@ -134,8 +134,9 @@ def test_a_crash_blames_all_and_finds_the_one(tmp_path: Path, capfd: pytest.Capt
     words = flags(tmp_path / "b", tmp_path / "run", "--in-flight", "4", *backbone)
     assert main(words, load=load_fake) == 0
     traces = {trace.question_id: trace for trace in check_complete(tmp_path / "run", 24)}
-    died = {key: trace.error.type for key, trace in traces.items() if trace.error is not None}
-    assert died == {"v2q1": "WorkerDied"}
+    died = {key: trace.error for key, trace in traces.items() if trace.error is not None}
+    assert [(key, error.type) for key, error in died.items()] == [("v2q1", "WorkerDied")]
+    assert "SIGKILL" in died["v2q1"].message
     deaths = (tmp_path / "run" / "work" / "deaths.jsonl").read_text().splitlines()
     blamed = [json.loads(line)["ids"] for line in deaths]
     assert all("v2q1" in ids for ids in blamed)

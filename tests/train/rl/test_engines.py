@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -134,11 +135,19 @@ def test_an_engine_has_to_answer_before_the_other_processes_give_up(folder: Path
         pass
 
 
-def test_one_process_may_start_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("process", "mark"), [(0, ""), (3, "-rank3")])
+def test_one_process_may_start_several(
+    process: int, mark: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The logs of machines are told apart even if all have one name."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,3,4,5")
+    state = SimpleNamespace(process_index=process, local_process_index=0, num_processes=1)
+    monkeypatch.setattr(engines_module, "PartialState", lambda: state)
+    monkeypatch.setattr(socket, "gethostname", lambda: "node")
     with opened(settings(folder), folder) as engines:
         assert len(engines.started) == len(engines.engines) == 2
-    assert len(stub_engine.starts(folder)) == 2
+    logs = {path.name for path in (folder / "run" / "engine").glob("*.log")}
+    assert logs == {f"node{mark}-gpu{gpus}.log" for gpus in ("2-3", "4-5")}
 
 
 @pytest.mark.parametrize("named", ["4,5", "4, 5,", ["4", 5]])
