@@ -21,7 +21,7 @@ from tests.support.report_world import (
 )
 from videopro.errors import ConfigError, RunError
 from videopro.report.confidence import sweep
-from videopro.report.figures import METHODS
+from videopro.report.figures import EXTRA_COLOURS, METHODS
 from videopro.report.main_results import bin_of
 from videopro.report.reading import read_runs
 from videopro.report.runs import natives_for
@@ -392,9 +392,8 @@ def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
 # ---- costs -------------------------------------------------------------------------------------------------
 
 
-def costs(*folders: Path) -> Section:
-    made, _ = build(read_runs(list(map(str, folders))), ("costs",))
-    return made[0]
+def costs(*words: Path | str) -> Section:
+    return section("costs", *words)
 
 
 def rows_of(table: Table, place: int) -> dict[str, dict[str, str]]:
@@ -438,8 +437,9 @@ def test_the_picture_of_accuracy_against_cost(tmp_path: Path) -> None:
 
     lost = write_run(tmp_path / "d", [agent_trace(0, "A", [unparsed(times=(1,))])], method="dvd")
     runs = run("AAAB" * 10, 32, preset="equal"), run("AABB" * 10, 8, preset="equal")
+    own = f"mine={run('A' * 40, 16, preset='equal')}"
     other = write_run(tmp_path / "n", answers("AB"), benchmark="other")
-    found = costs(*runs, planned_run(tmp_path / "v"), lost, other)
+    found = costs(*runs, own, planned_run(tmp_path / "v"), lost, other)
     assert found.figure is not None
     figure = found.figure.draw()
     frames, tokens, *of_other = figure.axes
@@ -451,14 +451,16 @@ def test_the_picture_of_accuracy_against_cost(tmp_path: Path) -> None:
         for axes in (frames, tokens)
         for bars in axes.containers
     }
-    planned, agent = "tiny + VideoPro", "tiny + VCA (equal)"
+    planned, agent, named = "tiny + VideoPro", "tiny + VCA (equal)", "mine"
     assert drawn == {
         (frames, planned): [[16, 0.75]],
         (frames, agent): [[8, 0.5], [32, 0.75]],
+        (frames, named): [[16, 1]],
         (tokens, planned): [[150, 0.75]],
         (tokens, agent): [[39.5, 0.5], [39.5, 0.75]],
+        (tokens, named): [[39.5, 1]],
     }
-    bars = dict(zip((planned, agent), frames.containers, strict=True))[agent]
+    bars = next(bars for bars in frames.containers if bars.get_label() == agent)
     intervals = [part[:, 1] for part in bars.lines[2][0].get_segments()]
     rows = [row for row in found.tables[0].rows if "VCA" in str(row[1])]
     assert [100 * ends for ends in intervals] == [
@@ -467,11 +469,11 @@ def test_the_picture_of_accuracy_against_cost(tmp_path: Path) -> None:
     (legend,) = figure.legends
     told = zip(legend.get_texts(), legend.legend_handles, strict=True)
     colours = {text.get_text(): to_hex(handle.get_color()[0]) for text, handle in told}
-    assert colours == {planned: METHODS["videopro"], agent: METHODS["vca"]}
+    assert colours == {planned: METHODS["videopro"], agent: METHODS["vca"], named: EXTRA_COLOURS[0]}
     for axes in (frames, tokens):
         lines = {part.get_label(): part.lines[0] for part in axes.containers}
         assert {name: line.get_color() for name, line in lines.items()} == colours
-        assert len({line.get_marker() for line in lines.values()}) == 2
+        assert len({line.get_marker() for line in lines.values()}) == 3
     # Less than a decade has marks of its own.
     assert [list(axes.get_xticks()) for axes in (frames, tokens)] == [[8, 32], [40, 150]]
 

@@ -21,11 +21,6 @@ CHOICES = {"choices": ["red", "green", "blue"]}
 
 
 @pytest.fixture(scope="module")
-def client(world: World) -> OpenAI:
-    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=world.client, max_retries=0)
-
-
-@pytest.fixture(scope="module")
 def film(world: World) -> str:
     return world.film("green")
 
