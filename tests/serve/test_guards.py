@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from tests.support.colours import make_video
-from tests.support.served import QUESTION, World, served
+from tests.support.served import QUESTION, World, message, served
 from videopro.serve import create_app
 from videopro.serve.guards import COOKIE
 from videopro.serve.questions import AskedQuestion
@@ -230,8 +230,7 @@ def cookie_of(reply: httpx2.Response) -> str:
 
 def test_events_are_not_held_back_by_a_proxy(world: World) -> None:
     film = world.film()
-    content = [{"type": "text", "text": "Which?"}, {"type": "file", "file": {"file_id": film}}]
-    chat = {"model": "colours", "stream": True, "messages": [{"role": "user", "content": content}]}
+    chat = {"model": "colours", "stream": True, "messages": [message(film)]}
     for reply in (
         world.client.get(f"/v1/videopro/questions/{world.ask(film)}/events"),
         world.client.post("/v1/chat/completions", json=chat),
