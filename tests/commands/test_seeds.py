@@ -3,171 +3,100 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import pytest
 
+from tests.support.report_world import answers, direct_round, program, trace, write_run
 from videopro.commands import seeds
 from videopro.errors import ConfigError, RunError
-from videopro.question import Answer
-from videopro.runs import RunFolder
-from videopro.traces import (
-    SCHEMA,
-    Cost,
-    Execution,
-    Round,
-    Trace,
-    TraceLog,
-    VideoRef,
-)
-from videopro.traces.scoring import metrics as scoring
-from videopro.traces.scoring import oracle_modes
+from videopro.traces import Round
+from videopro.traces.scoring import QuestionScore, accuracy, oracle_modes
 
 
-def reply(letter: str | None, confidence: float = 0.9) -> Answer:
-    return Answer(letter, confidence if letter else 0.0, {}, letter or "")
+def plan(answer: str | None, confidence: float = 0.9) -> Round:
+    return program(answer, confidence)
 
 
-def execution(answer: str | None, confidence: float = 0.9) -> Execution:
-    cost = Cost(seconds=1.0, calls=2.0)
-    return Execution("ok" if answer else "empty", reply(answer, confidence), cost=cost)
+def look(answer: str) -> Round:
+    """A program that asks the model about the whole video."""
+    return program(answer, 0.9, mode="native")
 
 
-def program(mode: Literal["native", "program"], answer: str | None, *, faults: tuple[str, ...] = ()) -> Round:
-    planning = Cost(seconds=0.5, calls=1.0, tokens_out=100.0)
-    return Round("plan", "...", "...", execution(answer), mode, faults, planning=planning)
+def run(folder: Path, *questions: Sequence[Round]) -> Path:
+    """A run with the rounds of each question; A is right."""
+    return write_run(folder, [trace(number, rounds) for number, rounds in enumerate(questions)])
 
 
-def trace(number: int, *rounds: Round, answer: str | None = "A", first: str | None = "A") -> Trace:
-    """Question `number` about video number // 2, whose right answer is A."""
-    cost = Cost(seconds=0.25)  # what all questions of the video share
-    for attempt in rounds:
-        cost = cost + attempt.planning + (attempt.execution.cost if attempt.execution else Cost())
-    return Trace(
-        schema=SCHEMA,
-        run_key="0",
-        question_id=f"q{number}",
-        video=VideoRef(f"v{number // 2}.mp4", f"v{number // 2}"),
-        question="?",
-        choices=("a", "b"),
-        gold="A",
-        rounds=rounds,
-        first=reply(first),
-        final=reply(answer),
-        selected=len(rounds) - 1,
-        refined=len(rounds) - 1,
-        official=answer,
-        cost=cost,
-    )
+def native(folder: Path, letters: str) -> Path:
+    return write_run(folder, answers(letters))
 
 
-def run(folder: Path, *traces: Trace) -> Path:
-    folder.mkdir(parents=True)
-    log = TraceLog(RunFolder(folder).traces)
-    log.refresh()
-    for trace in traces:
-        log.append(trace)
-    log.close()
-    return folder
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Runs the command with some rows; what it writes."""
+
+    def table(*words: str) -> list[dict[str, Any]]:
+        assert seeds.main([*words, "--output", str(tmp_path / "table.json")]) == 0
+        return list(json.loads((tmp_path / "table.json").read_text()))
+
+    return table
 
 
-def native(number: int, answer: str | None, confidence: float = 0.9) -> Trace:
-    attempt = Round("native", "", execution=execution(answer, confidence), mode="native")
-    return trace(number, attempt, answer=answer, first=answer)
+SeedTable = Callable[..., list[dict[str, Any]]]
 
 
-def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path, table: SeedTable) -> None:
     """Question 0 was right at first and is as unsure, but wrong, after; 1 becomes more confident and right;
     2 was not refined. Costs stay those of both rounds."""
-
-    def with_confidence(answer: str, confidence: float) -> Round:
-        return replace(program("program", answer), execution=execution(answer, confidence))
-
-    folder = run(
-        tmp_path / "one",
-        trace(0, with_confidence("A", 0.6), with_confidence("B", 0.4), answer="B"),
-        trace(1, with_confidence("B", 0.3), with_confidence("A", 0.7), first="B"),
-        trace(2, with_confidence("A", 0.9)),
-    )
-    out = tmp_path / "table.json"
-    rows = [f"first=first:{folder}", f"last={folder}", f"best=best:{folder}"]
-    assert seeds.main([*rows, "--output", str(out)]) == 0
-    first, last, best = json.loads(out.read_text())
+    changed = [plan("A", 0.6), plan("B", 0.4)], [plan("B", 0.3), plan("A", 0.7)]
+    folder = run(tmp_path / "one", *changed, [plan("A")])
+    first, last, best = table(f"first=first:{folder}", f"last={folder}", f"best=best:{folder}")
     assert [row["accuracy"] for row in (first, last, best)] == pytest.approx([2 / 3, 2 / 3, 1.0])
     assert best["calls"] == last["calls"] == pytest.approx(5.0)
     assert best["runs"] == [str(folder)]
 
 
-def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path) -> None:
-    adaptive = run(
-        tmp_path / "adaptive",
-        trace(0, program("native", "A"), program("program", "B"), answer="B"),
-        trace(1, program("program", "A"), program("program", "B"), answer="B"),
-        trace(2, program("program", "B"), answer="B", first="B"),
-        trace(3, program("native", "B"), answer="B", first="B"),
-    )
+def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path, table: SeedTable) -> None:
+    chosen = [look("A"), plan("B")], [plan("A"), plan("B")], [plan("B")], [look("B")]
+    adaptive = run(tmp_path / "adaptive", *chosen)
     # Worse under its prompt where the adaptive one wrote a program too: that does not count.
-    always = run(
-        tmp_path / "always",
-        trace(0, program("program", "B"), answer="B", first="B"),
-        trace(1, program("program", "B"), answer="B", first="B"),
-        trace(2, program("program", "A")),
-        trace(3, program("program", "A")),
-    )
-    out = tmp_path / "table.json"
-    assert seeds.main([f"steps=steps:{adaptive}+{always}", "--output", str(out)]) == 0
-    (row,) = json.loads(out.read_text())
+    always = run(tmp_path / "always", *([plan(letter)] for letter in "BBAA"))
+    (row,) = table(f"steps=steps:{adaptive}+{always}")
     # q0 wrong and q3 right by the program run; q1 right and q2 wrong by their own first programs.
     assert row["accuracy"] == 0.5
     assert row["native_share"] == 0.0
     assert row["runs"] == [str(adaptive), str(always)]
-    shorter = run(tmp_path / "shorter", trace(0, program("program", "A")))
+    shorter = run(tmp_path / "shorter", [plan("A")])
     with pytest.raises(RunError, match=r"lacks 3 of the questions .* such as q1"):
         seeds.read_seed_row(f"steps=steps:{adaptive}+{shorter}")
 
 
-def test_one_family_alone(tmp_path: Path) -> None:
+def test_one_family_alone(tmp_path: Path, table: SeedTable) -> None:
     asked = [
-        replace(
-            trace(number, program("program", answer), answer=answer, first=answer), groups={"family": family}
-        )
-        for number, (answer, family) in enumerate([("A", "order"), ("B", "order"), ("A", "count")])
+        trace(number, [plan(letter)], groups={"family": family})
+        for number, (letter, family) in enumerate([("A", "order"), ("B", "order"), ("A", "count")])
     ]
-    folder, out = run(tmp_path / "one", *asked), tmp_path / "table.json"
-    assert seeds.main([f"it={folder}", "--family", "order", "--output", str(out)]) == 0
-    (row,) = json.loads(out.read_text())
+    (row,) = table(f"it={write_run(tmp_path / 'one', asked)}", "--family", "order")
     assert (row["questions"], row["accuracy"]) == (2, 0.5)
 
 
 def test_oracle_is_native_only_for_right_and_confident_answers() -> None:
-    found = oracle_modes(
-        [native(0, "A", 0.75), native(1, "A", 0.74), native(2, "B", 0.99), native(3, None)], tau=0.75
-    )
+    given = ("A", 0.75), ("A", 0.74), ("B", 0.99), (None, 0.9)
+    found = oracle_modes([trace(n, [direct_round(*answer)]) for n, answer in enumerate(given)], tau=0.75)
     assert found == {"q0": "native", "q1": "program", "q2": "program", "q3": "program"}
 
 
-def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path) -> None:
-    base = run(tmp_path / "native", native(0, "A"), native(1, "B"), native(2, "B"), native(3, "B"))
-    seed_0 = run(
-        tmp_path / "one",
-        trace(0, program("native", "A")),
-        trace(1, program("program", "A")),
-        trace(2, program("program", "B", faults=("no planning",)), answer="B", first="B"),
-        trace(3, program("native", "B"), program("program", "A"), first="B"),
-    )
-    seed_1 = run(
-        tmp_path / "two",
-        trace(0, program("program", "A")),
-        trace(1, program("program", "B"), answer="B", first="B"),
-        trace(2, program("program", "A")),
-        trace(3, program("program", None), answer=None, first=None),
-    )
+def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path, table: SeedTable) -> None:
+    base = native(tmp_path / "native", "ABBB")
+    faulty = replace(plan("B"), faults=("no planning",))
+    seed_0 = run(tmp_path / "one", [look("A")], [plan("A")], [faulty], [look("B"), plan("A")])
+    seed_1 = run(tmp_path / "two", *([plan(letter)] for letter in ("A", "B", "A", None)))
     rows = [f"native={base}", f"first=first:{seed_0},first:{seed_1}", f"refined={seed_0},{seed_1}"]
-    out = tmp_path / "table.json"
-    assert seeds.main([*rows, "--oracle", str(base), "--output", str(out)]) == 0
-    reference, first, refined = json.loads(out.read_text())
+    reference, first, refined = table(*rows, "--oracle", str(base))
 
     assert reference["accuracy"] == 0.25
     assert "difference" not in reference
@@ -192,14 +121,14 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
 
 
 def test_the_same_run_twice_does_not_narrow_the_interval() -> None:
-    records = [scoring.QuestionScore(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)]
+    records = [QuestionScore(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)]
     again = [replace(record, question_id=f"again {record.question_id}") for record in records]
-    once = scoring.accuracy(records).ci95
-    assert scoring.accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)
+    once = accuracy(records).ci95
+    assert accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)
 
 
 def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
-    runs = [run(tmp_path / str(i), native(0, "A"), native(1, "B")) for i in range(3)]
+    runs = [native(tmp_path / str(i), "AB") for i in range(3)]
     rows = [seeds.read_seed_row(f"{len(some)}={','.join(map(str, some))}") for some in (runs[:2], runs)]
     with pytest.raises(ConfigError, match="3 seeds and the first row 2"):
         seeds.seed_table(rows, {}, {})

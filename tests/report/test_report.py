@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.colors import to_hex
 
-from tests.support.agent_runs import INDEX, agent_run, agent_trace, unparsed
+from tests.support.agent_runs import DATABASE, INDEX, agent_run, agent_trace, reply, unparsed
 from tests.support.report_world import (
     FALLBACK,
     answers,
@@ -20,11 +21,12 @@ from tests.support.report_world import (
 )
 from videopro.errors import ConfigError, RunError
 from videopro.report.confidence import sweep
+from videopro.report.figures import EXTRA_COLOURS, METHODS
 from videopro.report.main_results import bin_of
 from videopro.report.reading import read_runs
 from videopro.report.runs import natives_for
 from videopro.report.sections import build
-from videopro.report.table import MissingRuns, Section, Table, cell_text
+from videopro.report.table import Estimate, MissingRuns, Section, Table, cell_text
 from videopro.traces import Cost, Preparation, Trace
 
 A, B = "A", "B"
@@ -390,9 +392,8 @@ def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
 # ---- costs -------------------------------------------------------------------------------------------------
 
 
-def costs(*folders: Path) -> Section:
-    made, _ = build(read_runs(list(map(str, folders))), ("costs",))
-    return made[0]
+def costs(*words: Path | str) -> Section:
+    return section("costs", *words)
 
 
 def rows_of(table: Table, place: int) -> dict[str, dict[str, str]]:
@@ -422,6 +423,59 @@ def test_what_was_prepared_stands_beside_what_questions_cost(tmp_path: Path) -> 
     assert (rows["index"]["seconds"], rows["index"]["minutes of sound"]) == ("8.0", "")
     # A run without any preparation has no such table.
     assert len(costs(write_run(tmp_path / "n", answers("AB"))).tables) == 2
+
+
+def test_the_picture_of_accuracy_against_cost(tmp_path: Path) -> None:
+    """VCA at 8 and at 32 frames a call is a line, from the smaller budget; 12 tokens a question, and a
+    fortieth of 1,100 for the database. VideoPro's planner saw 16 frames. Replies that nobody could read are
+    no point, nor are direct answers that note neither frames nor tokens."""
+
+    def run(letters: str, frames: int, **settings: Any) -> Path:
+        seen = [reply(times=range(frames))]
+        traces = [agent_trace(n, letter, seen, prepared=(DATABASE,)) for n, letter in enumerate(letters)]
+        return write_run(tmp_path / str(frames), traces, method="vca", frames=frames, **settings)
+
+    lost = write_run(tmp_path / "d", [agent_trace(0, "A", [unparsed(times=(1,))])], method="dvd")
+    runs = run("AAAB" * 10, 32, preset="equal"), run("AABB" * 10, 8, preset="equal")
+    own = f"mine={run('A' * 40, 16, preset='equal')}"
+    other = write_run(tmp_path / "n", answers("AB"), benchmark="other")
+    found = costs(*runs, own, planned_run(tmp_path / "v"), lost, other)
+    assert found.figure is not None
+    figure = found.figure.draw()
+    frames, tokens, *of_other = figure.axes
+    assert {axes.get_xscale() for axes in figure.axes} == {"log"}
+    assert (frames.get_title(), of_other[0].get_title()) == ("pocket test", "other test")
+    assert [axes.containers for axes in of_other] == [[], []]
+    drawn = {
+        (axes, bars.get_label()): bars.lines[0].get_xydata().tolist()
+        for axes in (frames, tokens)
+        for bars in axes.containers
+    }
+    planned, agent, named = "tiny + VideoPro", "tiny + VCA (equal)", "mine"
+    assert drawn == {
+        (frames, planned): [[16, 0.75]],
+        (frames, agent): [[8, 0.5], [32, 0.75]],
+        (frames, named): [[16, 1]],
+        (tokens, planned): [[150, 0.75]],
+        (tokens, agent): [[39.5, 0.5], [39.5, 0.75]],
+        (tokens, named): [[39.5, 1]],
+    }
+    bars = next(bars for bars in frames.containers if bars.get_label() == agent)
+    intervals = [part[:, 1] for part in bars.lines[2][0].get_segments()]
+    rows = [row for row in found.tables[0].rows if "VCA" in str(row[1])]
+    assert [100 * ends for ends in intervals] == [
+        pytest.approx((cell.low, cell.high)) for row in rows for cell in row if isinstance(cell, Estimate)
+    ]
+    (legend,) = figure.legends
+    told = zip(legend.get_texts(), legend.legend_handles, strict=True)
+    colours = {text.get_text(): to_hex(handle.get_color()[0]) for text, handle in told}
+    assert colours == {planned: METHODS["videopro"], agent: METHODS["vca"], named: EXTRA_COLOURS[0]}
+    for axes in (frames, tokens):
+        lines = {part.get_label(): part.lines[0] for part in axes.containers}
+        assert {name: line.get_color() for name, line in lines.items()} == colours
+        assert len({line.get_marker() for line in lines.values()}) == 3
+    # Less than a decade has marks of its own.
+    assert [list(axes.get_xticks()) for axes in (frames, tokens)] == [[8, 32], [40, 150]]
 
 
 def test_a_fallback_is_taken_from_the_same_budget(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from openai import OpenAI
 
 from tests.support.browser import browser
 from tests.support.served import World
@@ -22,3 +23,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world = World(folder, folders=(films,), film_bytes=200_000, json_bytes=50_000)
     yield world
     world.close()
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> OpenAI:
+    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=world.client, max_retries=0)

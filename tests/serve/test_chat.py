@@ -12,7 +12,7 @@ import pytest
 from openai import APIError, APIStatusError, NotFoundError, OpenAI
 from pydantic import ValidationError
 
-from tests.support.served import World
+from tests.support.served import World, message
 from videopro.pocket import model_dir
 from videopro.serve.chat import ChatRequest, Message, read_messages
 from videopro.serve.problems import Problem
@@ -21,20 +21,8 @@ CHOICES = {"choices": ["red", "green", "blue"]}
 
 
 @pytest.fixture(scope="module")
-def client(world: World) -> OpenAI:
-    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=world.client, max_retries=0)
-
-
-@pytest.fixture(scope="module")
 def film(world: World) -> str:
     return world.film("green")
-
-
-def message(film: str, text: str = "Which colour is shown?") -> dict[str, Any]:
-    return {
-        "role": "user",
-        "content": [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": film}}],
-    }
 
 
 def url_message(url: str) -> dict[str, Any]:

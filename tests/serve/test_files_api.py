@@ -27,11 +27,6 @@ HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\
 
 
 @pytest.fixture(scope="module")
-def client(world: World) -> OpenAI:
-    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=world.client, max_retries=0)
-
-
-@pytest.fixture(scope="module")
 def red(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("own") / "red.mp4"
     make_video(path, "red")

@@ -1,15 +1,24 @@
-"""Who may call: keys, origins, names of the server, and the size of a request."""
+"""Who may call: keys, origins, names of the server, the size of a request; and the server behind a proxy."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
-from tests.support.served import World
+from tests.support.colours import make_video
+from tests.support.served import QUESTION, World, message, served
+from videopro.serve import create_app
 from videopro.serve.guards import COOKIE
+from videopro.serve.questions import AskedQuestion
+
+KEY = {"Authorization": "Bearer sesame"}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,7 @@ def test_a_key_is_needed_for_all_but_health_and_the_page(keyed: World) -> None:
 def test_a_session_reads_and_never_writes(keyed: World) -> None:
     browser = TestClient(keyed.app, base_url="http://localhost")
     assert browser.post("/v1/videopro/session").status_code == 401
-    begun = browser.post("/v1/videopro/session", headers={"Authorization": "Bearer sesame"})
+    begun = browser.post("/v1/videopro/session", headers=KEY)
     assert begun.is_success
     cookie = begun.headers["set-cookie"].lower()
     assert "httponly" in cookie
@@ -56,17 +65,16 @@ def test_a_session_reads_and_never_writes(keyed: World) -> None:
 
 
 def test_pages_of_other_sites_are_refused(keyed: World) -> None:
-    key = {"Authorization": "Bearer sesame"}
     get = keyed.client.get
-    other = get("/v1/files", headers={**key, "Origin": "https://evil.example"})
+    other = get("/v1/files", headers={**KEY, "Origin": "https://evil.example"})
     assert (other.status_code, other.json()["error"]["code"]) == (403, "wrong_origin")
     assert "access-control-allow-origin" not in other.headers
     for origin in ("null", "http://localhost.evil.example", "http://localhost:1", "file://", "http://["):
-        assert get("/v1/files", headers={**key, "Origin": origin}).status_code == 403
-    own = get("/v1/files", headers={**key, "Origin": "http://localhost"})
+        assert get("/v1/files", headers={**KEY, "Origin": origin}).status_code == 403
+    own = get("/v1/files", headers={**KEY, "Origin": "http://localhost"})
     assert own.status_code == 200
     assert "access-control-allow-origin" not in own.headers
-    allowed = get("/v1/files", headers={**key, "Origin": "https://allowed.example"})
+    allowed = get("/v1/files", headers={**KEY, "Origin": "https://allowed.example"})
     assert allowed.headers["access-control-allow-origin"] == "https://allowed.example"
     asked = keyed.client.options("/v1/files", headers={"Origin": "https://allowed.example"})
     assert (asked.status_code, "DELETE" in asked.headers["access-control-allow-methods"]) == (200, True)
@@ -90,13 +98,12 @@ def test_the_server_is_called_by_addresses_and_by_names_that_its_operator_gave(k
 
 
 def test_a_browser_runs_nothing_of_a_film_and_shows_nothing_in_other_pages(keyed: World) -> None:
-    key = {"Authorization": "Bearer sesame"}
     for path, headers, status in (
         ("/", {}, 200),
-        ("/v1/files", key, 200),
+        ("/v1/files", KEY, 200),
         ("/v1/files", {}, 401),
-        ("/v1/files/none/frame?time=1", key, 404),
-        ("/none", key, 404),
+        ("/v1/files/none/frame?time=1", KEY, 404),
+        ("/none", KEY, 404),
         ("/health", {"Host": "rebound.example"}, 403),
     ):
         reply = keyed.client.get(path, headers=headers)
@@ -108,7 +115,7 @@ def test_a_browser_runs_nothing_of_a_film_and_shows_nothing_in_other_pages(keyed
 
 
 def test_a_large_request_is_refused_also_if_it_says_it_is_small(keyed: World) -> None:
-    headers = {"Authorization": "Bearer sesame", "content-type": "application/json"}
+    headers = {**KEY, "content-type": "application/json"}
     for path in ("/v1/chat/completions", "/v1/videopro/questions", "/v1/videopro/folders"):
         told = keyed.client.post(path, headers=headers, content=b" " * 2000)
         untold = keyed.client.post(path, headers=headers, content=iter([b" " * 600] * 10))
@@ -120,7 +127,6 @@ def test_a_large_request_is_refused_also_if_it_says_it_is_small(keyed: World) ->
 
 
 def test_every_route_has_a_limit(keyed: World) -> None:
-    headers = {"Authorization": "Bearer sesame"}
     with_a_file = {"/v1/files": 8 * 2**30, "/v1/files/none/subtitles": 2**25}
     paths = keyed.app.openapi()["paths"]
     assert len(paths) > 15
@@ -129,7 +135,7 @@ def test_every_route_has_a_limit(keyed: World) -> None:
         for method in methods:
             # A form has little beside its file.
             most = with_a_file[path] + 2**16 if method == "post" and path in with_a_file else 1000
-            sent = {**headers, "content-length": str(most + 1)}
+            sent = {**KEY, "content-length": str(most + 1)}
             assert keyed.client.request(method, path, headers=sent).status_code == 413, (method, path)
 
 
@@ -172,3 +178,82 @@ def test_no_json_is_a_crash(world: World, sent: bytes) -> None:
     reply = world.client.post("/v1/chat/completions", headers=headers, content=sent)
     assert 400 <= reply.status_code < 500
     assert reply.json()["error"]["code"] != "no_route"
+
+
+# ---- behind a proxy --------------------------------------------------------------------------------------
+
+# The path that a client asks for, what arrives of it, and how the server is told.
+WAYS = {
+    "taken off": ("", lambda world: create_app(world.state, "/videos")),
+    "left": ("/videos", lambda world: create_app(world.state, "/videos")),
+    "mounted": ("/videos", lambda world: Starlette(routes=[Mount("/videos", world.app)])),
+}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
+def below(request: pytest.FixtureRequest, keyed: World) -> tuple[TestClient, str]:
+    """A client of the server below /videos, and the path with which its requests arrive."""
+    path, made = request.param
+    app: ASGIApp = made(keyed)
+    return TestClient(app, base_url="http://localhost"), path
+
+
+def test_the_page_and_the_protocol_work_below_a_path(below: tuple[TestClient, str], keyed: World) -> None:
+    client, path = below
+    page = client.get(f"{path}/")
+    assert page.status_code == 200, "it needs no key"
+    named = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(named) > 10
+    for name in named:
+        # Relative, so that the browser asks for it below the same path.
+        assert re.match(r"assets/|data:|#", name), name
+    assert client.get(f"{path}/assets/page.js").status_code == 200
+    assert client.get(f"{path}/health").status_code == 200
+    for hidden in ("/v1/models", "/v1/files", "/healthy"):
+        assert client.get(f"{path}{hidden}").status_code == 401, hidden
+    assert client.get(f"{path}/v1/models", headers=KEY).status_code == 200
+    film = keyed.folder / "green.mp4"
+    make_video(film, "green")
+    assert film.stat().st_size > 1000, "more than any other request may have"
+    sent = client.post(f"{path}/v1/files", files={"file": film.read_bytes()}, headers=KEY)
+    assert sent.status_code == 200, sent.text
+    begun = client.post(f"{path}/v1/videopro/session", headers=KEY)
+    assert "path=/videos/;" in begun.headers["set-cookie"].lower()
+    # As a browser sends the cookie, for a player.
+    content = client.get(f"{path}/v1/files/{sent.json()['id']}/content", headers={"Cookie": cookie_of(begun)})
+    assert content.content == film.read_bytes()
+
+
+def cookie_of(reply: httpx2.Response) -> str:
+    return str(reply.headers["set-cookie"]).split(";")[0]
+
+
+def test_events_are_not_held_back_by_a_proxy(world: World) -> None:
+    film = world.film()
+    chat = {"model": "colours", "stream": True, "messages": [message(film)]}
+    for reply in (
+        world.client.get(f"/v1/videopro/questions/{world.ask(film)}/events"),
+        world.client.post("/v1/chat/completions", json=chat),
+    ):
+        assert reply.headers["content-type"].startswith("text/event-stream"), reply.text
+        assert (reply.headers["x-accel-buffering"], reply.headers["cache-control"]) == ("no", "no-store")
+
+
+def test_clients_of_a_proxy_are_told_apart_by_the_addresses_that_it_names(tmp_path: Path) -> None:
+    world = World(tmp_path, keys=("sesame",))
+    asked = {**QUESTION, "file_id": world.film(headers=KEY)}
+    clients = []
+    with served(world) as address, httpx2.Client(base_url=address, headers=KEY, trust_env=False) as http:
+        for named in ("203.0.113.7", "198.51.100.9, 203.0.113.7"):
+            # The proxy's own client is the last; what that one says of others may be made up.
+            reply = http.post("/v1/videopro/questions", json=asked, headers={"X-Forwarded-For": named})
+            question = world.state.questions.find(reply.json()["id"])
+            assert isinstance(question, AskedQuestion)
+            clients.append(question.client.rpartition("@")[2])
+        cookies = [
+            http.post("/v1/videopro/session", headers={"X-Forwarded-Proto": scheme}).headers["set-cookie"]
+            for scheme in ("https", "http")
+        ]
+    assert clients == ["203.0.113.7"] * 2
+    assert ["secure" in cookie.lower() for cookie in cookies] == [True, False]
+    world.close()

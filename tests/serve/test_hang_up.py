@@ -16,8 +16,10 @@ import pytest
 from starlette.datastructures import UploadFile
 
 from tests.support.colours import make_video, wait_for
-from tests.support.served import World, served
+from tests.support.served import World, message, served
 from videopro.serve import guards
+
+HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n'
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +52,7 @@ def post(address: str, path: str, content: bytes, length: int | None = None) -> 
 
 
 def ask(world: World, address: str, text: str, *, stream: bool) -> socket.socket:
-    content = [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": world.film()}}]
-    chat = {"model": "colours", "stream": stream, "messages": [{"role": "user", "content": content}]}
+    chat = {"model": "colours", "stream": stream, "messages": [message(world.film(), text)]}
     asked = {**chat, "videopro": {"choices": ["red", "green", "blue"]}}
     return post(address, "/v1/chat/completions", json.dumps(asked).encode())
 
@@ -89,8 +90,7 @@ def test_a_page_that_leaves_stops_nothing(world: World, address: str) -> None:
 
 
 def test_an_upload_that_breaks_off_leaves_nothing(world: World, address: str) -> None:
-    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n'
-    sock = post(address, "/v1/files", head + b"\0" * 5000, length=10**6)
+    sock = post(address, "/v1/files", HEAD + b"\0" * 5000, length=10**6)
     wait_for(lambda: list(world.state.films.incoming.iterdir()))
     sock.close()
     wait_for(lambda: not list(world.state.films.incoming.iterdir()))
@@ -139,8 +139,7 @@ def test_a_slow_client_and_a_slow_disk_are_waited_for(
     film = (
         (world.folder / "blue.mp4").read_bytes() + (2**20).to_bytes(4, "big") + b"free" + b"\0" * (2**20 - 8)
     )
-    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n'
-    form = head + film + b"\r\n--x--\r\n"
+    form = HEAD + film + b"\r\n--x--\r\n"
     sock = post(address, "/v1/files", form, len(form))
     assert b" 200 OK" in sock.recv(1000)
     sock.close()

@@ -19,7 +19,7 @@ from openai import APIError, NotFoundError, OpenAI
 
 from tests.support import ROOT
 from tests.support.colours import make_video, wait_for
-from tests.support.served import World
+from tests.support.served import World, message
 from tests.support.stub_server import StubFault, StubServer, letter
 from videopro.commands import mcp
 from videopro.commands.serve import main
@@ -55,10 +55,9 @@ def server(output: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Op
 
 
 def ask(client: OpenAI, film: str, text: str, **more: Any) -> Any:
-    content = [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": film}}]
     return client.chat.completions.create(  # type: ignore[call-overload]
         model="colours",
-        messages=[{"role": "user", "content": content}],
+        messages=[message(film, text)],
         extra_body={"videopro": {"choices": ["red", "blue"]}},
         **more,
     )

@@ -20,6 +20,13 @@ from videopro.backbones import Backbone
 from videopro.serve import Answerer, ServeLimits, ServerState, create_app, listen
 from videopro.serve.app import StoppableServer
 
+
+def message(film: str, text: str = "Which colour is shown?") -> dict[str, Any]:
+    """A question about a film as OpenAI's chat has it."""
+    content = [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": film}}]
+    return {"role": "user", "content": content}
+
+
 QUESTION = {"question": "Which colour is shown?", "choices": ["red", "green", "blue"]}
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.making_videos import make
+from tests.support.traces import make as small
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.question import Answer
 from videopro.report.pages.content import StoredPrompts
 from videopro.runs import RunFolder, run_key
-from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
+from videopro.traces import Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
 
 IDENTITY = {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}}
 NO_PROMPTS = StoredPrompts({})
@@ -122,14 +123,12 @@ def trace(
     family: str = "attribute",
     **changes: Any,
 ) -> Trace:
-    made = Trace(
-        schema=SCHEMA,
+    made = small(
+        id,
         run_key=run_key(IDENTITY),
-        question_id=id,
         video=video,
         question=question,
         choices=CHOICES,
-        gold="A",
         groups={"family": family, "duration": "short"},
         rounds=rounds,
         first=first,
@@ -137,7 +136,6 @@ def trace(
         selected=0,
         official=final.letter if final else None,
         cost=Cost(3.0, {}, 8, 2, 600, 40),
-        versions={"videopro": "0"},
     )
     return replace(made, **changes)
 

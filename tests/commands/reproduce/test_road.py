@@ -1,27 +1,47 @@
-"""Which stages a reproduction has, and with which settings they run."""
+"""Which stages a reproduction has, with which settings they run, and what they need of the machine."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.roads import by_name, names, road
 from videopro.cli import COMMANDS, CONFIGS
+from videopro.commands.doctor import Finding
+from videopro.commands.reproduce import checks
+from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.command import COMMAND, selected
-from videopro.commands.reproduce.estimates import PUBLISHED, estimates
+from videopro.commands.reproduce.estimates import PUBLISHED, estimates, size_of
 from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
+from videopro.modules.models import transcription
 
 TRAINED = ["sft", "grpo"]
 RUNS = ["infer-native", "infer-videopro", "infer-program", "infer-sft"]
 WITHOUT = [f"infer-without-{group}" for group in ("retrieval", "localization", "extraction", "context")]
+
+
+def road(tmp_path: Path, config: str = "paper", gpus: int = 8, **changes: Any) -> Road:
+    """The road of a shipped config on a machine with so many GPUs."""
+    given = COMMAND.parse(["--config", config, "--output", str(tmp_path / "out")])
+    return Road(replace(given, gpus=None, **changes), [str(number) for number in range(gpus)])
+
+
+def names(stages: list[Stage]) -> list[str]:
+    return [stage.name for stage in stages]
+
+
+def by_name(road: Road) -> dict[str, Stage]:
+    return {stage.name: stage for stage in stages_of(road)}
 
 
 def test_the_paper_is_walked_from_its_files_to_its_tables(tmp_path: Path) -> None:
@@ -264,3 +284,121 @@ def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path:
             for part in walked.benchmarks()
         }
         assert expected_of_synthesis(walked, stages_of(walked), sizes) is None
+
+
+# ---- what it needs of the machine ----------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Whisper, whose hub has every model."""
+    monkeypatch.setattr(transcription, "find_whisper", lambda: None)
+    monkeypatch.setattr(checks, "check_needs", lambda needs: None)
+
+
+def findings(walked: Road, *kinds: str) -> dict[str, Finding]:
+    stages = [stage for stage in stages_of(walked) if stage.kind in kinds]
+    return {found.name: found for found in examine(walked, stages, {})}
+
+
+def test_training_alone_needs_no_files_of_benchmarks(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("{}\n")
+    found = findings(road(tmp_path, sft_data=str(rows)), "sft")
+    assert [name for name, each in found.items() if each.state == "broken"] == []
+    models = [name for name, each in found.items() if each.section == "models"]
+    assert models == ["model Qwen/Qwen3-VL-8B-Instruct"]
+    assert found["rows for sft"].text == f"{rows}: 1 rows"
+    for no_file in (tmp_path / "missing.jsonl", tmp_path):
+        found = findings(road(tmp_path, sft_data=str(no_file), grpo="none"), "sft")
+        assert found["rows for sft"].state == "broken"
+    assert findings(road(tmp_path), "infer")["lvbench test"].state == "broken"
+
+
+def test_rows_whose_videos_are_elsewhere_are_told_before_a_teacher_is_paid(tmp_path: Path) -> None:
+    # Paths count from the file, as the trainings read them; a row without a video needs none.
+    (tmp_path / "a.mp4").touch()
+    rows = tmp_path / "rows.jsonl"
+    for films, state in ((["b", "c"], "broken"), (["a", "b"], "wrong"), (["a", "a"], "ok")):
+        records = [{"videos": [f"{film}.mp4"]} for film in films]
+        rows.write_text("".join(json.dumps(record) + "\n" for record in records))
+        found = findings(road(tmp_path, sft_data=str(rows)), "sft")["rows for sft"]
+        assert (found.state, "2 rows" in found.text) == (state, True)
+    rows.write_text('{"query": "What may a program call?"}\n')
+    assert findings(road(tmp_path, sft_data=str(rows)), "sft")["rows for sft"].state == "ok"
+
+
+def test_a_machine_without_gpus_may_download_for_others(tmp_path: Path) -> None:
+    settings = COMMAND.parse(["--config", "paper", "--output", str(tmp_path / "out")])
+    walked = Road(settings, [])
+    assert "GPUs" not in findings(walked, "download")
+    asked = findings(walked, "download", "index")["GPUs"]
+    assert (asked.state, asked.text) == ("broken", "0 of the 8 that gpus asks for")
+
+
+def test_the_disk_of_the_cache_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    full = SimpleNamespace(free=20e9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: full)
+    # One disk for both has to hold both.
+    assert [name for name in findings(road(tmp_path), "sft") if "disk" in name] == ["disk"]
+    assert findings(road(tmp_path), "sft")["disk"].state == "wrong"
+    monkeypatch.setattr(checks, "_device", lambda folder: int(folder.name == "cache"))
+    apart = findings(road(tmp_path), "sft")
+    assert (apart["disk"].state, apart["disk of the cache"].state) == ("wrong", "ok")
+    # On a CPU nothing of that size is written.
+    assert findings(road(tmp_path, gpus=0), "sft")["disk"].state == "ok"
+    (tmp_path / "out").write_text("")
+    assert findings(road(tmp_path), "sft")["disk"].state == "broken", "below a file"
+
+
+@pytest.mark.parametrize("changes", [{"transcripts": False}, {"modules": {"speech": "none"}}])
+def test_without_transcripts_nothing_is_transcribed(tmp_path: Path, changes: dict[str, Any]) -> None:
+    stages = by_name(road(tmp_path, **changes))
+    assert "transcribe" not in stages
+    assert not [command for command in stages["download"].commands if "whisper" in str(command)]
+
+
+def test_a_test_set_without_its_answers_is_told_before_it_is_asked(tmp_path: Path) -> None:
+    # MLVU's questions are on the hub, and their answers on GitHub.
+    mlvu = tmp_path / "data/mlvu"
+    mlvu.mkdir(parents=True)
+    row = {"question_id": "Q1", "question_type": "count", "video": "a.mp4", "question": "How many?"}
+    questions = json.dumps([{**row, "candidates": ["1", "2", "3", "4", "5", "6"]}])
+    (mlvu / "test_multi_choice_tasks.json").write_text(questions)
+    walked = road(tmp_path, data=tmp_path / "data", benchmarks=("mlvu",), ablation_benchmarks=())
+    stages = [stage for stage in stages_of(walked) if stage.kind == "infer"]
+
+    def finding() -> Finding:
+        sizes = {part.folder: size_of(part, walked.root(part)) for part in walked.tested}
+        return next(each for each in examine(walked, stages, sizes) if each.name.startswith("mlvu"))
+
+    assert (finding().state, "1 have no known answer" in finding().text) == ("wrong", True)
+    (mlvu / "test_mcq_gt.json").write_text(json.dumps([{"question_id": "Q1", "answer": "3"}]))
+    assert finding().state == "ok"
+
+
+def test_files_that_cannot_be_read_are_missing_unless_their_download_goes_on(tmp_path: Path) -> None:
+    for folder in ("cg_bench/.cache/huggingface", "lvbench"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    found = findings(road(tmp_path, data=tmp_path / "data"), "download", "check")
+    states = [found[name].state for name in ("cg_bench full", "lvbench test")]
+    assert states == ["wrong", "broken"]
+
+
+def test_files_that_were_put_there_by_hand_are_not_downloaded(tmp_path: Path) -> None:
+    def downloads() -> bool:
+        commands = by_name(road(tmp_path, data=tmp_path / "data"))["download"].commands
+        return any("--repo-type" in command.arguments for command in commands)
+
+    assert downloads()
+    (tmp_path / "data/cg_bench").mkdir(parents=True)
+    assert not downloads()
+    # As the hub's client leaves it, also when it was stopped.
+    (tmp_path / "data/cg_bench/.cache/huggingface").mkdir(parents=True)
+    assert downloads()
+    walked = road(tmp_path)
+    assert names(selected(stages_of(walked), walked.config))[0] == "download"
+    fetched = by_name(road(tmp_path, data=tmp_path / "data"))["download"].fetches
+    assert fetched == (tmp_path / "data/cg_bench",)
