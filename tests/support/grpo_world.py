@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, checkpoint, reference
+from tests.support.qwen_models import checkpoint, reference
 from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.training_runs import LORA, NO_MODELS, flags
 from videopro.backbones.qwen import SampledReply
@@ -27,26 +27,13 @@ from videopro.train.rewards import TurnOutcome
 from videopro.train.rewards.runs import ProgramOutcome
 from videopro.train.rl import GRPORow, PromptEncoder, VideoGRPOConfig, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rollouts import Rollout
-from videopro.train.runtime import FrameCache
 from videopro.train.runtime.trainable import choose_trained
-
-FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 
 
 def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> GRPORow:
-    question = world.QUESTIONS[number]
-    given: dict[str, Any] = {
-        "id": f"{video}-{number}/{kind}",
-        "video": world.folder() / "videos" / f"{video}.mp4",
-        "subtitles": None,
-        "question": question,
-        "answer": "A",
-        "kind": kind,
-        "prompt": prompt,
-        "oracle_mode": "native",
-        **fields,
-    }
-    return GRPORow(**given)
+    given: dict[str, Any] = {"id": f"{video}-{number}/{kind}", "kind": kind, "prompt": prompt}
+    given |= {"video": world.folder() / "videos" / f"{video}.mp4", "subtitles": None, "oracle_mode": "native"}
+    return GRPORow(**{**given, "question": world.QUESTIONS[number], "answer": "A", **fields})
 
 
 def rows() -> list[GRPORow]:
@@ -74,38 +61,16 @@ def refine_some(given: Sequence[GRPORow], replies: Sequence[str]) -> list[GRPORo
 
 def record(row: GRPORow) -> dict[str, Any]:
     """The row as it stands in a file."""
-    return {
-        **vars(row),
-        "video": str(row.video),
-        "question": row.question.text,
-        "choices": list(row.question.choices),
-        "subtitles": None,
-    }
+    asked = {"question": row.question.text, "choices": list(row.question.choices)}
+    return {**vars(row), **asked, "video": str(row.video)}
 
 
 def settings(output: Path, **changes: Any) -> VideoGRPOConfig:
     """Settings for a CPU, under which a step is the gradient times the rate."""
-    given: dict[str, Any] = {
-        "output_dir": str(output),
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "per_device_train_batch_size": 8,
-        "num_generations": 4,
-        "max_completion_length": 6,
-        "optim": "sgd",
-        "learning_rate": 0.05,
-        "lr_scheduler_type": "constant",
-        "max_grad_norm": 0.0,
-        "max_steps": 1,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "seed": 3,
-        **changes,
-    }
-    return VideoGRPOConfig(**given)
+    group = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 6}
+    step: dict[str, Any] = {"optim": "sgd", "learning_rate": 0.05, "lr_scheduler_type": "constant"}
+    step |= {"max_grad_norm": 0.0, "max_steps": 1, "seed": 3}
+    return VideoGRPOConfig(output_dir=str(output), **{**world.ON_A_CPU, **group, **step, **changes})
 
 
 def spread(completion_ids: Any, **_: Any) -> list[float]:
@@ -128,10 +93,8 @@ def trainer(
     """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
     model, _ = reference(family)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
-    inputs = world.inputs(family)
-    cache = FrameCache(
-        world.folder() / "frames", count=world.FRAMES, resize=inputs.frame_size, form=f"{family}-{PIXELS}"
-    )
+    batches = world.collator(family)
+    inputs, cache = batches._inputs, batches._cache
     return VideoGRPOTrainer(
         model=model,
         args=config,
@@ -180,16 +143,9 @@ def arguments(output: Path, **changes: Any) -> list[str]:
     data = output.parent / "grpo.jsonl"
     if not data.exists():
         world.write(data, [record(row) for row in rows()])
-    given = {
-        **LORA,
-        "train_data": data,
-        "modules": NO_MODELS,
-        "num_generations": 4,
-        "per_device_train_batch_size": 4,
-        "max_completion_length": 6,
-        "max_steps": 2,
-    }
-    return flags(output, **{**given, **changes})
+    group = {"num_generations": 4, "per_device_train_batch_size": 4, "max_completion_length": 6}
+    given = {"train_data": data, "modules": NO_MODELS, **group, "max_steps": 2}
+    return flags(output, **{**LORA, **given, **changes})
 
 
 class SomeRewards:
@@ -211,16 +167,10 @@ class SomeRewards:
 
     def run(self, rows: Any, replies: Any) -> list[TurnOutcome]:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
-        failed = Execution("failed", error=Failure("NameError", "no"))
-        right = Execution("ok", Answer("A", 0.9))
-        return [
-            TurnOutcome(
-                reply,
-                parse_program(reply),
-                ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no"),
-            )
-            for reply in replies
-        ]
+        failed = ProgramOutcome(Execution("failed", error=Failure("NameError", "no")), "NameError: no")
+        right = ProgramOutcome(Execution("ok", Answer("A", 0.9)), "")
+        outcomes = [failed if len(reply) % 2 else right for reply in replies]
+        return [TurnOutcome(r, parse_program(r), made) for r, made in zip(replies, outcomes, strict=True)]
 
     def __enter__(self) -> SomeRewards:
         return self
@@ -244,9 +194,8 @@ def two_steps(output: Path, replies: int, *, ahead: bool = False) -> None:
     if ahead:
         several |= {"sampler": "vllm", "async_rollouts": True}
         sampler = making(ScriptedSampler())
-    config = settings(
-        output, per_device_train_batch_size=replies, max_steps=2, beta=0.1, learning_rate=0.2, **several
-    )
+    several |= {"per_device_train_batch_size": replies, "max_steps": 2}
+    config = settings(output, beta=0.1, learning_rate=0.2, **several)
     made = trainer("qwen3_vl", config, chosen, next_turn=refine_some, **sampler)
     made.train()
     made.save_model(str(output))

@@ -105,40 +105,28 @@ def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
     return made
 
 
+ON_A_CPU: dict[str, Any] = {
+    **{"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "save_strategy": "no"},
+    **{"logging_steps": 1, "report_to": "none", "disable_tqdm": True},
+}
+"""Settings of a training on a CPU that says little and keeps nothing on the way."""
+
+
+def pictures() -> dict[str, Any]:
+    """The settings of what a model sees."""
+    return {"frame_cache": str(folder() / "frames"), "frames": FRAMES, "pixels": PIXELS}
+
+
 def settings(output: Path, **changes: Any) -> VideoSFTConfig:
     """Settings for a CPU, without anything random."""
-    given: dict[str, Any] = {
-        "output_dir": str(output),
-        "train_data": str(folder() / "sft.jsonl"),
-        "frame_cache": str(folder() / "frames"),
-        "frames": FRAMES,
-        "pixels": PIXELS,
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "learning_rate": 1e-2,
-        "lr_scheduler_type": "linear",
-        "per_device_train_batch_size": 2,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "seed": 3,
-        **changes,
-    }
-    return VideoSFTConfig(**given)
+    given: dict[str, Any] = {"output_dir": str(output), "train_data": str(folder() / "sft.jsonl")}
+    given |= {"learning_rate": 1e-2, "lr_scheduler_type": "linear", "per_device_train_batch_size": 2}
+    return VideoSFTConfig(**{**given, **pictures(), **ON_A_CPU, "seed": 3, **changes})
 
 
 def model_settings(family: str, **changes: Any) -> ModelConfig:
-    given: dict[str, Any] = {
-        "model_name_or_path": str(checkpoint(family)),
-        "use_peft": True,
-        "lora_r": 4,
-        "lora_alpha": 8,
-        "lora_dropout": 0.0,
-        **changes,
-    }
-    return ModelConfig(**given)
+    lora: dict[str, Any] = {"use_peft": True, "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0}
+    return ModelConfig(**{"model_name_or_path": str(checkpoint(family)), **lora, **changes})
 
 
 def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes: Any) -> VideoSFTTrainer:

@@ -22,40 +22,21 @@ from trl import ModelConfig
 
 from tests.support import ROOT
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, checkpoint
+from tests.support.qwen_models import checkpoint
 from videopro.train import merge
 from videopro.train.runtime import read_settings
 
 NO_MODELS = json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none"))
-LORA = {
-    "use_peft": "true",
-    "lora_r": 4,
-    "lora_dropout": 0.0,
-    "adapter_dtype": "float32",
-    "learning_rate": 1e-2,
-}
+LORA: dict[str, Any] = {"use_peft": "true", "lora_r": 4, "lora_dropout": 0.0}
+LORA |= {"adapter_dtype": "float32", "learning_rate": 1e-2}
 
 S = TypeVar("S", bound=TrainingArguments)
 
 
 def flags(output: Path, **given: Any) -> list[str]:
     """Flags for a run on a CPU, with these over them."""
-    settings = {
-        "output_dir": output,
-        "model_name_or_path": checkpoint("qwen3_vl"),
-        "dtype": "float32",
-        "frames": world.FRAMES,
-        "pixels": PIXELS,
-        "frame_cache": world.folder() / "frames",
-        "use_cpu": "true",
-        "bf16": "false",
-        "gradient_checkpointing": "false",
-        "report_to": "none",
-        "disable_tqdm": "true",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        **given,
-    }
+    model = {"model_name_or_path": checkpoint("qwen3_vl"), "dtype": "float32"}
+    settings = {"output_dir": output, **model, **world.pictures(), **world.ON_A_CPU, **given}
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
 
 
@@ -66,12 +47,7 @@ def read_config(kind: type[S], stage: str, name: str, output: Path) -> tuple[S, 
     return read_settings(kind, stage, [*words, "--use_cpu", "true", "--bf16", "false"])
 
 
-TORCHRUN = (
-    "torch.distributed.run",
-    "--nproc_per_node=2",
-    "--rdzv-backend=c10d",
-    "--rdzv-endpoint=localhost:0",
-)
+TORCHRUN = "torch.distributed.run --nproc_per_node=2 --rdzv-backend=c10d --rdzv-endpoint=localhost:0".split()
 
 
 def two_processes(words: Sequence[str], log: Path, launcher: Sequence[str] = TORCHRUN) -> None:
@@ -100,14 +76,9 @@ def spread_over_two(kind: str, words: Sequence[str], log: Path) -> None:
     as they would on GPUs."""
     if kind != "fsdp" and shutil.which("g++") is None:
         pytest.skip("DeepSpeed compiles what its ranks on a CPU talk with, and there is no g++")
-    launcher = [
-        *(
-            "accelerate.commands.launch",
-            "--config_file",
-            str(ROOT / "configs" / "accelerate" / f"{kind}.yaml"),
-        ),
-        *("--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"),
-    ]
+    config = str(ROOT / "configs" / "accelerate" / f"{kind}.yaml")
+    launcher = ["accelerate.commands.launch", "--config_file", config, "--num_processes", "2"]
+    launcher += ["--mixed_precision", "no", "--main_process_port", "0"]
     two_processes(["--module", "perf.battery.as_accelerator", *words], log, launcher)
 
 
