@@ -94,7 +94,7 @@ def trainer(
     model, _ = reference(family)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
     batches = world.collator(family)
-    inputs, cache = batches._inputs, batches._cache
+    inputs, cache = batches._inputs, batches._frames
     return VideoGRPOTrainer(
         model=model,
         args=config,

@@ -105,10 +105,8 @@ def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
     return made
 
 
-ON_A_CPU: dict[str, Any] = {
-    **{"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "save_strategy": "no"},
-    **{"logging_steps": 1, "report_to": "none", "disable_tqdm": True},
-}
+ON_A_CPU: dict[str, Any] = {"use_cpu": True, "report_to": "none", "disable_tqdm": True}
+ON_A_CPU |= {"bf16": False, "gradient_checkpointing": False, "save_strategy": "no", "logging_steps": 1}
 """Settings of a training on a CPU that says little and keeps nothing on the way."""
 
 

@@ -47,7 +47,8 @@ def read_config(kind: type[S], stage: str, name: str, output: Path) -> tuple[S, 
     return read_settings(kind, stage, [*words, "--use_cpu", "true", "--bf16", "false"])
 
 
-TORCHRUN = "torch.distributed.run --nproc_per_node=2 --rdzv-backend=c10d --rdzv-endpoint=localhost:0".split()
+TORCHRUN = ["torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
+TORCHRUN += ["--rdzv-endpoint=localhost:0"]
 
 
 def two_processes(words: Sequence[str], log: Path, launcher: Sequence[str] = TORCHRUN) -> None:
