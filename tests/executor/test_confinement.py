@@ -25,8 +25,8 @@ import pytest
 from tests.stress.hostile import LIMITS, Attack, Surroundings, attack, soak
 from tests.stress.hostile_programs import FAMILIES, each_once
 from tests.support import ROOT
-from tests.support.altered_sandbox import altered as altered
 from tests.support.sandbox_runs import ONE, REACH, children_of, failed, run, status_of, zygote_of
+from tests.support.sandbox_runs import altered as altered
 from tests.support.sandbox_runs import pool as pool
 from videopro.executor import (
     Executor,

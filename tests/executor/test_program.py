@@ -14,7 +14,7 @@ import time
 import pytest
 
 from tests.support import ROOT
-from tests.support.program_bombs import BOMBS
+from tests.support.sandbox_runs import BOMBS
 from videopro.executor import parse_program, parse_python
 
 NATIVE = "def execute_command(video, question):\n    return query_native(video, question, choices)"

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.altered_sandbox import altered as altered
 from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.sandbox_runs import ONE, children_of, status_of, zygote_of
+from tests.support.sandbox_runs import altered as altered
 from tests.support.sandbox_runs import pool as pool
 from videopro.errors import check_cancelled
 from videopro.executor import Executor, Limits, SandboxError, ZygoteGone, channel, conversation, process

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.agent_runs import INDEX, agent_run, agent_trace, unparsed
 from tests.support.report_world import (
     FALLBACK,
+    INDEX,
+    agent_run,
+    agent_trace,
     answers,
     direct_round,
     planned_run,
     program,
     trace,
+    unparsed,
     unreadable,
     write_run,
 )

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from string import Template
 
 from tests.stress.ordinary import ORDINARY
-from tests.support.program_bombs import BOMBS
-from tests.support.sandbox_runs import RAW, REACH
+from tests.support.sandbox_runs import BOMBS, RAW, REACH
 
 FOUND = "a channel is open"
 """What a program prints that found what another one left. Its source says it otherwise."""

@@ -1,15 +1,18 @@
-"""Running a program in the sandbox and looking at how it failed; its processes, seen from outside."""
+"""Running a program in the sandbox and looking at how it failed; its processes, seen from outside; programs
+whose parsing would take all memory or time, and a sandbox with one change to its inner side."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from videopro.executor import Executor, Limits, Outcome
+from tests.support import ROOT
+from videopro.executor import MAX_CHARS, Executor, Limits, Outcome, process
 from videopro.executor.process import ZygoteProcess
 
 ONE = "def execute_command():\n    return 1"
@@ -83,3 +86,38 @@ def status_of(pid: int) -> dict[str, str]:
     """What the kernel says of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+BOMBS = {
+    "brackets": "x = " + "(" * 30_000,
+    "minus": "x = " + "-" * 60_000 + "1",
+    "sum": "x = " + "+".join("a" * 30_000),
+    "calls": "x = a" + "()" * 30_000,
+    "attributes": "x = a" + ".b" * 30_000,
+    "indents": "\n".join(" " * n + "if 1:" for n in range(99)) + "\n" + " " * 99 + "x = 1",
+    "lambdas": "x = " + "lambda: " * 8_000 + "1",
+    "digits": "x = " + "9" * 60_000,
+    "nots": "x = " + "not " * 15_000 + "1",
+    "nul": "x = '\x00'",
+    "surrogate": "x = '\ud800'",
+    "elifs": "if a: pass\n" + "elif b: pass\n" * 5_000,
+    "formats": "x = f'" + '{f"{' * 5_000,
+    "too long": "x = 1\n" * (MAX_CHARS // 5),
+}
+
+
+@pytest.fixture
+def altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
+    """Call it with a file of videopro/executor/inside, a text that stands there once, and another: executors
+    that start after this use a copy of the folder with that change, and with earlier ones."""
+
+    def alter(name: str, old: str, new: str) -> None:
+        if not (tmp_path / "inside").exists():
+            shutil.copytree(ROOT / "videopro/executor/inside", tmp_path / "inside")
+        path = tmp_path / "inside" / name
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        monkeypatch.setattr(process, "_HERE", tmp_path)
+
+    return alter

@@ -8,15 +8,47 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from transformers import TrainerCallback
 
 from tests.support import ROOT
-from tests.support.tracked import Killed, killed, words
+from tests.support import sft_world as world
+from tests.support.training_runs import LORA, flags
 from videopro.train import sft
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.runtime import read_settings
 from videopro.train.runtime.trackers import TrackedRun
+
+
+class KillBetweenCheckpoints(TrainerCallback):
+    """Ends the training after its third step, of which the checkpoint of the second knows nothing."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 3:
+            if args.report_to != ["tensorboard"]:
+                # They write behind: wandb each second here, trackio each half.
+                time.sleep(2)
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise KeyboardInterrupt
+
+
+def words(output: Path, tracker: str) -> list[str]:
+    """Five steps, each logged and evaluated, with a checkpoint after the second and the fourth."""
+    rows = world.folder() / "sft.jsonl"
+    training = {"train_data": rows, "max_steps": 5, "save_strategy": "steps", "save_steps": 2}
+    evaluation = {"eval_data": rows, "eval_strategy": "steps", "eval_steps": 1}
+    given = {**LORA, **training, **evaluation, "per_device_train_batch_size": 1, "report_to": tracker}
+    return flags(output, **given)
+
+
+def killed(output: Path, tracker: str) -> None:
+    settings = read_settings(VideoSFTConfig, "sft", words(output, tracker))
+    sft.train(*settings, callbacks=[KillBetweenCheckpoints()])
 
 
 def events(folder: Path) -> Counter[tuple[str, int]]:
@@ -32,7 +64,7 @@ def events(folder: Path) -> Counter[tuple[str, int]]:
 
 
 def test_tensorboard_goes_on_in_the_same_folder(tmp_path: Path) -> None:
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         killed(tmp_path / "run", "tensorboard")
     moved = tmp_path / "renamed"
     (tmp_path / "run").rename(moved)
@@ -71,7 +103,7 @@ def test_a_tracker_goes_on_in_the_same_run(tracker: str, tmp_path: Path) -> None
     run, folder = tmp_path / "run", tmp_path / "trackio"
     own = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "TRACKIO_DIR": str(folder)}
     settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **own}
-    begun = f"from tests.support.tracked import *; killed(Path({str(run)!r}), {tracker!r})"
+    begun = f"from {__name__} import *; killed(Path({str(run)!r}), {tracker!r})"
     first = subprocess.run([sys.executable, "-c", begun], env=settings, cwd=ROOT, check=False)
     assert first.returncode == -signal.SIGKILL
     again = [sys.executable, "train/sft.py", *words(run, tracker)]
