@@ -40,17 +40,9 @@ def make(
 
 def row(**changes: Any) -> dict[str, Any]:
     """An adaptive prompt's row whose oracle mode is "program"."""
-    return {
-        "id": "q1/plan",
-        "video": str(video().path),
-        "subtitles": None,
-        "question": QUESTION.text,
-        "choices": list(QUESTION.choices),
-        "answer": "B",
-        "kind": "plan",
-        "oracle_mode": "program",
-        **changes,
-    }
+    asked = {"question": QUESTION.text, "choices": list(QUESTION.choices), "answer": "B"}
+    about = {"id": "q1/plan", "video": str(video().path), "subtitles": None}
+    return {**about, **asked, "kind": "plan", "oracle_mode": "program", **changes}
 
 
 def checked(**changes: Any) -> RewardRow:
@@ -89,14 +81,6 @@ def score(
     if recorder is not None:
         columns |= {"log_metric": recorder.log_metric, "log_extra": recorder.log_extra}
     ids = [list(range(10 * (i + 1))) for i in range(len(replies))]
-    found = [
-        function(
-            prompts=["?"] * len(replies),
-            completions=replies,
-            completion_ids=ids,
-            trainer_state=SimpleNamespace(global_step=step),
-            **columns,
-        )
-        for function in rewards.functions
-    ]
-    return list(zip(*found, strict=True))
+    columns |= {"prompts": ["?"] * len(replies), "completions": replies, "completion_ids": ids}
+    columns |= {"trainer_state": SimpleNamespace(global_step=step)}
+    return list(zip(*(function(**columns) for function in rewards.functions), strict=True))
