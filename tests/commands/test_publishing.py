@@ -14,8 +14,7 @@ from huggingface_hub import ModelCard, constants
 
 from tests.support.benchmark_runs import coloured, in_this_process, infer  # noqa: F401
 from tests.support.colours import make_video
-from tests.support.hub import Hub, connected, running_hub
-from tests.support.publishing_world import MACHINE, adapter, dataset, planner
+from tests.support.hub import MACHINE, Hub, adapter, connected, dataset, planner, running_hub
 from videopro.backbones import folder_fingerprint
 from videopro.commands.publishing.portable import portable, video_folders
 from videopro.commands.publishing.pull import main as pull

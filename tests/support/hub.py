@@ -1,5 +1,6 @@
 """A hub on this machine, for tests: the routes of huggingface.co that its client calls to push and pull, with
-repositories in memory. The client is the real one, and talks HTTP to it.
+repositories in memory. The client is the real one, and talks HTTP to it. And what is pushed: folders as
+training and synthesis write them, small, and full of what must not go up.
 
 The routes and their bodies are those of the client's own code and of Git LFS's batch protocol; hashes are
 git's (blobs) and SHA-256 (large files), which the client checks.
@@ -15,12 +16,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import torch
 import yaml
+from safetensors.torch import save_file
 
 TOKEN = "hf_" + "aB3dE5gH7j" * 3
 USER = "mina"
@@ -129,8 +133,12 @@ _ROUTE = re.compile(
     r"/api/(?P<kind>model|dataset)s/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|tree|preupload|commit))?"
     r"(?:/(?P<revision>[^/]+))?(?P<path>/.*)?"
 )
-_LARGE = re.compile(r"/(?P<kind>datasets/)?(?P<name>[^/]+/[^/]+)\.git/info/lfs/objects/batch")
+_LARGE = re.compile(r"/(datasets/)?[^/]+/[^/]+\.git/info/lfs/objects/batch")
 _FILE = re.compile(r"/(?P<kind>datasets/)?(?P<name>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+
+
+class _Refusal(Exception):
+    """What the hub answers: status, code and message."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -145,10 +153,15 @@ class _Handler(BaseHTTPRequestHandler):
         request = f"{self.command} {path}"
         self.server.requests.append(request)
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if request == self.server.refused:
-            return self._send(403, {"error": "refused by the test"})
-        if path == "/api/whoami-v2":
-            return self._whoami()
+        try:
+            if request == self.server.refused:
+                raise _Refusal(403, "Refused", "refused by the test")
+            self._route(path)
+        except _Refusal as refusal:
+            status, code, message = refusal.args
+            self._send(status, {"error": message}, {"X-Error-Code": code, "X-Error-Message": message})
+
+    def _route(self, path: str) -> None:
         if path == "/api/repos/create":
             return self._create()
         if path == "/api/validate-yaml":
@@ -156,14 +169,14 @@ class _Handler(BaseHTTPRequestHandler):
         if path.startswith("/large/"):
             self.server.large[path.removeprefix("/large/")] = self.body
             return self._send(200, {})
-        if match := _LARGE.fullmatch(path):
+        if _LARGE.fullmatch(path):
             return self._batch()
         if match := _FILE.fullmatch(path):
             kind = "dataset" if match["kind"] else "model"
             return self._file(kind, match["name"], match["revision"], match["path"])
         if match := _ROUTE.fullmatch(path):
             return self._repository(match)
-        return self._send(404, {"error": f"no route {request}"})
+        return self._send(404, {"error": f"no route {self.command} {path}"})
 
     do_HEAD = do_POST = do_PUT = do_GET
 
@@ -181,15 +194,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _fail(self, status: int, code: str, message: str) -> None:
-        self._send(status, {"error": message}, {"X-Error-Code": code, "X-Error-Message": message})
-
-    def _whoami(self) -> None:
-        if not self._is_known:
-            return self._send(401, {"error": "Invalid username or password."})
-        access = {"type": "access_token", "accessToken": {"displayName": "t", "role": "write"}}
-        return self._send(200, {"type": "user", "name": USER, "orgs": [], "auth": access})
-
     def _create(self) -> None:
         asked = json.loads(self.body)
         name = f"{asked['organization'] or USER}/{asked['name']}"
@@ -197,9 +201,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(401, {"error": "Invalid username or password."})
         kind = asked.get("type") or "model"
         if (kind, name) in self.server.repositories:
-            return self._send(
-                409, {"error": "You already created this repo", "url": f"{self.server.url}/{name}"}
-            )
+            made = {"error": "You already created this repo", "url": f"{self.server.url}/{name}"}
+            return self._send(409, made)
         private = asked.get("visibility") == "private" or asked.get("private") is True
         self.server.add(kind, name, {".gitattributes": b"*.safetensors filter=lfs\n"}, private=private)
         prefix = "datasets/" if kind == "dataset" else ""
@@ -210,26 +213,19 @@ class _Handler(BaseHTTPRequestHandler):
         errors = [] if isinstance(data, dict) else [{"message": "the metadata is no mapping"}]
         return self._send(400 if errors else 200, {"errors": errors, "warnings": []})
 
-    def _find(self, kind: str, name: str, revision: str | None) -> tuple[Repository, str] | None:
+    def _find(self, kind: str, name: str, revision: str | None) -> tuple[Repository, str]:
         repository = self.server.repositories.get((kind, name))
         if repository is None or (repository.private and not self._is_known):
-            status = 404 if self._is_known else 401
-            self._fail(status, "RepoNotFound", "Repository not found")
-            return None
+            raise _Refusal(404 if self._is_known else 401, "RepoNotFound", "Repository not found")
         if name in self.server.gated:
-            self._fail(403, "GatedRepo", f"Access to {kind} {name} is restricted")
-            return None
+            raise _Refusal(403, "GatedRepo", f"Access to {kind} {name} is restricted")
         commit = repository.head if revision in (None, "main") else revision
         if commit not in repository.commits:
-            self._fail(404, "RevisionNotFound", f"Invalid rev id: {revision}")
-            return None
+            raise _Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return repository, str(commit)
 
     def _repository(self, match: re.Match[str]) -> None:
-        asked = self._find(match["kind"], match["name"], match["revision"])
-        if asked is None:
-            return None
-        repository, commit = asked
+        repository, commit = self._find(match["kind"], match["name"], match["revision"])
         files = repository.commits[commit]
         if match["what"] in (None, "revision"):
             about = {"_id": "1", "id": match["name"], "sha": commit, "private": repository.private}
@@ -237,8 +233,6 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, {**about, "siblings": siblings, "tags": [], "downloads": 0, "likes": 0})
         if match["what"] == "tree":
             return self._send(200, [_entry(name, content) for name, content in sorted(files.items())])
-        if not self._is_known:
-            return self._send(403, {"error": "You need write access"})
         if match["what"] == "preupload":
             return self._send(200, {"files": [_mode(one, files) for one in json.loads(self.body)["files"]]})
         return self._commit(repository, dict(files), match["name"])
@@ -251,8 +245,6 @@ class _Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = base64.b64decode(value["content"])
             elif change["key"] == "lfsFile":
                 files[value["path"]] = self.server.large[value["oid"]]
-            elif change["key"] == "deletedFile":
-                del files[value["path"]]
         commit = repository.commit(files)
         url = f"{self.server.url}/{name}/commit/{commit}"
         return self._send(200, {"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": ""})
@@ -267,12 +259,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, {"transfer": "basic", "objects": objects})
 
     def _file(self, kind: str, name: str, revision: str, path: str) -> None:
-        asked = self._find(kind, name, revision)
-        if asked is None:
-            return None
-        repository, commit = asked
+        repository, commit = self._find(kind, name, revision)
         if path not in repository.commits[commit]:
-            return self._fail(404, "EntryNotFound", "Entry not found")
+            raise _Refusal(404, "EntryNotFound", "Entry not found")
         content = repository.commits[commit][path]
         headers = {
             "ETag": f'"{content_id(path, content)}"',
@@ -293,3 +282,77 @@ def _mode(asked: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any
     path = asked["path"]
     mode = {"path": path, "uploadMode": "lfs" if is_large(path) else "regular", "shouldIgnore": False}
     return {**mode, "oid": content_id(path, files[path])} if path in files else mode
+
+
+# ---- what is pushed ----------------------------------------------------------------------------------------
+
+MACHINE = "/scratch/mina/video-lm"
+"""A folder of the machine that made them."""
+
+
+def adapter(folder: Path, *, base: str = f"{MACHINE}/models/Qwen3-VL-8B") -> Path:
+    """An adapter of `videopro sft`, with checkpoints, trained on `base`."""
+    folder.mkdir(parents=True)
+    save_file({"layer.lora_A.weight": torch.arange(6.0)}, folder / "adapter_model.safetensors")
+    _json(folder / "adapter_config.json", {"peft_type": "LORA", "r": 8, "base_model_name_or_path": base})
+    record = {"frames": 64, "pixels": 50176, "base": {"name": base, "weights": "0" * 16}, "planner": {}}
+    _json(folder / "videopro.json", {**record, "versions": {"torch": "2.14.1"}})
+    run = {"seed": 3, "learning_rate": 2e-5, "data": "5214788663f4ef55", "frames": 64, "pixels": 50176}
+    dropped = {"q7": f"{MACHINE}/videos/q7.mp4: is damaged"}
+    history = [{"step": 10, "loss": 2.5}, {"step": 20, "loss": 1.25}]
+    training = {"run": run, "rows": 41, "kinds": {"plan_program": 30, "native": 11}, "dropped": dropped}
+    training["videos"] = {"sft": ["0a", "0b", "0c"]}
+    _json(folder / "training_record.json", {**training, "versions": {"torch": "2.14.1"}, "history": history})
+    (folder / "README.md").write_text("# Model Card for Model ID\n")
+    (folder / "training_args.bin").write_bytes(b"\x80pickle of " + MACHINE.encode())
+    (folder / "checkpoint-20").mkdir()
+    (folder / "checkpoint-20" / "optimizer.pt").write_bytes(b"states")
+    return folder
+
+
+def planner(folder: Path) -> Path:
+    """A merged planner in two files of weights."""
+    folder.mkdir(parents=True)
+    weights = {"model-00001-of-00002.safetensors": "a", "model-00002-of-00002.safetensors": "b"}
+    for name, tensor in weights.items():
+        save_file({tensor: torch.full((3,), float(ord(tensor)))}, folder / name)
+    _json(folder / "model.safetensors.index.json", {"weight_map": {t: n for n, t in weights.items()}})
+    _json(folder / "config.json", {"model_type": "qwen3_vl"})
+    record = {"base": "Qwen/Qwen3-VL-8B-Instruct", "weights": "1" * 16}
+    _json(folder / "videopro.json", {"frames": 64, "pixels": 50176, "planner": record, "versions": {}})
+    return folder
+
+
+def dataset(folder: Path, videos: Path) -> Path:
+    """A dataset about a film in `videos` and one in a folder below it."""
+    folder.mkdir(parents=True)
+    grpo = [_prompt(1, videos / "a.mp4", str(videos / "a.srt")), _prompt(2, videos / "long" / "b.mp4")]
+    turns = [{"role": "user", "content": "<video>Q"}, {"role": "assistant", "content": "A"}]
+    sft = [{"messages": turns, "videos": [str(videos / "a.mp4")], "id": "1/native"}]
+    texts = {
+        f"{name}.jsonl": "".join(json.dumps(row) + "\n" for row in rows)
+        for name, rows in (("sft", sft), ("grpo", grpo))
+    }
+    (folder / "held_out.jsonl").write_text("{}\n")
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    asked = {"not asked": {"no known answer": 3}}
+    _json(folder / "card.json", {"about": {"source": "jsonl"}, "questions": asked, "sha256": digests})
+    listed = "; ".join(f"{name} `{digest}`" for name, digest in digests.items())
+    (folder / "CARD.md").write_text(f"# Data card: jsonl\n\nSHA-256: {listed}.\n")
+    config = {"source": "jsonl", "root": str(videos.parent), "output": str(folder), "run_key": "abc"}
+    model = {"model": "server:qwen@http://gpu17:8000/v1", "identity": {"synthesis": {"source": "jsonl"}}}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**config, **model}))
+    return folder
+
+
+def _prompt(number: int, video: Path, subtitles: str | None = None) -> dict[str, Any]:
+    asked = {"question": "Which?", "choices": ["red", "blue"], "answer": "A", "subtitles": subtitles}
+    prompt = {"kind": "plan", "prompt": "Write a program.", "oracle_mode": "program"}
+    about = {"id": f"{number}/plan", "question_id": str(number), "video": str(video), "videos": [str(video)]}
+    return {**about, **asked, **prompt}
+
+
+def _json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content))
