@@ -15,6 +15,7 @@ from videopro.modules.models.speech import SAMPLE_RATE
 from videopro.video import SubtitleLine, Video
 
 TONE = 440.0
+RATE = 44_100
 
 
 def write_pictures(container: av.container.OutputContainer, stream: av.VideoStream) -> None:
@@ -26,39 +27,37 @@ def write_pictures(container: av.container.OutputContainer, stream: av.VideoStre
     container.mux(stream.encode())
 
 
-def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float, rate: int = 44_100) -> Path:
+def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float) -> Path:
     """A video of 8 s with segments of a stereo tone, each beginning at one of `starts`."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("libx264", rate=4)
         pictures.height, pictures.width, pictures.pix_fmt = 64, 128, "yuv420p"
-        sound = container.add_stream("pcm_s16le", rate=rate, layout="stereo")
+        sound = container.add_stream("pcm_s16le", rate=RATE, layout="stereo")
         for start in starts:
-            times = np.arange(int(seconds * rate)) / rate
+            times = np.arange(int(seconds * RATE)) / RATE
             wave = (12_000 * np.sin(2 * np.pi * TONE * times)).astype(np.int16)
             for at in range(0, len(wave), 1024):
                 block = np.repeat(wave[at : at + 1024], 2)[None]
                 frame = av.AudioFrame.from_ndarray(block, "s16", "stereo")
-                frame.sample_rate, frame.time_base = rate, Fraction(1, rate)
-                frame.pts = round(start * rate) + at
+                frame.sample_rate, frame.time_base = RATE, Fraction(1, RATE)
+                frame.pts = round(start * RATE) + at
                 container.mux(sound.encode(frame))
         container.mux(sound.encode())
         write_pictures(container, pictures)
     return path
 
 
-def with_damaged_sound(path: Path, damaged: range, packets: int = 80) -> Path:
-    """A video of 8 s with so many AAC packets (of about 23 ms each), of which those of these numbers are
-    damaged."""
-    rate = 44_100
+def with_damaged_sound(path: Path, damaged: range) -> Path:
+    """A video of 8 s with 80 AAC packets of about 23 ms each, of which those of these numbers are damaged."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("libx264", rate=4)
         pictures.height, pictures.width, pictures.pix_fmt = 64, 128, "yuv420p"
-        sound = container.add_stream("aac", rate=rate, layout="mono")
+        sound = container.add_stream("aac", rate=RATE, layout="mono")
         written = 0
-        for number in range(packets):
-            wave = (12_000 * np.sin(2 * np.pi * TONE * np.arange(1024) / rate)).astype(np.int16)
+        for number in range(80):
+            wave = (12_000 * np.sin(2 * np.pi * TONE * np.arange(1024) / RATE)).astype(np.int16)
             frame = av.AudioFrame.from_ndarray(wave[None], "s16", "mono")
-            frame.sample_rate, frame.time_base, frame.pts = rate, Fraction(1, rate), number * 1024
+            frame.sample_rate, frame.time_base, frame.pts = RATE, Fraction(1, RATE), number * 1024
             for packet in sound.encode(frame):
                 if written in damaged:
                     bad = av.Packet(b"\xff" * packet.size)

@@ -36,12 +36,12 @@ NO_MODELS = [f"--{part}=none" for part in ("encoder", "text-encoder", "ocr", "de
 CHOICES = ("red", "green", "blue", "grey")
 
 
-def code(number: int = 2, *, name: str = "query_mc") -> str:
+def code(number: int = 2) -> str:
     """A program of several steps; another number is another program."""
     return (
         "def execute_command(video, question):\n"
         f"    frames = extract_frames(video, num_frames={number})\n"
-        f"    return {name}(frames, question, choices)"
+        "    return query_mc(frames, question, choices)"
     )
 
 

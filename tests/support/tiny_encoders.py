@@ -38,16 +38,16 @@ def weights_of(kind: str) -> dict[str, torch.Tensor]:
     }
 
 
-def tokenizer(start: str = "<s>", end: str = "</s>") -> PreTrainedTokenizerFast:
+def tokenizer() -> PreTrainedTokenizerFast:
     """48 words w0 to w47, between a start and an end token (48 and 49)."""
-    words = {f"w{i}": i for i in range(48)} | {start: 48, end: 49}
+    ends = {"<s>": 48, "</s>": 49}
+    words = {f"w{i}": i for i in range(48)} | ends
     own = Tokenizer(models.WordLevel(words, unk_token="w0"))
     own.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
-    ends = [(start, 48), (end, 49)]
     own.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
-        single=f"{start} $A {end}", special_tokens=ends
+        single="<s> $A </s>", special_tokens=list(ends.items())
     )
-    return PreTrainedTokenizerFast(tokenizer_object=own, bos_token=start, eos_token=end, pad_token=end)
+    return PreTrainedTokenizerFast(tokenizer_object=own, bos_token="<s>", eos_token="</s>", pad_token="</s>")
 
 
 def languagebind_folder(path: Path) -> Path:
@@ -59,18 +59,15 @@ def languagebind_folder(path: Path) -> Path:
     return path
 
 
-_TOWER = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2}
-_TEXT = {"vocab_size": 50, "bos_token_id": 48, "eos_token_id": 49, "pad_token_id": 49}
-
-
-def tiny_clip(path: Path, *, width: int = 16, layers: int = 3) -> Path:
-    """A CLIP checkpoint whose text tower is 16 wide, with a shared space of `width`."""
+def tiny_clip(path: Path) -> Path:
+    """A CLIP checkpoint, 16 wide everywhere."""
     torch.manual_seed(0)
-    tower: dict[str, Any] = {**_TOWER, "num_hidden_layers": layers}
+    tower = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2}
+    words = {"vocab_size": 50, "bos_token_id": 48, "eos_token_id": 49, "pad_token_id": 49}
     config = CLIPConfig(
-        text_config={**tower, **_TEXT, "max_position_embeddings": 20},
+        text_config={**tower, **words, "max_position_embeddings": 20},
         vision_config={**tower, "image_size": 32, "patch_size": 16},
-        projection_dim=width,
+        projection_dim=16,
     )
     model = CLIPModel(config)
     with torch.no_grad():
