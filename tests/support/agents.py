@@ -22,6 +22,7 @@ import numpy as np
 
 from tests.support import scenes as world
 from tests.support.colours import COLOURS, colour_of
+from tests.support.number_encoder import NumberEncoder
 from tests.support.scenes import SceneBackbone, SceneIndex, context, item
 from videopro.backbones import Sampling
 from videopro.benchmarks import Item
@@ -29,7 +30,7 @@ from videopro.methods import create
 from videopro.methods.agents import AgentModel, ModelReply, Prepared, Tool, ToolCall, ToolsRefused, Turn
 from videopro.methods.dvd.database import DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.modules.models.encoders import TextEncoder, VideoTextEncoder
+from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Answer, Question
 from videopro.traces import Result, Step
 from videopro.video import Frame, Subtitles
@@ -177,31 +178,15 @@ def listed(request: Request) -> list[int]:
 # ---- VideoAgent --------------------------------------------------------------------------------------------
 
 
-class SceneEncoder(VideoTextEncoder):
+class SceneEncoder(NumberEncoder):
     """A clip is its middle frame's colour and time. A text is a colour, a time in seconds, or a time and a
     letter of its own, which fits a little worse."""
-
-    clip_frames = 3
-
-    def __init__(self) -> None:
-        super().__init__("scenes")
-
-    def identity(self) -> dict[str, object]:
-        return {"encoder": "scenes"}
-
-    def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return height, width
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         return np.stack([_vector(colour_of(clip[1]), clip[1].time) for clip in clips])
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         return np.stack([_text(text) for text in texts])
-
-    def _embed_clips(self, clips: Any) -> Any:
-        raise NotImplementedError
-
-    _embed_texts: Any = _embed_clips
 
 
 def _text(text: str) -> np.ndarray:

@@ -1,6 +1,10 @@
 """Prompts about the short videos of `sft_world`, trainers of tiny Qwen checkpoints, and whole runs with
 rewards that need no program, for tests of GRPO.
 
+`rows` are a prompt of each kind; `trainer` is the real one, with the reward `spread`; `ask`, `write` and
+`batch` take its steps one by one. `ScriptedSampler` stands for an engine, `SomeRewards` for rewards of
+programs, and `arguments` are the flags of the command.
+
 Run as a script, it is two steps for launchers of several ranks: grpo_world.py OUTPUT REPLIES VIDEOS [ahead],
 with replies a process and pass, and the folder of videos (x264 makes other files each time)."""
 

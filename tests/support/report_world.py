@@ -27,14 +27,7 @@ from videopro.traces import (
 )
 from videopro.traces import FALLBACK as FALLBACK
 
-PLANNED = {
-    "planner": "self",
-    "tau": 0.75,
-    "max_rounds": 1,
-    "refine_below": None,
-    "final_answer": "last",
-    "fallback": "none",
-}
+PLANNED = {"planner": "self", "tau": 0.75, "max_rounds": 1, "refine_below": None, "final_answer": "last"}
 
 
 def program_execution(answer: str | None, confidence: float) -> Execution:
@@ -121,7 +114,8 @@ def write_run(
     **settings: Any,
 ) -> Path:
     """A run folder as videopro.infer leaves it. `settings`: of the method."""
-    own = {**(PLANNED if method in ("program", "adaptive", "videopro") else {}), **settings}
+    plans = method in ("program", "adaptive", "videopro")
+    own = {**({**PLANNED, "fallback": "none"} if plans else {}), **settings}
     identity = {
         "method": {"name": method, **own},
         "protocol": {

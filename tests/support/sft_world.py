@@ -1,4 +1,8 @@
-"""Three short videos, rows about them and tiny Qwen checkpoints, for tests of fine-tuning."""
+"""Three short videos, rows about them and tiny Qwen checkpoints, for tests of fine-tuning.
+
+`folder` makes the videos and their rows, `record` and `write` other files of rows; `inputs`, `collator`,
+`batch` and `trainer` are the real ones of a tiny checkpoint on a CPU, with `settings`.
+"""
 
 from __future__ import annotations
 

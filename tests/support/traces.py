@@ -1,4 +1,4 @@
-"""A small trace, to be varied."""
+"""A small trace, to be varied: `make` one with other fields, or one that is `asking` with a long prompt."""
 
 from __future__ import annotations
 
