@@ -1,8 +1,8 @@
 """Rows about the minute of coloured scenes, and rewards over its modules, for tests of GRPO's rewards.
 
-`make` gives the rewards, `row`, `rows` and `checked` what they score, and `score` calls them as TRL does, with
-a `MetricRecorder` for its hooks. The right answer to the question is B (red): the red scene gives B with 0.9,
-the whole video D (grey) with 0.4.
+`make` gives the rewards, `row`, `rows` and `checked` what they score, and `score` calls them as TRL does,
+with a `MetricRecorder` for its hooks. The right answer to the question is B (red): the red scene gives B
+with 0.9, the whole video D (grey) with 0.4.
 """
 
 from __future__ import annotations
