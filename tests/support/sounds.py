@@ -3,6 +3,8 @@ stretch that is loud."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,47 +20,50 @@ TONE = 440.0
 RATE = 44_100
 
 
-def write_pictures(container: av.container.OutputContainer, stream: av.VideoStream) -> None:
-    """Eight seconds of numbered pictures, four a second."""
-    for number in range(32):
-        picture = av.VideoFrame.from_ndarray(numbered(number), format="rgb24")
-        picture.pts, picture.time_base = number, Fraction(1, 4)
-        container.mux(stream.encode(picture))
-    container.mux(stream.encode())
+@contextmanager
+def _film(path: Path) -> Iterator[av.container.OutputContainer]:
+    """Eight seconds of numbered pictures, four a second, which are written after all else."""
+    with av.open(str(path), "w") as container:
+        pictures = container.add_stream("libx264", rate=4)
+        pictures.height, pictures.width, pictures.pix_fmt = 64, 128, "yuv420p"
+        yield container
+        for number in range(32):
+            picture = av.VideoFrame.from_ndarray(numbered(number), format="rgb24")
+            picture.pts, picture.time_base = number, Fraction(1, 4)
+            container.mux(pictures.encode(picture))
+        container.mux(pictures.encode())
+
+
+def _tone(samples: int) -> np.ndarray:
+    return (12_000 * np.sin(2 * np.pi * TONE * np.arange(samples) / RATE)).astype(np.int16)
+
+
+def _sound(wave: np.ndarray, layout: str, at: int) -> av.AudioFrame:
+    frame = av.AudioFrame.from_ndarray(wave[None], "s16", layout)
+    frame.sample_rate, frame.time_base, frame.pts = RATE, Fraction(1, RATE), at
+    return frame
 
 
 def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float) -> Path:
     """A video of 8 s with segments of a stereo tone, each beginning at one of `starts`."""
-    with av.open(str(path), "w") as container:
-        pictures = container.add_stream("libx264", rate=4)
-        pictures.height, pictures.width, pictures.pix_fmt = 64, 128, "yuv420p"
+    with _film(path) as container:
         sound = container.add_stream("pcm_s16le", rate=RATE, layout="stereo")
+        wave = _tone(int(seconds * RATE))
         for start in starts:
-            times = np.arange(int(seconds * RATE)) / RATE
-            wave = (12_000 * np.sin(2 * np.pi * TONE * times)).astype(np.int16)
             for at in range(0, len(wave), 1024):
-                block = np.repeat(wave[at : at + 1024], 2)[None]
-                frame = av.AudioFrame.from_ndarray(block, "s16", "stereo")
-                frame.sample_rate, frame.time_base = RATE, Fraction(1, RATE)
-                frame.pts = round(start * RATE) + at
-                container.mux(sound.encode(frame))
+                block = np.repeat(wave[at : at + 1024], 2)
+                container.mux(sound.encode(_sound(block, "stereo", round(start * RATE) + at)))
         container.mux(sound.encode())
-        write_pictures(container, pictures)
     return path
 
 
 def with_damaged_sound(path: Path, damaged: range) -> Path:
     """A video of 8 s with 80 AAC packets of about 23 ms each, of which those of these numbers are damaged."""
-    with av.open(str(path), "w") as container:
-        pictures = container.add_stream("libx264", rate=4)
-        pictures.height, pictures.width, pictures.pix_fmt = 64, 128, "yuv420p"
+    with _film(path) as container:
         sound = container.add_stream("aac", rate=RATE, layout="mono")
         written = 0
         for number in range(80):
-            wave = (12_000 * np.sin(2 * np.pi * TONE * np.arange(1024) / RATE)).astype(np.int16)
-            frame = av.AudioFrame.from_ndarray(wave[None], "s16", "mono")
-            frame.sample_rate, frame.time_base, frame.pts = RATE, Fraction(1, RATE), number * 1024
-            for packet in sound.encode(frame):
+            for packet in sound.encode(_sound(_tone(1024), "mono", number * 1024)):
                 if written in damaged:
                     bad = av.Packet(b"\xff" * packet.size)
                     bad.stream, bad.pts, bad.dts = packet.stream, packet.pts, packet.dts
@@ -66,7 +71,6 @@ def with_damaged_sound(path: Path, damaged: range) -> Path:
                     packet = bad
                 container.mux(packet)
                 written += 1
-        write_pictures(container, pictures)
     return path
 
 
