@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import view_world as world
-from tests.support.browser import Open, needs_browser, opening
-from tests.support.contrast import texts_of
+from tests.support.browser import Open, needs_browser, opening, texts_of
 from tests.support.making_videos import make
 from tests.support.served_page import PageServer, StepwiseAnswerer
 
