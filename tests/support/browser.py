@@ -178,7 +178,7 @@ _TEXTS = """(root) => {
 
 
 def texts_of(page: Any) -> list[dict[str, Any]]:
-    """The texts that are seen on a page, each with `ratio`."""
+    """The texts that are seen on a page, each with its contrast as WCAG 2 computes it (`ratio`)."""
     # Elements that let clicks through are drawn, too; and what is seen is what lies in the window.
     style = page.add_style_tag(content="* { pointer-events: auto !important; transition: none !important }")
     width = page.viewport_size["width"]

@@ -15,6 +15,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -224,22 +225,22 @@ def arguments(output: Path, **changes: Any) -> list[str]:
     return flags(output, **{**LORA, **given, **changes})
 
 
-class SomeRewards:
+class SomeRewards(nullcontext[Any]):
     """In place of `ProgramRewards`: a reward that a random model earns too."""
 
     latest: SomeRewards
 
     def __init__(self, backbone: Any, **_: Any) -> None:
+        super().__init__(self)
         self.backbone = backbone
         self.functions = [spread]
         self.weights = [1.0]
         SomeRewards.latest = self
 
-    def prepare(self, rows: Any) -> None:
+    def prepare(self, *given: Any) -> None:
         pass
 
-    def submit(self, row: Any, reply: str) -> None:
-        pass
+    submit = prepare
 
     def run(self, rows: Any, replies: Any) -> list[TurnOutcome]:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
@@ -247,12 +248,6 @@ class SomeRewards:
         right = ProgramOutcome(Execution("ok", Answer("A", 0.9)), "")
         outcomes = [failed if len(reply) % 2 else right for reply in replies]
         return [TurnOutcome(r, parse_program(r), made) for r, made in zip(replies, outcomes, strict=True)]
-
-    def __enter__(self) -> SomeRewards:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def two_steps(output: Path, replies: int, *, ahead: bool = False) -> None:
