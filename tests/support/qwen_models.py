@@ -286,12 +286,12 @@ def close(left: Answer, right: Answer) -> bool:
 
 
 @contextmanager
-def leaning(model: Any, token: int) -> Iterator[None]:
+def leaning(model: Any, token: int, amount: float = 30.0) -> Iterator[None]:
     """A model whose last layer favours one token."""
 
     def favour(module: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
         out = out.clone()
-        out[..., token] += 30.0
+        out[..., token] += amount
         return out
 
     hook = model.lm_head.register_forward_hook(favour)
