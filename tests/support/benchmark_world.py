@@ -95,10 +95,10 @@ MLVU_TASKS = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_
 
 
 def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
-    about = {"qid": qid, "video_uid": f"uid{qid}", "duration": 900, "clue_intervals": clues}
     choices = ["a bag", "a crate", "a chair", "a box", "a bin"]
-    asked = {"question": "What does he lift?", "choices": choices, "answer": "a box", "right_answer": gold}
-    return {**about, **asked, "domain": "Life Record", "sub_category": "Entity Perception"}
+    asked = {"question": "What does he lift?", "answer": "a box", "choices": choices, "right_answer": gold}
+    kinds = {"domain": "Life Record", "sub_category": "Entity Perception", "duration": 900}
+    return {"qid": qid, "video_uid": f"uid{qid}", **asked, "clue_intervals": clues, **kinds}
 
 
 def ego(tmp_path: Path) -> None:
