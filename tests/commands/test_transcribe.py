@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.loudness import Loudness
 from tests.support.making_videos import make
-from tests.support.sounds import with_damaged_sound, with_tone
+from tests.support.sounds import Loudness, with_damaged_sound, with_tone
 from videopro.commands.transcribe import main
 from videopro.modules.models import SpeechSpec
 from videopro.video import load_subtitles

@@ -15,8 +15,17 @@ import pytest
 import yaml
 from PIL import Image
 
-from tests.support.agent_runs import agent_trace, repaired, reply
-from tests.support.report_world import answers, direct_round, planned_run, trace, unreadable, write_run
+from tests.support.report_world import (
+    agent_trace,
+    answers,
+    direct_round,
+    planned_run,
+    repaired,
+    reply,
+    trace,
+    unreadable,
+    write_run,
+)
 from videopro.commands.report import main
 from videopro.report import writing
 from videopro.report.export import fenced_reply

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.agent_runs import DATABASE, agent_run, agent_trace, reply, unparsed
-from tests.support.report_world import answers, write_run
+from tests.support.report_world import DATABASE, agent_run, agent_trace, answers, reply, unparsed, write_run
 from videopro.errors import ConfigError
 from videopro.methods import METHODS
 from videopro.report.papers import BUILDERS

@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 from matplotlib.colors import to_hex
 
-from tests.support.agent_runs import DATABASE, INDEX, agent_run, agent_trace, reply, unparsed
 from tests.support.report_world import (
+    DATABASE,
     FALLBACK,
+    INDEX,
+    agent_run,
+    agent_trace,
     answers,
     direct_round,
     planned_run,
     program,
+    reply,
     trace,
+    unparsed,
     unreadable,
     write_run,
 )

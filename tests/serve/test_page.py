@@ -16,8 +16,7 @@ import pytest
 import uvicorn
 
 from tests.support import view_world as world
-from tests.support.browser import Open, needs_browser, opening
-from tests.support.contrast import texts_of
+from tests.support.browser import Open, needs_browser, opening, texts_of
 from tests.support.making_videos import make
 from videopro.errors import Cancellation, cancellable
 from videopro.methods import EventObserver, evidence, last_event

@@ -18,11 +18,8 @@ def adapted(
     backbone: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
     open_questions: int = 0,
-    recorded: Mapping[str, Any] | None = None,
 ) -> Adaptation:
     """The adaptation of a run of these options, settings of the model and questions."""
     questions = Questions(protocol or Protocol(ROBUST), open=open_questions)
-    request = RunRequest(
-        method, options or {}, model, backbone or {}, lambda: questions, recorded=recorded or {}
-    )
+    request = RunRequest(method, options or {}, model, backbone or {}, lambda: questions, recorded={})
     return create(method, request.options).adapt(request)

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from tests.support import view_world as world
 from tests.support.view_world import HOSTILE
 from videopro.pocket import drawing
 from videopro.question import Answer
 from videopro.traces import (
     AGENT,
-    SCHEMA,
     Cost,
     Execution,
     Failure,
@@ -62,7 +62,6 @@ def trace(
     video: VideoRef,
     steps: Sequence[Step],
     answer: Answer,
-    *,
     claim: float | None = None,
     **changes: Any,
 ) -> Trace:
@@ -70,25 +69,13 @@ def trace(
     cost = sum((step.cost for step in steps if not step.is_reused), Cost())
     status: Literal["ok", "empty"] = "ok" if answer.letter is not None else "empty"
     execution = Execution(status, answer, claim, cost=cost, steps=tuple(steps))
-    made = Trace(
-        schema=SCHEMA,
-        run_key="made",
-        question_id=name,
-        video=video,
-        question=QUESTION,
-        choices=CHOICES,
-        gold="A",
-        groups={"family": "attribute", "length": "medium"},
-        rounds=(Round(AGENT, answer.raw, execution=execution),),
-        first=answer,
-        final=answer,
-        selected=0,
-        official=answer.letter,
-        cost=cost + Cost(0.3, {"decode": 0.3}),
-        versions={"videopro": "0"},
-        evidence=((0.0, 16.5),),
-    )
-    return replace(made, **changes)
+    rounds = (Round(AGENT, answer.raw, execution=execution),)
+    about = {"question": QUESTION, "choices": CHOICES, "evidence": ((0.0, 16.5),)}
+    about |= {
+        "groups": {"family": "attribute", "length": "medium"},
+        "cost": cost + Cost(0.3, {"decode": 0.3}),
+    }
+    return world.trace(name, video, **{**about, **changes}, rounds=rounds, first=answer, final=answer)
 
 
 # ---- VCA: the trajectory of its Fig. 4 -------------------------------------------------------------------
@@ -122,12 +109,6 @@ def segment(name: str) -> Segment:
     return Segment(*span(name), name, parent, float(score), text)
 
 
-def parts(name: str) -> tuple[Segment, ...]:
-    """The parts of a segment, split at six uniform frames."""
-    prefix = f"{name}." if name else ""
-    return tuple(segment(f"{prefix}{place}") for place in range(7))
-
-
 def vca(video: VideoRef) -> Trace:
     """Backtracking; an eviction in each later round; a repaired choice; constrained scores. The answer
     is part of the last choice, so that it has no confidence."""
@@ -135,23 +116,15 @@ def vca(video: VideoRef) -> Trace:
     memory: dict[float, float] = {}
     numbers: dict[str, int] = {}
     for turn, name in enumerate(("", *PICKS)):
-        found = parts(name)
+        found = tuple(segment(f"{name}.{place}".lstrip(".")) for place in range(7))
         # Prompts name segments in the order in which they were made.
         numbers |= {part.name: len(numbers) + place for place, part in enumerate(found)}
         times = [round(part.end, 3) for part in found[:-1]]
         listed = [f"{numbers[part.name]}: {part.start:.1f}-{part.end:.1f} s" for part in found]
-        steps.append(
-            asked(
-                "reward",
-                "llm",
-                {str(numbers[part.name]): {"why": part.text, "score": part.score} for part in found},
-                turn,
-                prompt="\n".join([f"Score the parts for: {QUESTION}", *listed]),
-                frames=look(*times),
-                segments=found,
-                is_constrained=True,
-            )
-        )
+        given = {str(numbers[part.name]): {"why": part.text, "score": part.score} for part in found}
+        prompt = "\n".join([f"Score the parts for: {QUESTION}", *listed])
+        seen: dict[str, Any] = {"frames": look(*times), "segments": found, "is_constrained": True}
+        steps.append(asked("reward", "llm", given, turn, prompt=prompt, **seen))
         for time, before, after in zip(times, found, found[1:], strict=False):
             memory[time] = max(before.score or 0.0, after.score or 0.0)
         dropped = sorted(sorted(memory, key=lambda time: memory[time])[: max(0, len(memory) - 8)])
@@ -160,19 +133,15 @@ def vca(video: VideoRef) -> Trace:
             named = ", ".join(f"{time:.1f} s" for time in dropped)
             steps.append(tool("evict", f"dropped the frames at {named}", turn, args=args))
         memory = {time: score for time, score in memory.items() if time not in dropped}
-        is_last = turn == len(PICKS)
-        steps.append(
-            asked(
-                "explore",
-                "llm",
-                {"answer": "A"} if is_last else {"segment": numbers[PICKS[turn]]},
-                turn,
-                frames=look(*sorted(memory)),
-                segments=() if is_last else (segment(PICKS[turn]),),
-                rejected=("I would look at the beginning.",) if turn == 1 else (),
-                faults=("there is no JSON object in the reply",) if turn == 1 else (),
-            )
-        )
+        chosen: dict[str, Any] = {"answer": "A"}
+        more: dict[str, Any] = {"frames": look(*sorted(memory))}
+        if turn < len(PICKS):
+            chosen = {"segment": numbers[PICKS[turn]]}
+            more["segments"] = (segment(PICKS[turn]),)
+        if turn == 1:
+            more["rejected"] = ("I would look at the beginning.",)
+            more["faults"] = ("there is no JSON object in the reply",)
+        steps.append(asked("explore", "llm", chosen, turn, **more))
     return trace("vca", video, steps, Answer("A", raw="A"), notes=("no subtitles",))
 
 

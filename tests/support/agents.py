@@ -22,6 +22,7 @@ import numpy as np
 
 from tests.support import scenes as world
 from tests.support.colours import COLOURS, colour_of
+from tests.support.number_encoder import NumberEncoder
 from tests.support.scenes import SceneBackbone, SceneIndex, context, item
 from videopro.backbones import Sampling
 from videopro.benchmarks import Item
@@ -29,7 +30,7 @@ from videopro.methods import create
 from videopro.methods.agents import AgentModel, ModelReply, Prepared, Tool, ToolCall, ToolsRefused, Turn
 from videopro.methods.dvd.database import DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.modules.models.encoders import TextEncoder, VideoTextEncoder
+from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Answer, Question
 from videopro.traces import Result, Step
 from videopro.video import Frame, Subtitles
@@ -60,9 +61,7 @@ class ScriptedModel(AgentModel):
     forever: bool = False
     offers_tools: bool = False
     requests: list[Request] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._lock = threading.Lock()
+    _lock: Any = field(default_factory=threading.Lock)
 
     def identity(self) -> dict[str, object]:
         return {"kind": "scripted"}
@@ -71,11 +70,7 @@ class ScriptedModel(AgentModel):
         return None
 
     def reply(
-        self,
-        prompt: str,
-        frames: Sequence[Frame],
-        sampling: Sampling,
-        schema: Mapping[str, Any] | None = None,
+        self, prompt: str, frames: Sequence[Frame], sampling: Sampling, schema: Any = None
     ) -> ModelReply:
         assert len(frames) <= self.frames
         return self._next(Request(prompt, tuple(frames), schema, sampling))
@@ -157,10 +152,7 @@ class Ended:
 
 def scores(*values: int, first: int = 0) -> dict[str, dict[str, Any]]:
     """A reply of the reward model: scores of segments, numbered from `first`."""
-    return {
-        str(number): {"why": f"seen in {number}", "score": value}
-        for number, value in enumerate(values, first)
-    }
+    return {str(n): {"why": f"seen in {n}", "score": value} for n, value in enumerate(values, first)}
 
 
 def flat(value: int, first: int = 0, parts: int = 7) -> dict[str, dict[str, Any]]:
@@ -174,7 +166,7 @@ def explore(
     """Answer a question with a model of these lines that takes `frames` frames."""
     model = ScriptedModel(lines, frames=frames)
     agent = scripted("vca", {"llm": model}, **settings)
-    return Ended(agent.run(asked if asked is not None else item(), context(SceneBackbone())), model)
+    return Ended(agent.run(asked or item(), context(SceneBackbone())), model)
 
 
 def listed(request: Request) -> list[int]:
@@ -186,20 +178,9 @@ def listed(request: Request) -> list[int]:
 # ---- VideoAgent --------------------------------------------------------------------------------------------
 
 
-class SceneEncoder(VideoTextEncoder):
+class SceneEncoder(NumberEncoder):
     """A clip is its middle frame's colour and time. A text is a colour, a time in seconds, or a time and a
     letter of its own, which fits a little worse."""
-
-    clip_frames = 3
-
-    def __init__(self) -> None:
-        super().__init__("scenes")
-
-    def identity(self) -> dict[str, object]:
-        return {"encoder": "scenes"}
-
-    def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return height, width
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         return np.stack([_vector(colour_of(clip[1]), clip[1].time) for clip in clips])
@@ -207,24 +188,24 @@ class SceneEncoder(VideoTextEncoder):
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         return np.stack([_text(text) for text in texts])
 
-    def _embed_clips(self, clips: Any) -> Any:
-        raise NotImplementedError
-
-    _embed_texts: Any = _embed_clips
-
 
 def _text(text: str) -> np.ndarray:
     if text in COLOURS:
         return _vector(text, None)
-    return _vector("", float(text.rstrip("z")), 0.1 if text.endswith("z") else 0.0)
+    return _vector("", float(text.rstrip("z")), 0.1 * text.endswith("z"))
 
 
 def _vector(colour: str, time: float | None, noise: float = 0.0) -> np.ndarray:
-    angle = None if time is None else time / 60 * math.pi
-    moment = [0.0, 0.0] if angle is None else [math.cos(angle), math.sin(angle)]
-    row = np.array([*(float(name == colour) for name in COLOURS), *moment, noise], dtype=np.float32)
-    unit: np.ndarray = row / np.linalg.norm(row)
-    return unit
+    angle = (time or 0.0) / 60 * math.pi
+    moment = [0.0, 0.0] if time is None else [math.cos(angle), math.sin(angle)]
+    return unit_rows([*(float(name == colour) for name in COLOURS), *moment, noise])
+
+
+def unit_rows(rows: Any) -> np.ndarray:
+    """The rows as vectors of length 1."""
+    vectors: np.ndarray = np.array(rows, dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors
 
 
 class SceneVideoAgent:
@@ -250,8 +231,12 @@ class SceneVideoAgent:
         return [result for _, result in self.method.run_video(items, context(SceneBackbone()))]
 
 
+def _colours(frames: Sequence[Frame], between: str) -> str:
+    return between.join(dict.fromkeys(colour_of(frame) for frame in frames))
+
+
 def _caption(prompt: str, frames: Sequence[Frame]) -> str:
-    return f"a {' then '.join(dict.fromkeys(colour_of(frame) for frame in frames))}\nwall"
+    return f"a {_colours(frames, ' then ')}\nwall"
 
 
 def predict(answer: str, why: str = "it fits") -> dict[str, Any]:
@@ -264,14 +249,9 @@ def reflect(confidence: int) -> dict[str, Any]:
 
 def search(*wanted: tuple[int, str] | str) -> dict[str, Any]:
     """Look for descriptions, in segments if they are named."""
-    return {
-        "frame_descriptions": [
-            {"description": each}
-            if isinstance(each, str)
-            else {"segment_id": each[0], "duration": "", "description": each[1]}
-            for each in wanted
-        ]
-    }
+    names = ("description", "segment_id", "duration")
+    found = [(each,) if isinstance(each, str) else (each[1], each[0], "") for each in wanted]
+    return {"frame_descriptions": [dict(zip(names, each, strict=False)) for each in found]}
 
 
 def looked_at(result: Result) -> list[float]:
@@ -293,38 +273,28 @@ def describe(prompt: str, frames: Sequence[Frame]) -> Mapping[str, Any]:
 
 def captioner(**changes: Any) -> ScriptedModel:
     """Describes every clip, as often as it is asked."""
-    return ScriptedModel([describe], **{"forever": True, **changes})
-
-
-def seen_colours(prompt: str, frames: Sequence[Frame]) -> str:
-    """The colours that frames show, in order."""
-    return ", ".join(dict.fromkeys(colour_of(frame) for frame in frames))
+    return ScriptedModel([describe], forever=True, **changes)
 
 
 def vqa(**changes: Any) -> ScriptedModel:
-    """Names the colours that it sees."""
-    return ScriptedModel([seen_colours], **{"forever": True, **changes})
+    """Names the colours that it sees, in order."""
+    return ScriptedModel([lambda prompt, frames: _colours(frames, ", ")], forever=True, **changes)
 
 
-def builder(root: Path, model: ScriptedModel, **changes: Any) -> DatabaseBuilder:
-    """Of the minute's database. `subtitles`, `text_encoder`: the builder's; the rest are settings."""
-    given = {name: changes.pop(name) for name in ("subtitles", "text_encoder") if name in changes}
-    return DatabaseBuilder(
-        world.video(), model, DvdSettings(**{**FAST, **changes}), root=root, **{"subtitles": None, **given}
-    )
-
-
-def dvd(llm: ScriptedModel, **changes: Any) -> Any:
-    """The method. Models in `changes` are roles, the rest are settings."""
-    models: dict[str, Any] = {"captioner": captioner(), "vqa": vqa(), "llm": llm}
-    models |= {name: value for name, value in changes.items() if isinstance(value, AgentModel)}
-    given = {name: value for name, value in changes.items() if name not in models}
-    return scripted("dvd", models, **{**FAST, **given})
+def builder(
+    root: Path, model: ScriptedModel, *, subtitles: Any = None, text_encoder: Any = None, **settings: Any
+) -> DatabaseBuilder:
+    """Of the minute's database."""
+    given = {"root": root, "subtitles": subtitles, "text_encoder": text_encoder}
+    return DatabaseBuilder(world.video(), model, DvdSettings(**{**FAST, **settings}), **given)
 
 
 def ask(llm: ScriptedModel, question: Item | None = None, **changes: Any) -> Any:
-    """The result of a question (default: what is shown at the red place, B)."""
-    return dvd(llm, **changes).run(question or item(), context(SceneBackbone()))
+    """The result of a question (default: what is shown at the red place, B). Models in `changes` are roles,
+    the rest are settings."""
+    models = {"captioner": captioner(), "vqa": vqa(), "llm": llm}
+    models |= {role: changes.pop(role) for role in ("captioner", "vqa") if role in changes}
+    return scripted("dvd", models, **{**FAST, **changes}).run(question or item(), context(SceneBackbone()))
 
 
 def call(tool: str, **arguments: Any) -> ToolCall:
@@ -337,15 +307,15 @@ INSPECT = call("frame_inspect", question="Which colours?", time_ranges=[[12, 18]
 ANSWER = call("answer", text="B. red")
 
 
-def by_tools(*steps: Sequence[ToolCall], thought: str = "Hm.") -> ScriptedModel:
+def by_tools(*steps: Sequence[ToolCall]) -> ScriptedModel:
     """A language model with tool calls: what it calls in each step."""
-    replies = [ModelReply(thought, 100, 10, calls=tuple(calls)) for calls in steps]
+    replies = [ModelReply("Hm.", 100, 10, calls=tuple(calls)) for calls in steps]
     return ScriptedModel(replies, offers_tools=True)
 
 
-def as_text(*steps: ToolCall, thought: str = "Hm.") -> list[dict[str, Any]]:
+def as_text(*steps: ToolCall) -> list[dict[str, Any]]:
     """The same as lines of a model without."""
-    return [{"reason": thought, "tool": step.name, "arguments": json.loads(step.arguments)} for step in steps]
+    return [{"reason": "Hm.", "tool": step.name, "arguments": json.loads(step.arguments)} for step in steps]
 
 
 def tools_of(result: Result) -> list[Step]:
@@ -371,37 +341,30 @@ class ColourWords(TextEncoder):
     def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
         # The last direction is that of texts without a colour.
         rows = [[float(c in query) for c in COLOURS] for query in queries]
-        rows = [[*row, float(not any(row))] for row in rows]
-        vectors: np.ndarray = np.array(rows, dtype=np.float32)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors
+        return unit_rows([[*row, float(not any(row))] for row in rows])
 
 
 LINES = Subtitles(world.LINES, "test")
-"""At 12, 22 and 34 s."""
 
 
 # ---- LVAgent -----------------------------------------------------------------------------------------------
-
-NAMES = ("one", "two", "three", "four")
-"""The agents, as the settings name them."""
-BUDGET = 12
-"""Frames that the run's backbone takes."""
 
 
 def team_of(models: Mapping[str, AgentModel], **settings: Any) -> Any:
     """LVAgent with given models, and the six scenes as its chunks."""
     named = {} if "team" in settings else {"agents": list(models)}
     agent = scripted("lvagent", models, **named, **settings)
-    agent.prepare = lambda scene: Prepared((SceneIndex(), BUDGET), agent._selected())
+    # The backbone of the run takes 12 frames.
+    agent.prepare = lambda scene: Prepared((SceneIndex(), 12), agent._selected())
     return agent
 
 
 def agents(*scripts: Sequence[Line]) -> dict[str, ScriptedModel]:
-    """A scripted agent for each script."""
-    return {name: ScriptedModel(lines) for name, lines in zip(NAMES, scripts, strict=False)}
+    """A scripted agent for each script: "one", "two", "three", "four"."""
+    names = ("one", "two", "three", "four")
+    return {name: ScriptedModel(lines) for name, lines in zip(names, scripts, strict=False)}
 
 
 def discuss(models: Mapping[str, AgentModel], asked: Item | None = None, **settings: Any) -> Any:
     """The result of the question about the red place."""
-    return team_of(models, **settings).run(asked if asked is not None else item(), context(SceneBackbone()))
+    return team_of(models, **settings).run(asked or item(), context(SceneBackbone()))

@@ -59,57 +59,35 @@ class Hub:
 
 
 def lvb(number: int, group: int, gold: int | None, **changes: Any) -> dict[str, Any]:
-    return {
-        "id": f"vid{number}_0",
-        "video_id": f"vid{number}",
-        "video_path": f"vid{number}.mp4",
-        "subtitle_path": f"vid{number}_en.json",
-        "question": f"What happens then ({number})?",
-        "candidates": ["a man waves", "a dog runs", "a car stops", "it rains"],
-        **({} if gold is None else {"correct_choice": gold}),
-        "question_category": "S2E",
-        "topic_category": "NP-News-Programs",
-        "level": "L1-Perception",
-        "duration_group": group,
-        "duration": group - 1.5,
-        "starting_timestamp_for_subtitles": 12.5,
-        **changes,
-    }
+    name = f"vid{number}"
+    about = {"video_id": name, "video_path": f"{name}.mp4", "subtitle_path": f"{name}_en.json"}
+    asked = {"question": f"What happens then ({number})?"}
+    choices = {"candidates": ["a man waves", "a dog runs", "a car stops", "it rains"]}
+    kinds = {"question_category": "S2E", "topic_category": "NP-News-Programs", "level": "L1-Perception"}
+    times = {"duration_group": group, "duration": group - 1.5, "starting_timestamp_for_subtitles": 12.5}
+    right = {} if gold is None else {"correct_choice": gold}
+    return {"id": f"{name}_0", **about, **asked, **choices, **right, **kinds, **times, **changes}
 
 
 LVB = [lvb(1, 15, 1), lvb(2, 15, 2), lvb(3, 600, 2), lvb(4, 3600, 0)]
 
 
 def mme(number: int, length: str, gold: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "video_id": f"{number:03}",
-        "duration": length,
-        "domain": "Knowledge",
-        "sub_category": "Geography",
-        "url": f"https://www.youtube.com/watch?v=video-id_{number:02}",
-        "videoID": f"video-id_{number:02}",
-        "question_id": f"{number:03}-1",
-        "task_type": "Counting Problem",
-        "question": f"How many ({number})?",
-        "options": ["A. One.", "B. Two.", "C. Three.", "D. Four."],
-        "answer": gold,
-        **changes,
-    }
+    name = f"video-id_{number:02}"
+    about = {"video_id": f"{number:03}", "duration": length, "videoID": name}
+    kinds = {"domain": "Knowledge", "sub_category": "Geography", "task_type": "Counting Problem"}
+    asked = {"question_id": f"{number:03}-1", "question": f"How many ({number})?", "answer": gold}
+    options = {"options": ["A. One.", "B. Two.", "C. Three.", "D. Four."]}
+    url = f"https://www.youtube.com/watch?v={name}"
+    return {**about, **kinds, "url": url, **asked, **options, **changes}
 
 
 MME = [mme(1, "short", "A"), mme(2, "long", "D"), mme(3, "long", "B"), mme(4, "long", "C")]
 
 
 def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any) -> dict[str, Any]:
-    return {
-        "video": video,
-        "duration": 300,
-        "question": "What is it?",
-        "candidates": candidates,
-        "answer": answer,
-        "question_type": kind,
-        **more,
-    }
+    asked = {"question": "What is it?", "candidates": candidates, "answer": answer, "question_type": kind}
+    return {"video": video, "duration": 300, **asked, **more}
 
 
 MLVU_TASKS = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")
@@ -117,31 +95,16 @@ MLVU_TASKS = ("1_plotQA", "2_needle", "3_ego", "4_count", "5_order", "6_anomaly_
 
 
 def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
-    return {
-        "qid": qid,
-        "video_uid": f"uid{qid}",
-        "question": "What does he lift?",
-        "answer": "a box",
-        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
-        "right_answer": gold,
-        "clue_intervals": clues,
-        "domain": "Life Record",
-        "sub_category": "Entity Perception",
-        "duration": 900,
-    }
+    choices = ["a bag", "a crate", "a chair", "a box", "a bin"]
+    asked = {"question": "What does he lift?", "answer": "a box", "choices": choices, "right_answer": gold}
+    kinds = {"domain": "Life Record", "sub_category": "Entity Perception", "duration": 900}
+    return {"qid": qid, "video_uid": f"uid{qid}", **asked, "clue_intervals": clues, **kinds}
 
 
 def ego(tmp_path: Path) -> None:
-    questions = [
-        {
-            "q_uid": f"uid-{i}",
-            "google_drive_id": "x",
-            "question": "Why?",
-            **{f"option {k}": f"reason {k}" for k in range(5)},
-        }
-        for i in range(3)
-    ]
-    write_json(tmp_path / "questions.json", questions)
+    options = {f"option {k}": f"reason {k}" for k in range(5)}
+    asked = {"google_drive_id": "x", "question": "Why?", **options}
+    write_json(tmp_path / "questions.json", [{"q_uid": f"uid-{i}", **asked} for i in range(3)])
     write_json(tmp_path / "subset_answers.json", {"uid-0": 4, "uid-2": 1})
     touch(tmp_path, *(f"videos/uid-{i}.mp4" for i in range(3)))
 
@@ -174,10 +137,8 @@ def traces_of(
         else:
             letter = None if item.question.is_open else extract_letter(raw, item.question)
             reply = Answer(letter, 0.5 if letter else 0.0, {}, raw)
-            calls = tuple(
-                Call("get_informative_clips", {}, "", intervals=(interval,))
-                for interval in (found or {}).get(item.id, ())
-            )
+            intervals = (found or {}).get(item.id, ())
+            calls = tuple(Call("get_informative_clips", {}, "", intervals=(each,)) for each in intervals)
             execution = Execution("ok" if letter else "empty", Answer(letter, raw=raw), calls=calls)
             only = Round("native", raw, execution=execution, mode="native")
             result = Result((only,), reply, reply, selected=0)

@@ -68,27 +68,17 @@ def make_benchmark(
     for v in range(videos):
         path = root / "videos" / f"v{v}.mp4"
         colour = names[v % len(names)]
+        make_video(path, colour)
         if v in broken:
-            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"this is no video" * 100)
-        else:
-            make_video(path, colour)
         for q in range(questions):
             choices = names[q % 4 :] + names[: q % 4]
             right = "ABCD"[choices.index(colour)]
             stated = right if q % 3 != 2 else "ABCD"[(choices.index(colour) + 1) % 4]
             gold[f"v{v}q{q}"] = right
-            lines.append(
-                {
-                    "id": f"v{v}q{q}",
-                    "video": f"videos/v{v}.mp4",
-                    "question": f"Which colour is shown ({q})?",
-                    "choices": choices,
-                    "answer": stated,
-                    "family": "odd" if q % 2 else "even",
-                    "length": "short" if v % 2 else "long",
-                }
-            )
+            asked = {"question": f"Which colour is shown ({q})?", "choices": choices, "answer": stated}
+            groups = {"family": "odd" if q % 2 else "even", "length": "short" if v % 2 else "long"}
+            lines.append({"id": f"v{v}q{q}", "video": f"videos/v{v}.mp4", **asked, **groups})
     root.mkdir(exist_ok=True)
     (root / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return gold
@@ -111,12 +101,10 @@ class ColourBackbone(FakeBackbone):
     is a part of its identity, "pid": each process says that it is another model. There is no model "missing".
     """
 
-    def __init__(
-        self, model: str, frames: int = 4, *, log: str = "", salt: str = "", **settings: Any
-    ) -> None:
+    def __init__(self, model: str, frames: int = 4, *, log: str = "", salt: str = "", **given: Any) -> None:
         if model == "missing":
             raise BackboneError("model 'missing' does not exist; give another")
-        super().__init__(model, frames, **{"writes": self._read, "logprob": -0.6, **settings})
+        super().__init__(model, frames, **{"writes": self._read, "logprob": -0.6, **given})
         self._log, self._salt = log, str(os.getpid()) if salt == "pid" else salt
 
     def identity(self) -> dict[str, object]:
@@ -211,11 +199,14 @@ def check_complete(output: Path, questions: int = 12) -> list[Trace]:
 
 def rewrite(root: Path, question_id: str, text: str) -> None:
     """Give one question another text."""
-    records = [json.loads(line) for line in (root / "questions.jsonl").read_text().splitlines()]
-    for record in records:
-        if record["id"] == question_id:
-            record["question"] = text
-    (root / "questions.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    change_questions(root, lambda record: {"question": text} if record["id"] == question_id else {})
+
+
+def change_questions(root: Path, changes: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Give each question these fields."""
+    path = root / "questions.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({**record, **changes(record)}) + "\n" for record in records))
 
 
 SRT = """1

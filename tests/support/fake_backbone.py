@@ -35,23 +35,6 @@ from videopro.question import Answer
 from videopro.video import Frame
 
 
-class FakePrefix(Prefix):
-    """Holds frames."""
-
-    def __init__(self, frames: Sequence[Frame], system: str = "") -> None:
-        self.frames = tuple(frames)
-        self.system = system
-        self.tokens = len(frames)
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    def close(self) -> None:
-        self._closed = True
-
-
 def visual_frames(visual: Visual) -> Sequence[Frame]:
     """The frames of a request's visual; none for text only."""
     return visual.frames if isinstance(visual, Prefix) else (visual or ())
@@ -188,7 +171,7 @@ class FakeBackbone(Backbone):
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         self.prefixes += 1
-        return FakePrefix(frames, system)
+        return Prefix(self, frames, frames, system=system, tokens=len(frames))
 
     @contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:

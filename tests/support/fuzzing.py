@@ -34,35 +34,9 @@ FUZZ = settings(
 _LONGEST = 10_000
 
 ODD_WORDS = (
-    *(
-        "",
-        " ",
-        "\0",
-        "\x0b",
-        "\x85",
-        "\u2028",
-        "\ufeff",
-        "\ud83d",
-        "\udc00",
-        "\U0001f600",
-        "e\u0301",
-        "\uff21",
-    ),
-    *(
-        "null",
-        "NaN",
-        "-Infinity",
-        "1e999",
-        "-1",
-        "0",
-        "9" * 400,
-        "9" * 5000,
-        "\\",
-        '"',
-        "'",
-        "../..",
-        "n" * 300,
-    ),
+    *("", " ", "\0", "\x0b", "\x85", "\u2028", "\ufeff", "\ud83d", "\udc00", "\U0001f600", "e\u0301"),
+    *("\uff21", "null", "NaN", "-Infinity", "1e999", "-1", "0", "9" * 400, "9" * 5000, "n" * 300),
+    *("\\", '"', "'", "../.."),
 )
 ODD_VALUES = (
     *(None, True, False, 0, -1, 1, 2**63, 10**300, 10**400, -0.0, 1e308, float("nan"), float("inf")),
@@ -70,32 +44,22 @@ ODD_VALUES = (
 )
 
 odd_text = st.one_of(st.sampled_from(ODD_WORDS), st.text(max_size=8))
-odd_value = st.one_of(
-    # Copied: what is drawn may be changed further.
-    st.sampled_from(ODD_VALUES).map(copy.deepcopy),
-    odd_text,
-    st.integers(),
-    st.floats(),
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | odd_text,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text, inner, max_size=3),
-        max_leaves=5,
-    ),
+odd_tree = st.recursive(
+    st.none() | st.booleans() | st.integers() | odd_text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text, inner, max_size=3),
+    max_leaves=5,
 )
+# Copied: what is drawn may be changed further.
+odd_constant = st.sampled_from(ODD_VALUES).map(copy.deepcopy)
+odd_value = st.one_of(odd_constant, odd_text, st.integers(), st.floats(), odd_tree)
 
 
-def repeated(units: Sequence[str], most: int = 12) -> st.SearchStrategy[str]:
+def repeated(units: Sequence[str]) -> st.SearchStrategy[str]:
     """Texts out of units, some of them many times over."""
-    piece = st.one_of(
-        st.sampled_from(units),
-        odd_text,
-        st.builds(
-            lambda unit, times: (unit * times)[:_LONGEST],
-            st.sampled_from(units),
-            st.sampled_from((2, 30, 700)),
-        ),
-    )
-    return st.lists(piece, max_size=most).map("".join)
+    unit, times = st.sampled_from(units), st.sampled_from((2, 30, 700))
+    many = st.builds(lambda unit, times: (unit * times)[:_LONGEST], unit, times)
+    piece = st.one_of(unit, odd_text, many)
+    return st.lists(piece, max_size=12).map("".join)
 
 
 def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -1,15 +1,22 @@
 """Prompts about the short videos of `sft_world`, trainers of tiny Qwen checkpoints, and whole runs with
 rewards that need no program, for tests of GRPO.
 
+`rows` are a prompt of each kind; `trainer` is the real one, with the reward `spread`; `ask`, `write` and
+`batch` take its steps one by one. `ScriptedSampler` stands for an engine, `SomeRewards` for rewards of
+programs, and `arguments` are the flags of the command.
+
 Run as a script, it is two steps for launchers of several ranks: grpo_world.py OUTPUT REPLIES VIDEOS [ahead],
 with replies a process and pass, and the folder of videos (x264 makes other files each time)."""
 
 from __future__ import annotations
 
 import os
+import random
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +24,8 @@ import torch
 
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint, reference
-from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.training_runs import LORA, NO_MODELS, flags
+from videopro.backbones import Sampling
 from videopro.backbones.qwen import SampledReply
 from videopro.executor import parse_program
 from videopro.question import Answer, prompts
@@ -27,23 +34,14 @@ from videopro.train.rewards import TurnOutcome
 from videopro.train.rewards.runs import ProgramOutcome
 from videopro.train.rl import GRPORow, PromptEncoder, VideoGRPOConfig, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rollouts import Rollout
+from videopro.train.rl.samplers import Draw, OnReply
 from videopro.train.runtime.trainable import choose_trained
 
 
 def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> GRPORow:
-    question = world.QUESTIONS[number]
-    given: dict[str, Any] = {
-        "id": f"{video}-{number}/{kind}",
-        "video": world.folder() / "videos" / f"{video}.mp4",
-        "subtitles": None,
-        "question": question,
-        "answer": "A",
-        "kind": kind,
-        "prompt": prompt,
-        "oracle_mode": "native",
-        **fields,
-    }
-    return GRPORow(**given)
+    given: dict[str, Any] = {"id": f"{video}-{number}/{kind}", "kind": kind, "prompt": prompt}
+    given |= {"video": world.folder() / "videos" / f"{video}.mp4", "subtitles": None, "oracle_mode": "native"}
+    return GRPORow(**{**given, "question": world.QUESTIONS[number], "answer": "A", **fields})
 
 
 def rows() -> list[GRPORow]:
@@ -71,32 +69,16 @@ def refine_some(given: Sequence[GRPORow], replies: Sequence[str]) -> list[GRPORo
 
 def record(row: GRPORow) -> dict[str, Any]:
     """The row as it stands in a file."""
-    return {
-        **vars(row),
-        "video": str(row.video),
-        "question": row.question.text,
-        "choices": list(row.question.choices),
-        "subtitles": None,
-    }
+    asked = {"question": row.question.text, "choices": list(row.question.choices)}
+    return {**vars(row), **asked, "video": str(row.video)}
 
 
 def settings(output: Path, **changes: Any) -> VideoGRPOConfig:
     """Settings for a CPU, under which a step is the gradient times the rate."""
-    given: dict[str, Any] = {
-        **world.ON_A_CPU,
-        "output_dir": str(output),
-        "per_device_train_batch_size": 8,
-        "num_generations": 4,
-        "max_completion_length": 6,
-        "optim": "sgd",
-        "learning_rate": 0.05,
-        "lr_scheduler_type": "constant",
-        "max_grad_norm": 0.0,
-        "max_steps": 1,
-        "seed": 3,
-        **changes,
-    }
-    return VideoGRPOConfig(**given)
+    group = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 6}
+    step: dict[str, Any] = {"optim": "sgd", "learning_rate": 0.05, "lr_scheduler_type": "constant"}
+    step |= {"max_grad_norm": 0.0, "max_steps": 1, "seed": 3}
+    return VideoGRPOConfig(output_dir=str(output), **{**world.ON_A_CPU, **group, **step, **changes})
 
 
 def spread(completion_ids: Any, **_: Any) -> list[float]:
@@ -119,7 +101,8 @@ def trainer(
     """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
     model, _ = reference(family)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
-    inputs, cache = world.inputs(family), world.frame_cache(family)
+    batches = world.collator(family)
+    inputs, cache = batches._inputs, batches._frames
     return VideoGRPOTrainer(
         model=model,
         args=config,
@@ -160,6 +143,75 @@ def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor,
     return ids, mask, width
 
 
+# ---- a sampler in an engine's place -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was asked for in one call."""
+
+    version: int | None
+    draws: tuple[tuple[str, str, tuple[int, int]], ...]
+    """Row, kind of prompt and seed."""
+    thread: str
+    newest: int
+    """The newest version at that time."""
+
+
+class ScriptedSampler:
+    """Its replies depend on their seeds alone: runs that sample ahead and runs that do not get the same ones,
+    whatever the policy was. `before` is called with the number of a call before its replies are made, in the
+    thread that asks."""
+
+    is_remote = True
+
+    def __init__(self, before: Callable[[int], object] = lambda call: None) -> None:
+        self.version = -1
+        self.served: list[int] = []
+        """The versions that an engine has."""
+        self.written: list[Written] = []
+        self._before = before
+        self._one_at_a_time = threading.Lock()
+
+    def sync(self, step: int, keep: int | None = None) -> None:
+        self.version = step
+        self.served += [step] if step not in self.served else []
+        while len(self.served) > 2:
+            self.served.remove(next(version for version in self.served if version != keep))
+
+    def write(
+        self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None
+    ) -> list[SampledReply]:
+        assert self._one_at_a_time.acquire(blocking=False), "two rounds were written at a time"
+        try:
+            assert version in self.served
+            asked = tuple((draw.row.id, draw.row.kind, draw.seed) for draw in draws)
+            thread = threading.current_thread().name
+            self.written.append(Written(version, asked, thread, self.version))
+            self._before(len(self.written) - 1)
+            replies = [reply(draw.seed) for draw in draws]
+            for number, each in enumerate(replies):
+                on_reply(number, each)
+            return replies
+        finally:
+            self._one_at_a_time.release()
+
+    def close(self) -> None:
+        pass
+
+
+def reply(seed: tuple[int, int]) -> SampledReply:
+    """Up to five tokens, each with a log-probability; it ends by its length."""
+    chance = random.Random(repr(seed))
+    ids = [chance.randrange(20, 90) for _ in range(chance.randrange(1, 6))]
+    return SampledReply(ids, [-4.5 + chance.random() / 2 for _ in ids])
+
+
+def making(sampler: ScriptedSampler) -> dict[str, Any]:
+    """The settings of a trainer that samples with it."""
+    return {"make_sampler": lambda policy, ends: sampler}
+
+
 # ---- whole runs --------------------------------------------------------------------------------------------
 
 
@@ -168,47 +220,34 @@ def arguments(output: Path, **changes: Any) -> list[str]:
     data = output.parent / "grpo.jsonl"
     if not data.exists():
         world.write(data, [record(row) for row in rows()])
-    given = {
-        **LORA,
-        "train_data": data,
-        "modules": NO_MODELS,
-        "num_generations": 4,
-        "per_device_train_batch_size": 4,
-        "max_completion_length": 6,
-        "max_steps": 2,
-    }
-    return flags(output, **{**given, **changes})
+    group = {"num_generations": 4, "per_device_train_batch_size": 4, "max_completion_length": 6}
+    given = {"train_data": data, "modules": NO_MODELS, **group, "max_steps": 2}
+    return flags(output, **{**LORA, **given, **changes})
 
 
-class SomeRewards:
+class SomeRewards(nullcontext[Any]):
     """In place of `ProgramRewards`: a reward that a random model earns too."""
 
     latest: SomeRewards
 
     def __init__(self, backbone: Any, **_: Any) -> None:
+        super().__init__(self)
         self.backbone = backbone
         self.functions = [spread]
         self.weights = [1.0]
         SomeRewards.latest = self
 
-    def prepare(self, rows: Any) -> None:
+    def prepare(self, *given: Any) -> None:
         pass
 
-    def submit(self, row: Any, reply: str) -> None:
-        pass
+    submit = prepare
 
     def run(self, rows: Any, replies: Any) -> list[TurnOutcome]:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
-        failed = Execution("failed", error=Failure("NameError", "no"))
-        right = Execution("ok", Answer("A", 0.9))
-        ran = [ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
-        return [TurnOutcome(reply, parse_program(reply), of) for reply, of in zip(replies, ran, strict=True)]
-
-    def __enter__(self) -> SomeRewards:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+        failed = ProgramOutcome(Execution("failed", error=Failure("NameError", "no")), "NameError: no")
+        right = ProgramOutcome(Execution("ok", Answer("A", 0.9)), "")
+        outcomes = [failed if len(reply) % 2 else right for reply in replies]
+        return [TurnOutcome(r, parse_program(r), made) for r, made in zip(replies, outcomes, strict=True)]
 
 
 def two_steps(output: Path, replies: int, *, ahead: bool = False) -> None:
@@ -226,9 +265,8 @@ def two_steps(output: Path, replies: int, *, ahead: bool = False) -> None:
     if ahead:
         several |= {"sampler": "vllm", "async_rollouts": True}
         sampler = making(ScriptedSampler())
-    config = settings(
-        output, per_device_train_batch_size=replies, max_steps=2, beta=0.1, learning_rate=0.2, **several
-    )
+    several |= {"per_device_train_batch_size": replies, "max_steps": 2}
+    config = settings(output, beta=0.1, learning_rate=0.2, **several)
     made = trainer("qwen3_vl", config, chosen, next_turn=refine_some, **sampler)
     made.train()
     made.save_model(str(output))

@@ -129,8 +129,12 @@ _ROUTE = re.compile(
     r"/api/(?P<kind>model|dataset)s/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|tree|preupload|commit))?"
     r"(?:/(?P<revision>[^/]+))?(?P<path>/.*)?"
 )
-_LARGE = re.compile(r"/(?P<kind>datasets/)?(?P<name>[^/]+/[^/]+)\.git/info/lfs/objects/batch")
+_LARGE = re.compile(r"/(datasets/)?[^/]+/[^/]+\.git/info/lfs/objects/batch")
 _FILE = re.compile(r"/(?P<kind>datasets/)?(?P<name>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+
+
+class _Refusal(Exception):
+    """What the hub answers: status, code and message."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -145,10 +149,15 @@ class _Handler(BaseHTTPRequestHandler):
         request = f"{self.command} {path}"
         self.server.requests.append(request)
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if request == self.server.refused:
-            return self._send(403, {"error": "refused by the test"})
-        if path == "/api/whoami-v2":
-            return self._whoami()
+        try:
+            if request == self.server.refused:
+                raise _Refusal(403, "Refused", "refused by the test")
+            self._route(path)
+        except _Refusal as refusal:
+            status, code, message = refusal.args
+            self._send(status, {"error": message}, {"X-Error-Code": code, "X-Error-Message": message})
+
+    def _route(self, path: str) -> None:
         if path == "/api/repos/create":
             return self._create()
         if path == "/api/validate-yaml":
@@ -156,14 +165,14 @@ class _Handler(BaseHTTPRequestHandler):
         if path.startswith("/large/"):
             self.server.large[path.removeprefix("/large/")] = self.body
             return self._send(200, {})
-        if match := _LARGE.fullmatch(path):
+        if _LARGE.fullmatch(path):
             return self._batch()
         if match := _FILE.fullmatch(path):
             kind = "dataset" if match["kind"] else "model"
             return self._file(kind, match["name"], match["revision"], match["path"])
         if match := _ROUTE.fullmatch(path):
             return self._repository(match)
-        return self._send(404, {"error": f"no route {request}"})
+        return self._send(404, {"error": f"no route {self.command} {path}"})
 
     do_HEAD = do_POST = do_PUT = do_GET
 
@@ -181,15 +190,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _fail(self, status: int, code: str, message: str) -> None:
-        self._send(status, {"error": message}, {"X-Error-Code": code, "X-Error-Message": message})
-
-    def _whoami(self) -> None:
-        if not self._is_known:
-            return self._send(401, {"error": "Invalid username or password."})
-        access = {"type": "access_token", "accessToken": {"displayName": "t", "role": "write"}}
-        return self._send(200, {"type": "user", "name": USER, "orgs": [], "auth": access})
-
     def _create(self) -> None:
         asked = json.loads(self.body)
         name = f"{asked['organization'] or USER}/{asked['name']}"
@@ -197,9 +197,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(401, {"error": "Invalid username or password."})
         kind = asked.get("type") or "model"
         if (kind, name) in self.server.repositories:
-            return self._send(
-                409, {"error": "You already created this repo", "url": f"{self.server.url}/{name}"}
-            )
+            made = {"error": "You already created this repo", "url": f"{self.server.url}/{name}"}
+            return self._send(409, made)
         private = asked.get("visibility") == "private" or asked.get("private") is True
         self.server.add(kind, name, {".gitattributes": b"*.safetensors filter=lfs\n"}, private=private)
         prefix = "datasets/" if kind == "dataset" else ""
@@ -210,26 +209,19 @@ class _Handler(BaseHTTPRequestHandler):
         errors = [] if isinstance(data, dict) else [{"message": "the metadata is no mapping"}]
         return self._send(400 if errors else 200, {"errors": errors, "warnings": []})
 
-    def _find(self, kind: str, name: str, revision: str | None) -> tuple[Repository, str] | None:
+    def _find(self, kind: str, name: str, revision: str | None) -> tuple[Repository, str]:
         repository = self.server.repositories.get((kind, name))
         if repository is None or (repository.private and not self._is_known):
-            status = 404 if self._is_known else 401
-            self._fail(status, "RepoNotFound", "Repository not found")
-            return None
+            raise _Refusal(404 if self._is_known else 401, "RepoNotFound", "Repository not found")
         if name in self.server.gated:
-            self._fail(403, "GatedRepo", f"Access to {kind} {name} is restricted")
-            return None
+            raise _Refusal(403, "GatedRepo", f"Access to {kind} {name} is restricted")
         commit = repository.head if revision in (None, "main") else revision
         if commit not in repository.commits:
-            self._fail(404, "RevisionNotFound", f"Invalid rev id: {revision}")
-            return None
+            raise _Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return repository, str(commit)
 
     def _repository(self, match: re.Match[str]) -> None:
-        asked = self._find(match["kind"], match["name"], match["revision"])
-        if asked is None:
-            return None
-        repository, commit = asked
+        repository, commit = self._find(match["kind"], match["name"], match["revision"])
         files = repository.commits[commit]
         if match["what"] in (None, "revision"):
             about = {"_id": "1", "id": match["name"], "sha": commit, "private": repository.private}
@@ -237,8 +229,6 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, {**about, "siblings": siblings, "tags": [], "downloads": 0, "likes": 0})
         if match["what"] == "tree":
             return self._send(200, [_entry(name, content) for name, content in sorted(files.items())])
-        if not self._is_known:
-            return self._send(403, {"error": "You need write access"})
         if match["what"] == "preupload":
             return self._send(200, {"files": [_mode(one, files) for one in json.loads(self.body)["files"]]})
         return self._commit(repository, dict(files), match["name"])
@@ -251,8 +241,6 @@ class _Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = base64.b64decode(value["content"])
             elif change["key"] == "lfsFile":
                 files[value["path"]] = self.server.large[value["oid"]]
-            elif change["key"] == "deletedFile":
-                del files[value["path"]]
         commit = repository.commit(files)
         url = f"{self.server.url}/{name}/commit/{commit}"
         return self._send(200, {"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": ""})
@@ -267,12 +255,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, {"transfer": "basic", "objects": objects})
 
     def _file(self, kind: str, name: str, revision: str, path: str) -> None:
-        asked = self._find(kind, name, revision)
-        if asked is None:
-            return None
-        repository, commit = asked
+        repository, commit = self._find(kind, name, revision)
         if path not in repository.commits[commit]:
-            return self._fail(404, "EntryNotFound", "Entry not found")
+            raise _Refusal(404, "EntryNotFound", "Entry not found")
         content = repository.commits[commit][path]
         headers = {
             "ETag": f'"{content_id(path, content)}"',

@@ -135,18 +135,19 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def save_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
+def save_checkpoint(family: str, folder: Path) -> Path:
     """Write a random checkpoint of a family: weights, tokenizer, processor."""
     kind = FAMILIES[family]
     words = tokenizer()
     size = len(words)
     ids = words.convert_tokens_to_ids
-    tokens = {
-        "image_token_id": ids("<|image_pad|>"),
-        "video_token_id": ids("<|video_pad|>"),
-        "vision_start_token_id": ids("<|vision_start|>"),
-        "vision_end_token_id": ids("<|vision_end|>"),
+    marks = {
+        "image": "image_pad",
+        "video": "video_pad",
+        "vision_start": "vision_start",
+        "vision_end": "vision_end",
     }
+    tokens = {f"{name}_token_id": ids(f"<|{mark}|>") for name, mark in marks.items()}
     ends = {"eos_token_id": ids("<|im_end|>"), "pad_token_id": ids("<|endoftext|>"), "bos_token_id": None}
     config = AutoConfig.for_model(
         family,
@@ -155,21 +156,16 @@ def save_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
         tie_word_embeddings=False,
         **tokens,
     )
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     model = AutoModelForImageTextToText.from_config(config)
     model.generation_config.eos_token_id = ids("<|im_end|>")
     model.generation_config.pad_token_id = ids("<|endoftext|>")
     model.save_pretrained(folder)
-    pictures = Qwen2VLImageProcessor(patch_size=kind.patch)
+    whole, video = Qwen2_5_VLProcessor, Qwen2VLVideoProcessor
     if kind.has_times:
-        processor: Any = Qwen3VLProcessor(
-            pictures, words, Qwen3VLVideoProcessor(patch_size=16), chat_template=template()
-        )
-    else:
-        processor = Qwen2_5_VLProcessor(
-            pictures, words, Qwen2VLVideoProcessor(patch_size=14), chat_template=template()
-        )
-    processor.save_pretrained(folder)
+        whole, video = Qwen3VLProcessor, Qwen3VLVideoProcessor
+    parts = (Qwen2VLImageProcessor(patch_size=kind.patch), words, video(patch_size=kind.patch))
+    whole(*parts, chat_template=template()).save_pretrained(folder)
     return folder
 
 
@@ -208,11 +204,11 @@ def reference(family: str, **settings: Any) -> tuple[Any, Any]:
 LANGUAGE_LAYERS = r".*language_model.*\.(q_proj|v_proj)"
 
 
-def lora(family: str, folder: Path, *, seed: int = 0, rank: int = 4, layers: str = LANGUAGE_LAYERS) -> Path:
+def lora(family: str, folder: Path, *, layers: str = LANGUAGE_LAYERS) -> Path:
     """A random adapter on some layers of a family, strong enough to be seen."""
     base, _ = reference(family)
-    torch.manual_seed(seed)
-    settings = LoraConfig(r=rank, lora_alpha=16, target_modules=layers)
+    torch.manual_seed(0)
+    settings = LoraConfig(r=4, lora_alpha=16, target_modules=layers)
     model = get_peft_model(base, settings)
     for name, weight in model.named_parameters():
         if "lora_" in name:
@@ -229,18 +225,24 @@ def official_inputs(
     parts = [] if frames is None else [{"type": "video"}]
     messages = [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
     prompt = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    return processed(family, processor, frames, prompt)
+
+
+def processed(family: str, processor: Any, frames: list[Frame] | None, prompt: str) -> Any:
+    """A prompt in which the official processor puts frames, if there are any."""
     if frames is None:
         return processor(text=[prompt], return_tensors="pt")
     video = torch.from_numpy(np.stack([frame.image for frame in frames])).permute(0, 3, 1, 2)
-    times = [frame.time for frame in frames]
-    if FAMILIES[family].has_times:
-        share, rate, indices = len(frames) + len(frames) % 2, 1.0, times
-    else:
-        share, rate, indices = 1, 1 / (times[1] - times[0]), [*range(len(frames))]
+    count = len(frames)
+    times: list[Any] = [frame.time for frame in frames]
+    share, rate = count, 1.0
+    if not FAMILIES[family].has_times:
+        share, rate = 1, (count - 1) / (times[-1] - times[0])
+        times = list(range(count))
     options = {
         "do_sample_frames": False,
         "size": {"shortest_edge": 784 * share, "longest_edge": pixels * share},
-        "video_metadata": [VideoMetadata(total_num_frames=len(frames), fps=rate, frames_indices=indices)],
+        "video_metadata": [VideoMetadata(total_num_frames=count, fps=rate, frames_indices=times)],
     }
     if "cap_pixels_per_frame" in type(processor.video_processor).valid_kwargs.__annotations__:
         options["cap_pixels_per_frame"] = False
@@ -251,13 +253,9 @@ def pictures(
     n: int, height: int = 64, width: int = 64, *, seed: int = 0, times: list[float] | None = None
 ) -> list[Frame]:
     """Frames of noise, a second apart or at the given times."""
-    draw = np.random.default_rng(seed)
-    return [
-        Frame(
-            draw.integers(0, 256, (height, width, 3), dtype=np.uint8), float(i if times is None else times[i])
-        )
-        for i in range(n)
-    ]
+    images = np.random.default_rng(seed).integers(0, 256, (n, height, width, 3), dtype=np.uint8)
+    given = range(n) if times is None else times
+    return [Frame(image, float(time)) for image, time in zip(images, given, strict=True)]
 
 
 QUESTION = Question("What colour is the ring?", ("green", "red", "blue"))

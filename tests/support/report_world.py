@@ -1,4 +1,5 @@
-"""Small hand-written runs for tests of reports: traces whose scores can be worked out on paper."""
+"""Small hand-written runs of programs and agents for tests of summaries and reports: scores and counts can be
+worked out on paper."""
 
 from __future__ import annotations
 
@@ -11,17 +12,22 @@ import yaml
 
 from videopro.question import Answer
 from videopro.runs import RunFolder, run_key
+from videopro.traces import (
+    AGENT,
+    SCHEMA,
+    Cost,
+    Execution,
+    Failure,
+    Preparation,
+    Round,
+    Step,
+    Trace,
+    TraceLog,
+    VideoRef,
+)
 from videopro.traces import FALLBACK as FALLBACK
-from videopro.traces import SCHEMA, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
 
-PLANNED = {
-    "planner": "self",
-    "tau": 0.75,
-    "max_rounds": 1,
-    "refine_below": None,
-    "final_answer": "last",
-    "fallback": "none",
-}
+PLANNED = {"planner": "self", "tau": 0.75, "max_rounds": 1, "refine_below": None, "final_answer": "last"}
 
 
 def program_execution(answer: str | None, confidence: float) -> Execution:
@@ -108,7 +114,8 @@ def write_run(
     **settings: Any,
 ) -> Path:
     """A run folder as videopro.infer leaves it. `settings`: of the method."""
-    own = {**(PLANNED if method in ("program", "adaptive", "videopro") else {}), **settings}
+    plans = method in ("program", "adaptive", "videopro")
+    own = {**({**PLANNED, "fallback": "none"} if plans else {}), **settings}
     identity = {
         "method": {"name": method, **own},
         "protocol": {
@@ -162,3 +169,53 @@ def planned_run(folder: Path, **settings: Any) -> Path:
         method="videopro",
         **settings,
     )
+
+
+# ---- agents ------------------------------------------------------------------------------------------------
+
+INDEX = Preparation("index", "v0/clips", Cost(seconds=8.0, frames=40.0))
+DATABASE = Preparation("database", "v0/captions", Cost(3.0, {}, 20.0, 10.0, 1000.0, 100.0))
+
+
+def reply(kind: str = "predict", *, times: Sequence[float] = (), **changes: Any) -> Step:
+    """A structured reply that could be read. One call, 10 tokens in and 2 out, half a second."""
+    facts: dict[str, Any] = {
+        "raw": "{}",
+        "parsed": {"final_answer": "A"},
+        "prompt": f"{kind}?",
+        "frames": tuple((time, 8.0, 8.0) for time in times),
+        "cost": Cost(0.5, {}, float(len(times)), 1.0, 10.0, 2.0),
+        **changes,
+    }
+    return Step(kind, "llm", **facts)
+
+
+def repaired(**changes: Any) -> Step:
+    """A reply that could be read after one repair."""
+    return reply(rejected=("no",), faults=("there is no JSON object",), **changes)
+
+
+def unparsed(**changes: Any) -> Step:
+    """A reply that could not be read, even after a repair."""
+    return reply(parsed=None, rejected=("no",), faults=("no JSON", "no JSON either"), **changes)
+
+
+def agent_trace(number: int, letter: str | None, steps: Sequence[Step], **changes: Any) -> Trace:
+    """Question `number` (of video number // 2), whose right answer is A, as an agent answered it. A quarter
+    of a second besides its steps; reused steps cost it nothing."""
+    cost = sum((step.cost for step in steps if not step.is_reused), Cost())
+    answer = Answer(letter, 0.0, {}, letter or "no idea")
+    execution = Execution("ok" if letter else "empty", answer, steps=tuple(steps), cost=cost)
+    return trace(number, [Round(AGENT, answer.raw, execution=execution)], **changes)
+
+
+def agent_run(letters: str, **changes: Any) -> list[Trace]:
+    """One readable reply a question, over four frames."""
+    return [
+        agent_trace(i, letter, [reply(times=(1, 2, 3, 4))], **changes) for i, letter in enumerate(letters)
+    ]
+
+
+def reused(step: Step) -> Step:
+    """The step as a later question gets it."""
+    return replace(step, is_reused=True)

@@ -1,7 +1,8 @@
 """Rows about the minute of coloured scenes, and rewards over its modules, for tests of GRPO's rewards.
 
-The right answer to the row's question is B (red): the red scene gives B with 0.9, the whole video D (grey)
-with 0.4.
+`make` gives the rewards, `row`, `rows` and `checked` what they score, and `score` calls them as TRL does,
+with a `MetricRecorder` for its hooks. The right answer to the question is B (red): the red scene gives B
+with 0.9, the whole video D (grey) with 0.4.
 """
 
 from __future__ import annotations
@@ -40,17 +41,9 @@ def make(
 
 def row(**changes: Any) -> dict[str, Any]:
     """An adaptive prompt's row whose oracle mode is "program"."""
-    return {
-        "id": "q1/plan",
-        "video": str(video().path),
-        "subtitles": None,
-        "question": QUESTION.text,
-        "choices": list(QUESTION.choices),
-        "answer": "B",
-        "kind": "plan",
-        "oracle_mode": "program",
-        **changes,
-    }
+    asked = {"question": QUESTION.text, "choices": list(QUESTION.choices), "answer": "B"}
+    about = {"id": "q1/plan", "video": str(video().path), "subtitles": None}
+    return {**about, **asked, "kind": "plan", "oracle_mode": "program", **changes}
 
 
 def checked(**changes: Any) -> RewardRow:
@@ -89,14 +82,6 @@ def score(
     if recorder is not None:
         columns |= {"log_metric": recorder.log_metric, "log_extra": recorder.log_extra}
     ids = [list(range(10 * (i + 1))) for i in range(len(replies))]
-    found = [
-        function(
-            prompts=["?"] * len(replies),
-            completions=replies,
-            completion_ids=ids,
-            trainer_state=SimpleNamespace(global_step=step),
-            **columns,
-        )
-        for function in rewards.functions
-    ]
-    return list(zip(*found, strict=True))
+    columns |= {"prompts": ["?"] * len(replies), "completions": replies, "completion_ids": ids}
+    columns |= {"trainer_state": SimpleNamespace(global_step=step)}
+    return list(zip(*(function(**columns) for function in rewards.functions), strict=True))

@@ -1,5 +1,5 @@
-"""Running a program in the sandbox, or in one with a fault, and looking at how it failed; its processes, seen
-from outside."""
+"""Running a program in the sandbox and looking at how it failed; its processes, seen from outside; programs
+whose parsing would take all memory or time, and a sandbox with one change to its inner side."""
 
 from __future__ import annotations
 

@@ -156,18 +156,22 @@ class ScriptedPlanner(Planner):
         return replies
 
 
-def reply(body: str, planning: str = "A plan.") -> str:
-    """A well-formed reply with this body of execute_command."""
-    code = "\n".join(f"    {line}" for line in body.strip().split("\n"))
-    head = "def execute_command(video, question):"
-    return f"<planning>\n{planning}\n</planning>\n<code>\n{head}\n{code}\n</code>"
+def written(code: str) -> str:
+    """A well-formed reply with this program."""
+    return f"<planning>\nA plan.\n</planning>\n<code>\n{code}\n</code>"
+
+
+def reply(*body: str) -> str:
+    """One whose execute_command has these lines."""
+    lines = "\n".join(body).strip().split("\n")
+    return written("\n    ".join(["def execute_command(video, question):", *lines]))
 
 
 NATIVE = reply("return query_native(video, question, choices)")
 """Whole video: half of it is grey, so the answer is grey (D) with 0.4."""
 LOCAL = reply(
-    """intervals, clips = get_informative_clips(video, "red", top_k=1)
-return query_mc(extract_frames(clips[0]), question, choices)"""
+    'intervals, clips = get_informative_clips(video, "red", top_k=1)',
+    "return query_mc(extract_frames(clips[0]), question, choices)",
 )
 """The red scene: B with 0.9."""
 BROKEN = reply("return query_mc(clips, question, choices)")

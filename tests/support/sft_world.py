@@ -1,4 +1,8 @@
-"""Three short videos, rows about them and tiny Qwen checkpoints, for tests of fine-tuning."""
+"""Three short videos, rows about them and tiny Qwen checkpoints, for tests of fine-tuning.
+
+`folder` makes the videos and their rows, `record` and `write` other files of rows; `inputs`, `collator`,
+`batch` and `trainer` are the real ones of a tiny checkpoint on a CPU, with `settings`.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +32,6 @@ from videopro.train.runtime import FrameCache, trained_parts
 from videopro.train.runtime.trainable import choose_trained
 
 FRAMES = 4
-ON_A_CPU: dict[str, Any] = {
-    "use_cpu": True,
-    "bf16": False,
-    "gradient_checkpointing": False,
-    "logging_steps": 1,
-    "save_strategy": "no",
-    "report_to": "none",
-    "disable_tqdm": True,
-}
 QUESTIONS = (
     Question("What colour is the ring?", ("green", "red", "blue")),
     Question("How many rings are there, and which of them is seen after the bar?", ("1", "2")),
@@ -117,26 +112,25 @@ def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
     return made
 
 
+ON_A_CPU: dict[str, Any] = {"use_cpu": True, "report_to": "none", "disable_tqdm": True}
+ON_A_CPU |= {"bf16": False, "gradient_checkpointing": False, "save_strategy": "no", "logging_steps": 1}
+"""Settings of a training on a CPU that says little and keeps nothing on the way."""
+
+
+def pictures() -> dict[str, Any]:
+    """The settings of what a model sees."""
+    return {"frame_cache": str(folder() / "frames"), "frames": FRAMES, "pixels": PIXELS}
+
+
 def settings(output: Path, **changes: Any) -> VideoSFTConfig:
     """Settings for a CPU, without anything random."""
-    given: dict[str, Any] = {
-        **ON_A_CPU,
-        "output_dir": str(output),
-        "train_data": str(folder() / "sft.jsonl"),
-        "frame_cache": str(folder() / "frames"),
-        "frames": FRAMES,
-        "pixels": PIXELS,
-        "learning_rate": 1e-2,
-        "lr_scheduler_type": "linear",
-        "per_device_train_batch_size": 2,
-        "seed": 3,
-        **changes,
-    }
-    return VideoSFTConfig(**given)
+    given: dict[str, Any] = {"output_dir": str(output), "train_data": str(folder() / "sft.jsonl")}
+    given |= {"learning_rate": 1e-2, "lr_scheduler_type": "linear", "per_device_train_batch_size": 2}
+    return VideoSFTConfig(**{**given, **pictures(), **ON_A_CPU, "seed": 3, **changes})
 
 
 def model_settings(family: str, **changes: Any) -> ModelConfig:
-    lora = {"use_peft": True, "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0}
+    lora: dict[str, Any] = {"use_peft": True, "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0}
     return ModelConfig(**{"model_name_or_path": str(checkpoint(family)), **lora, **changes})
 
 

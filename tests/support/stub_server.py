@@ -160,6 +160,7 @@ class StubServer:
         key: str | None = None,
         takes_video: Literal["times", "no times", "refused"] = "refused",
         version: str | None = None,
+        port: int = 0,
     ) -> None:
         self.reply = reply or (lambda body: letter("A", [("A", -0.5)]))
         self.models = models
@@ -176,7 +177,7 @@ class StubServer:
         self.in_flight = 0
         self.peak = 0
         self.lock = threading.Lock()
-        self.http = _Server(("127.0.0.1", 0), _Handler)
+        self.http = _Server(("127.0.0.1", port), _Handler)
         self.http.stub = self
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
 

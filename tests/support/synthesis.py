@@ -15,13 +15,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.colours import ColourBackbone, make_benchmark
+from tests.support import benchmark_world
+from tests.support.colours import ColourBackbone, change_questions, make_benchmark
 from tests.support.stub_server import StubServer, completion, text_of
 from videopro.data_synthesis.run import main
 from videopro.modules import library as module_library
@@ -34,12 +34,12 @@ NO_MODELS = [word for part in PARTS for word in (f"--{part}", "none")]
 CHOICES = ("red", "green", "blue", "grey")
 
 
-def code(number: int = 2, *, name: str = "query_mc") -> str:
+def code(number: int = 2) -> str:
     """A program of several steps; another number is another program."""
     return (
         "def execute_command(video, question):\n"
         f"    frames = extract_frames(video, num_frames={number})\n"
-        f"    return {name}(frames, question, choices)"
+        "    return query_mc(frames, question, choices)"
     )
 
 
@@ -66,7 +66,6 @@ def program(
     number: int = 2,
     *,
     kind: str = "plan_program",
-    refines: int | None = None,
     raw: str | None = None,
     text: str | None = None,
     mode: Any = "program",
@@ -75,22 +74,20 @@ def program(
     """A round of a program; `text` its code, `raw` the whole reply."""
     own = code(number) if text is None else text
     whole = written(own) if raw is None else raw
-    return Round(kind, whole, own, execution, mode, refines=refines, **more)
+    return Round(kind, whole, own, execution, mode, **more)
 
 
 def record(*rounds: Round, gold: str | None = "A", **changes: Any) -> Trace:
-    trace = Trace(
-        rounds,
-        schema=SCHEMA,
-        run_key="key",
-        question_id="q1",
-        video=VideoRef("/videos/v.mp4", "v", "content", 60.0),
-        question="Which colour is shown?",
-        choices=CHOICES,
-        gold=gold,
-        groups={"family": "attribute", "duration": "long"},
-    )
-    return replace(trace, **changes)
+    about: dict[str, Any] = {
+        "schema": SCHEMA,
+        "run_key": "key",
+        "question_id": "q1",
+        "gold": gold,
+        "choices": CHOICES,
+    }
+    about |= {"video": VideoRef("/videos/v.mp4", "v", "content", 60.0), "question": "Which colour is shown?"}
+    about |= {"groups": {"family": "attribute", "duration": "long"}}
+    return Trace(rounds, **{**about, **changes})
 
 
 # ---- a world for whole runs -------------------------------------------------------------------------------
@@ -105,9 +102,7 @@ def load_moody(model: str, **settings: Any) -> ColourBackbone:
 def make_questions(root: Path, videos: int = 3, questions: int = 3) -> None:
     """`make_benchmark` with every stated answer right."""
     right = make_benchmark(root, videos=videos, questions=questions)
-    path = root / "questions.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({**line, "answer": right[line["id"]]}) + "\n" for line in lines))
+    change_questions(root, lambda record: {"answer": right[record["id"]]})
 
 
 BROKEN = written(code(2).replace("frames, question", "clips, question"))
@@ -220,20 +215,9 @@ def datasets(folder: Path) -> tuple[bytes, bytes]:
 
 
 def cg(**changes: Any) -> dict[str, Any]:
-    """A record of CG-Bench's shape; ours, as the research licence asks."""
-    made = {
-        "qid": 7,
-        "video_uid": "abcDEF-1_xy",
-        "question": "What does he lift?",
-        "answer": "a crate",
-        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
-        "right_answer": "B",
-        "clue_intervals": [[10, 14.5], [60, 71]],
-        "domain": "Life Record",
-        "sub_category": "Entity Perception",
-        "duration": 900,
-    }
-    return {**made, **changes}
+    """A record of CG-Bench's shape."""
+    usual = {"video_uid": "abcDEF-1_xy", "answer": "a crate"}
+    return {**benchmark_world.cg(7, [[10, 14.5], [60, 71]], "B"), **usual, **changes}
 
 
 def write_cg(folder: Path, *records: Any, name: str = "cgbench.json") -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import pre_tokenizers
@@ -34,6 +35,15 @@ from transformers.models.sam2_video.video_processing_sam2_video import Sam2Video
 LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 
 
+def folder() -> Path:
+    return Path(tempfile.mkdtemp())
+
+
+def both_towers(**sizes: int) -> dict[str, Any]:
+    """These settings of the encoder and of the decoder."""
+    return {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in sizes.items()}
+
+
 @functools.cache
 def grounding_dino() -> Path:
     """Swin and BERT below a two-layer detector of 12 queries."""
@@ -41,11 +51,6 @@ def grounding_dino() -> Path:
     where = Path(tempfile.mkdtemp())
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "red", "cat", "dog", "a", "?"]
     tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}, do_lower_case=True)
-    parts = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in {"ffn_dim": 32, "attention_heads": 2}.items()
-    }
     config = GroundingDinoConfig(
         backbone_config=SwinConfig(
             image_size=64,
@@ -62,7 +67,7 @@ def grounding_dino() -> Path:
         decoder_layers=2,
         num_queries=12,
         num_feature_levels=3,
-        **parts,
+        **both_towers(ffn_dim=32, attention_heads=2),
     )
     GroundingDinoForObjectDetection(config).save_pretrained(where)
     images = GroundingDinoImageProcessor(size={"shortest_edge": 64, "longest_edge": 128})
@@ -93,6 +98,7 @@ def sam3() -> Path:
         "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
     }
     layers = {"hidden_size": hidden, "num_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}
+    masks = {"hidden_size": hidden, "num_attention_heads": 2}
     detector = {
         "model_type": "sam3",
         "vision_config": vision,
@@ -108,19 +114,14 @@ def sam3() -> Path:
         "geometry_encoder_config": layers,
         "detr_encoder_config": layers,
         "detr_decoder_config": {**layers, "num_queries": 3},
-        "mask_decoder_config": {"hidden_size": hidden, "num_attention_heads": 2},
+        "mask_decoder_config": masks,
     }
     tracker = {
         "model_type": "sam3_tracker_video",
         "image_size": side,
         "vision_config": vision,
         "prompt_encoder_config": {"hidden_size": hidden, "image_size": side},
-        "mask_decoder_config": {
-            "hidden_size": hidden,
-            "mlp_dim": 48,
-            "num_attention_heads": 2,
-            "iou_head_hidden_dim": hidden,
-        },
+        "mask_decoder_config": {**masks, "mlp_dim": 48, "iou_head_hidden_dim": hidden},
         "memory_attention_hidden_size": hidden,
         "memory_attention_num_layers": 1,
         "memory_attention_feed_forward_hidden_size": 48,
@@ -131,19 +132,10 @@ def sam3() -> Path:
         "memory_fuser_embed_dim": hidden,
         "memory_fuser_intermediate_dim": 48,
     }
-    config = Sam3VideoConfig(
-        detector_config=detector,
-        tracker_config=tracker,
-        low_res_mask_size=32,
-        score_threshold_detection=0.0,
-        new_det_thresh=0.0,
-        hotstart_delay=0,
-        hotstart_unmatch_thresh=0,
-        hotstart_dup_thresh=0,
-        fill_hole_area=0,
-    )
-    model = Sam3VideoModel(config)
-    model.save_pretrained(where)
+    lenient: dict[str, Any] = {"score_threshold_detection": 0.0, "new_det_thresh": 0.0, "fill_hole_area": 0}
+    lenient |= {f"hotstart_{name}": 0 for name in ("delay", "unmatch_thresh", "dup_thresh")}
+    parts = {"detector_config": detector, "tracker_config": tracker}
+    Sam3VideoModel(Sam3VideoConfig(**parts, low_res_mask_size=32, **lenient)).save_pretrained(where)
     vocabulary = {"<|startoftext|>": 0, "<|endoftext|>": 1}
     for symbol in "abcdefghijklmnopqrstuvwxyz .":
         vocabulary[symbol] = len(vocabulary)
@@ -177,18 +169,13 @@ def whisper() -> Path:
     number = tokenizer.convert_tokens_to_ids
     ids = {f"{mark}_token_id": number(end) for mark in ("pad", "bos", "eos")}
     ids["decoder_start_token_id"] = number("<|startoftranscript|>")
-    towers = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in {"layers": 1, "attention_heads": 2, "ffn_dim": 24}.items()
-    }
     config = WhisperConfig(
         vocab_size=len(tokenizer),
         num_mel_bins=80,
         d_model=16,
         max_target_positions=448,
         init_std=0.5,
-        **towers,
+        **both_towers(layers=1, attention_heads=2, ffn_dim=24),
         **ids,
     )
     model = WhisperForConditionalGeneration(config)

@@ -7,12 +7,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
 import torch
-from transformers.video_utils import VideoMetadata
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import FAMILIES, PIXELS, reference
+from tests.support.qwen_models import FAMILIES, processed, reference
 from tests.support.sft_world import FRAMES
 from videopro.train.finetune import SFTRow
 from videopro.train.rl import GRPORow
@@ -50,35 +48,18 @@ def _asked(row: SFTRow | GRPORow, shows_video: bool) -> list[dict[str, Any]]:
 
 def _processed(family: str, processor: Any, text: str, row: SFTRow) -> dict[str, Any]:
     if row.video is None:
-        return dict(processor(text=[text], return_tensors="pt"))
+        return dict(processed(family, processor, None, text))
     opened = Video.open(row.video)
     middles = [(i + 0.5) * opened.duration / FRAMES for i in range(FRAMES)]
-    frames = opened.frames(middles, size=size_of(family, row))
-    times = [frame.time for frame in frames]
-    if FAMILIES[family].has_times:
-        share = FRAMES
-        metadata = VideoMetadata(total_num_frames=FRAMES, fps=1.0, frames_indices=times)
-    else:
-        share = 1
-        spacing = (times[-1] - times[0]) / (FRAMES - 1)
-        metadata = VideoMetadata(total_num_frames=FRAMES, fps=1 / spacing, frames_indices=list(range(FRAMES)))
-    options = {
-        "do_sample_frames": False,
-        "size": {"shortest_edge": 784 * share, "longest_edge": PIXELS * share},
-        "video_metadata": [metadata],
-    }
-    if "cap_pixels_per_frame" in type(processor.video_processor).valid_kwargs.__annotations__:
-        options["cap_pixels_per_frame"] = False
-    video = torch.from_numpy(np.stack([frame.image for frame in frames])).permute(0, 3, 1, 2)
-    return dict(processor(text=[text], videos=[video], videos_kwargs=options, return_tensors="pt"))
+    return dict(processed(family, processor, opened.frames(middles, size=size_of(family, row)), text))
 
 
 def size_of(family: str, row: SFTRow) -> tuple[int, int]:
     """(height, width) of the row's frames: at most 4,096 pixels, both sides multiples of 28 or 32."""
     assert row.video is not None
     step = 2 * FAMILIES[family].patch
-    wide, square = {28: ((28, 84), (56, 56)), 32: ((32, 64), (64, 64))}[step]
-    return square if row.video.name == "b.mp4" else wide
+    height, width = (2, 2) if row.video.name == "b.mp4" else (1, 3 if step == 28 else 2)
+    return height * step, width * step
 
 
 def own_loss(model: Any, row: dict[str, Any]) -> tuple[torch.Tensor, int]:

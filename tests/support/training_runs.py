@@ -21,35 +21,22 @@ from trl import ModelConfig
 
 from tests.support import ROOT
 from tests.support import sft_world as world
-from tests.support.qwen_models import PIXELS, checkpoint
+from tests.support.qwen_models import checkpoint
 from videopro.train import merge
 from videopro.train.runtime import read_settings
 
 NO_MODELS = json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none"))
-LORA = {
-    "use_peft": "true",
-    "lora_r": 4,
-    "lora_dropout": 0.0,
-    "adapter_dtype": "float32",
-    "learning_rate": 1e-2,
-}
+LORA: dict[str, Any] = {"use_peft": "true", "lora_r": 4, "lora_dropout": 0.0}
+LORA |= {"adapter_dtype": "float32", "learning_rate": 1e-2}
 
 S = TypeVar("S", bound=TrainingArguments)
 
 
 def flags(output: Path, **given: Any) -> list[str]:
     """Flags for a run on a CPU, with these over them."""
-    settings = {
-        **world.ON_A_CPU,
-        "output_dir": output,
-        "model_name_or_path": checkpoint("qwen3_vl"),
-        "train_data": world.folder() / "sft.jsonl",
-        "dtype": "float32",
-        "frames": world.FRAMES,
-        "pixels": PIXELS,
-        "frame_cache": world.folder() / "frames",
-        **given,
-    }
+    model = {"model_name_or_path": checkpoint("qwen3_vl"), "dtype": "float32"}
+    data = {"train_data": world.folder() / "sft.jsonl", **world.pictures()}
+    settings = {"output_dir": output, **model, **data, **world.ON_A_CPU, **given}
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
 
 
@@ -70,12 +57,8 @@ def read_config(kind: type[S], stage: str, name: str, output: Path) -> tuple[S, 
     return read_settings(kind, stage, [*words, "--use_cpu", "true", "--bf16", "false"])
 
 
-TORCHRUN = (
-    "torch.distributed.run",
-    "--nproc_per_node=2",
-    "--rdzv-backend=c10d",
-    "--rdzv-endpoint=localhost:0",
-)
+TORCHRUN = ["torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
+TORCHRUN += ["--rdzv-endpoint=localhost:0"]
 
 
 def two_processes(words: Sequence[str], log: Path, launcher: Sequence[str] = TORCHRUN) -> None:
@@ -107,8 +90,8 @@ def spread_over_two(kind: str, words: Sequence[str], log: Path) -> None:
         return
     if kind != "fsdp" and shutil.which("g++") is None:
         pytest.skip("DeepSpeed compiles what its ranks on a CPU talk with, and there is no g++")
-    config = ROOT / "configs" / "accelerate" / f"{kind}.yaml"
-    launcher = ["accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
+    config = str(ROOT / "configs" / "accelerate" / f"{kind}.yaml")
+    launcher = ["accelerate.commands.launch", "--config_file", config, "--num_processes", "2"]
     launcher += ["--mixed_precision", "no", "--main_process_port", "0"]
     two_processes(["--module", "perf.battery.as_accelerator", *words], log, launcher)
 

@@ -15,9 +15,8 @@ import pytest
 import torch
 
 from tests.support import tiny_models
-from tests.support.loudness import SPEC, Loudness
 from tests.support.making_videos import make
-from tests.support.sounds import TONE, with_damaged_sound, with_tone
+from tests.support.sounds import SPEC, TONE, Loudness, with_damaged_sound, with_tone
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models import (

@@ -12,8 +12,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support import view_world as world
-from tests.support.browser import Open, needs_browser, shown_number, texts
-from tests.support.contrast import texts_of
+from tests.support.browser import Open, needs_browser, shown_number, texts, texts_of
 from tests.support.report_world import answers, planned_run, write_run
 from videopro.commands.report import main as run_report
 from videopro.commands.view import main

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import av
 import yaml
@@ -41,7 +41,10 @@ MOST_WORDS_WRONG = 0.35
 wrong in perf/transcripts.json. A transcript of another film, or with other times, is wrong in nearly all."""
 
 
-def checks(folder: Path) -> Iterator[tuple[str, bool]]:
+Checks: TypeAlias = Iterator[tuple[str, bool]]
+
+
+def checks(folder: Path) -> Checks:
     """Each thing that has to be so, and whether it is."""
     output = folder / "output"
     yield from _files(folder)
@@ -54,7 +57,7 @@ def checks(folder: Path) -> Iterator[tuple[str, bool]]:
         yield from _engine_walk(folder)
 
 
-def _files(folder: Path) -> Iterator[tuple[str, bool]]:
+def _files(folder: Path) -> Checks:
     for name, split in (
         *(("cg_bench", "full"), ("lvbench", "test"), ("videomme", "long")),
         *(("longvideobench", "val"), ("mlvu", "test")),
@@ -66,7 +69,7 @@ def _files(folder: Path) -> Iterator[tuple[str, bool]]:
         yield f"the videos of {name} are unpacked", all(item.video.is_file() for item in found.items)
 
 
-def _transcript(folder: Path) -> Iterator[tuple[str, bool]]:
+def _transcript(folder: Path) -> Checks:
     """LVBench has no subtitles, so its film was heard; what is said in it is known."""
     (name,) = BENCHMARKS["lvbench"][1]
     lines = load_subtitles(folder / "films" / f"{name}.srt").lines
@@ -86,7 +89,7 @@ def _heard(film: Path) -> Transcript:
     return transcribe_video(Video.open(film), speech, is_missing, cache_root() / "speech")
 
 
-def _rows(folder: Path, output: Path) -> Iterator[tuple[str, bool]]:
+def _rows(folder: Path, output: Path) -> Checks:
     sft, grpo = (json_lines(output / "synthesis" / f"{name}.jsonl") for name in ("sft", "grpo"))
     held_out = json.loads((folder / "data" / "cg_bench" / "cgbench_mini.json").read_text())
     ids = {str(record["qid"]) for record in held_out}
@@ -102,12 +105,11 @@ def _rows(folder: Path, output: Path) -> Iterator[tuple[str, bool]]:
     yield "every prompt of GRPO has the right answer, however its options were shuffled", all(right)
 
 
-def _training(output: Path) -> Iterator[tuple[str, bool]]:
+def _training(output: Path) -> Checks:
     settings = yaml.safe_load((output / "configs" / "grpo.yaml").read_text())
-    sft, grpo = (load_file(output / name / "adapter_model.safetensors") for name in ("sft", "grpo"))
+    sft = adapter(output / "sft")
     yield "SFT moved the adapter", any(tensor.any() for name, tensor in sft.items() if "lora_B" in name)
-    yield "GRPO went on with it", sft.keys() == grpo.keys()
-    yield "GRPO moved it", any(not tensor.equal(sft[name]) for name, tensor in grpo.items())
+    yield from _moved(output, output / "grpo", "GRPO")
     replies = json_lines(output / "grpo" / "programs.jsonl")
     # Two steps of a group of four in each of two processes.
     expected = settings["max_steps"] * settings["per_device_train_batch_size"] * 2
@@ -118,14 +120,22 @@ def _training(output: Path) -> Iterator[tuple[str, bool]]:
         yield f"{name} took {steps} steps", state["global_step"] == steps
 
 
-def _runs(output: Path) -> Iterator[tuple[str, bool]]:
+def _moved(output: Path, grpo: Path, what: str) -> Checks:
+    before, after = adapter(output / "sft"), adapter(grpo)
+    yield f"{what} went on with SFT's adapter", before.keys() == after.keys()
+    yield f"{what} moved it", any(not tensor.equal(before[name]) for name, tensor in after.items())
+
+
+def _answered(folder: Path, what: str) -> Checks:
+    summary = json.loads((folder / "summary.json").read_text())
+    yield f"{what} answered 4 questions", summary["n"] == 4 and summary["coverage"] == 1
+    yield f"{what} has no errors", not summary["errors"] and not summary["exceptions"]
+
+
+def _runs(output: Path) -> Checks:
     for name, benchmarks in RUNS.items():
         for benchmark in benchmarks:
-            folder = output / "runs" / name / benchmark
-            summary = json.loads((folder / "summary.json").read_text())
-            answered = summary["n"] == 4 and summary["coverage"] == 1
-            yield f"{name} on {benchmark} answered 4 questions", answered
-            yield f"{name} on {benchmark} has no errors", not summary["errors"] and not summary["exceptions"]
+            yield from _answered(output / "runs" / name / benchmark, f"{name} on {benchmark}")
     calls = [
         call["fn"]
         for trace in json_lines(output / "runs" / "videopro" / "longvideobench" / "traces.jsonl")
@@ -142,40 +152,38 @@ QUESTIONS = 8
 """Those that launch/miniature.sh has the planner asked."""
 
 
-def _planner_walk(folder: Path) -> Iterator[tuple[str, bool]]:
+def _planner_walk(folder: Path) -> Checks:
     """The second walk: GRPO on the planner's own failures under DeepSpeed, and its merged planner."""
-    before, walked = folder / "output", folder / "planner"
-    yield from _prompts(before, walked / "prompts")
-    yield from _deepspeed(walked / "grpo")
+    walked = folder / "planner"
+    yield from _prompts(folder / "output", walked / "prompts")
+    (state,) = (walked / "grpo").glob("checkpoint-*/global_step*")
+    shards = sorted(path.name for path in state.glob("zero_pp_rank_*_optim_states.pt"))
+    expected = [f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for rank in (0, 1)]
+    yield "GRPO's optimizer was spread over two ranks under DeepSpeed", shards == expected
     yield from _merged(folder, walked)
     yield from _signs(folder)
 
 
-def _prompts(before: Path, made: Path) -> Iterator[tuple[str, bool]]:
+def _prompts(before: Path, made: Path) -> Checks:
     rows = json_lines(made / "grpo.jsonl")
     native, planned = (
         {trace["question_id"]: trace for trace in json_lines(made / name / "traces.jsonl")}
         for name in ("native", "planner")
     )
-    kinds = {kind: Counter(row["question_id"] for row in rows if row["kind"] == kind) for kind in _KINDS}
+    plans = [row for row in rows if row["kind"] == "plan"]
+    fixes = {row["question_id"] for row in rows if row["kind"] == "bug_fix"}
     yield f"{QUESTIONS} questions were asked", len(native) == len(planned) == QUESTIONS
-    yield "each has a plan", kinds["plan"] == Counter(dict.fromkeys(planned, 1))
+    yield "each has a plan", sorted(row["question_id"] for row in plans) == sorted(planned)
     taught = {Path(row["videos"][0]).name for row in json_lines(before / "synthesis" / "sft.jsonl")}
     asked = {Path(row["videos"][0]).name for row in rows}
     yield "no prompt is about a film that the planner was fine-tuned on", not taught & asked
     failed = {name for name, trace in planned.items() if _execution(trace)["status"] == "failed"}
-    yield f"each of {len(failed)} failed programs gives a bug fix", set(kinds["bug_fix"]) == failed
+    yield f"each of {len(failed)} failed programs gives a bug fix", fixes == failed
     sure = {name for name, trace in native.items() if _is_right_and_sure(trace)}
-    modes = {row["question_id"]: row["oracle_mode"] for row in rows if row["kind"] == "plan"}
-    yield (
-        f"the oracle mode is native for the {len(sure)} that are natively right and sure",
-        {name for name, mode in modes.items() if mode == "native"} == sure,
-    )
+    as_native = {row["question_id"] for row in plans if row["oracle_mode"] == "native"}
+    yield f"the oracle mode is native for the {len(sure)} that are natively right and sure", as_native == sure
     identity = yaml.safe_load((made / "planner" / "config.yaml").read_text())["identity"]
     yield "the planner's modules had EasyOCR", identity["method"]["ocr"] == "easyocr:en"
-
-
-_KINDS = ("plan", "bug_fix", "native_refinement", "program_refinement")
 
 
 def _execution(trace: Any) -> Any:
@@ -187,21 +195,9 @@ def _is_right_and_sure(trace: Any) -> bool:
     return answer["letter"] == trace["gold"] and answer["confidence"] >= 0.75
 
 
-def _deepspeed(grpo: Path) -> Iterator[tuple[str, bool]]:
-    (state,) = grpo.glob("checkpoint-*/global_step*")
-    shards = sorted(path.name for path in state.glob("zero_pp_rank_*_optim_states.pt"))
-    yield (
-        "GRPO's optimizer was spread over two ranks under DeepSpeed",
-        shards == [f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for rank in (0, 1)],
-    )
-
-
-def _merged(folder: Path, walked: Path) -> Iterator[tuple[str, bool]]:
-    sft, grpo = (
-        load_file(where / "adapter_model.safetensors")
-        for where in (folder / "output" / "sft", walked / "grpo")
-    )
-    yield "it moved the adapter", any(not tensor.equal(sft[name]) for name, tensor in grpo.items())
+def _merged(folder: Path, walked: Path) -> Checks:
+    yield from _moved(folder / "output", walked / "grpo", "GRPO under DeepSpeed")
+    grpo = adapter(walked / "grpo")
     (base,) = (folder / "hub" / "hub" / "models--Qwen--Qwen3-VL-8B-Instruct").glob("snapshots/*")
     plain, merged = (load_file(where / "model.safetensors") for where in (base, walked / "merged"))
     config = json.loads((walked / "grpo" / "adapter_config.json").read_text())
@@ -214,7 +210,7 @@ def _merged(folder: Path, walked: Path) -> Iterator[tuple[str, bool]]:
     yield "the merged planner is base and adapter", bool(close)
 
 
-def _signs(folder: Path) -> Iterator[tuple[str, bool]]:
+def _signs(folder: Path) -> Checks:
     """EasyOCR's published weights read the films' signs, whose words the questions name."""
     ocr = load_ocr("easyocr:en")
     read, asked = 0, 0
@@ -238,22 +234,15 @@ RATIO_WITHIN = 0.02
 with the same weights, and differ by rounding."""
 
 
-def _engine_walk(folder: Path) -> Iterator[tuple[str, bool]]:
+def _engine_walk(folder: Path) -> Checks:
     """The walk by a real engine: replies of each version of the policy, and answers."""
     walked = folder / "engine"
     yield from _rollouts(walked)
     yield from _answers(walked / "runs")
-    sft, grpo = (
-        load_file(where / "adapter_model.safetensors")
-        for where in (folder / "output" / "sft", walked / "grpo")
-    )
-    yield (
-        "GRPO with an engine moved the adapter",
-        any(not tensor.equal(sft[name]) for name, tensor in grpo.items()),
-    )
+    yield from _moved(folder / "output", walked / "grpo", "GRPO with an engine")
 
 
-def _rollouts(walked: Path) -> Iterator[tuple[str, bool]]:
+def _rollouts(walked: Path) -> Checks:
     settings = yaml.safe_load((walked / "configs" / "grpo.yaml").read_text())
     versions = Counter(row["policy_version"] for row in json_lines(walked / "grpo" / "programs.jsonl"))
     # A group of four in each of two processes, by a policy that has had no update, then one, and so on.
@@ -261,25 +250,26 @@ def _rollouts(walked: Path) -> Iterator[tuple[str, bool]]:
     expected = dict.fromkeys(range(settings["max_steps"]), each)
     yield f"the engines wrote {each} replies with each version of the policy", versions == expected
     state = json.loads((walked / "grpo" / "trainer_state.json").read_text())
-    ratios = [line[_RATIO] for line in state["log_history"] if _RATIO in line]
+    ratio = "sampling/importance_sampling_ratio/mean"
+    ratios = [line[ratio] for line in state["log_history"] if ratio in line]
+    near = all(abs(each - 1) <= RATIO_WITHIN for each in ratios)
     yield (
         f"the importance ratio of {len(ratios)} steps is near 1: {ratios}",
-        len(ratios) == settings["max_steps"] and all(abs(ratio - 1) <= RATIO_WITHIN for ratio in ratios),
+        near and len(ratios) == settings["max_steps"],
     )
 
 
-_RATIO = "sampling/importance_sampling_ratio/mean"
-
-
-def _answers(runs: Path) -> Iterator[tuple[str, bool]]:
+def _answers(runs: Path) -> Checks:
     for name in ("native", "videopro"):
         folder = runs / name / "lvbench"
-        summary = json.loads((folder / "summary.json").read_text())
-        answered = summary["n"] == 4 and summary["coverage"] == 1
-        yield f"{name} with an engine answered 4 questions", answered
-        yield f"{name} with an engine has no errors", not summary["errors"] and not summary["exceptions"]
+        yield from _answered(folder, f"{name} with an engine")
         logs = [path.read_text() for path in folder.glob("work/logs/rank*-engine.log")]
         yield f"{name} had an engine for each process", len(logs) == 2 and all("vllm" in log for log in logs)
+
+
+def adapter(folder: Path) -> dict[str, Any]:
+    """The weights of an adapter."""
+    return load_file(folder / "adapter_model.safetensors")
 
 
 def json_lines(path: Path) -> list[Any]:

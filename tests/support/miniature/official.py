@@ -3,16 +3,14 @@ in archives that have to be unpacked. The texts are the generator's own."""
 
 from __future__ import annotations
 
+import io
 import json
 import tarfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import pyarrow
-from pyarrow import parquet
-
+from tests.support.benchmark_world import lvb, mme, write_json, write_parquet
 from tests.support.miniature.films import Film
 from videopro.benchmarks import Item
 from videopro.question import LETTERS
@@ -35,12 +33,11 @@ def write_cg_bench(root: Path, films: Sequence[Film]) -> None:
             records.append({**about, **asked, **right, **clues, **kinds})
             if place in (4, 7):
                 mini.append(records[-1])
-    _write(root / "cgbench.json", json.dumps(records))
-    _write(root / "cgbench_mini.json", json.dumps(mini))
-    videos = {f"cg_videos_720p/cg{number}.mp4": film.file for number, film in enumerate(films)}
-    _zip(root / "video.zip", videos)
+    write_json(root / "cgbench.json", records)
+    write_json(root / "cgbench_mini.json", mini)
+    _pack(root / "video.zip", "cg_videos_720p/cg{}.mp4", [film.file for film in films])
     _cut(root / "video.zip", [root / f"video_chunk_{number}.zip" for number in (1, 2)])
-    _zip(root / "subtitles.zip", {f"cg_subtitles/cg{n}.srt": film.subtitles for n, film in enumerate(films)})
+    _pack(root / "subtitles.zip", "cg_subtitles/cg{}.srt", [film.subtitles for film in films])
 
 
 def write_lvbench(root: Path, films: Sequence[Film]) -> None:
@@ -58,66 +55,48 @@ def write_lvbench(root: Path, films: Sequence[Film]) -> None:
             for place, item in enumerate(film.items)
         ]
         lines.append(json.dumps({"key": f"lv{number}", "type": "cartoon", "qa": questions, "video_info": {}}))
-    _write(root / "video_info.meta.jsonl", "".join(f"{line}\n" for line in lines))
-    _zip(root / "all_videos.zip", {f"all_videos/lv{n}.mp4": film.file for n, film in enumerate(films)})
+    (root / "video_info.meta.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    _pack(root / "all_videos.zip", "all_videos/lv{}.mp4", [film.file for film in films])
 
 
 def write_videomme(root: Path, films: Sequence[Film]) -> None:
     """The parquet file, a zip of videos and one of subtitles, as on the hub; every film is "long"."""
-    rows = [
-        {
-            "video_id": f"{601 + number}",
-            "duration": "long",
-            "domain": "Film & Television",
-            "sub_category": "Animation",
-            "url": f"https://www.youtube.com/watch?v=mme{number}",
-            "videoID": f"mme{number}",
-            "question_id": f"{601 + number}-{place + 1}",
-            "task_type": "Attribute Perception",
-            "question": item.question.text,
-            "options": [f"{LETTERS[at]}. {choice}." for at, choice in enumerate(item.question.choices)],
-            "answer": item.answer,
-        }
-        for number, film in enumerate(films)
-        for place, item in enumerate(film.items)
-    ]
-    path = root / "videomme" / "test-00000-of-00001.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    _zip(root / "videos_chunked_01.zip", {f"data/mme{n}.mp4": film.file for n, film in enumerate(films)})
-    _zip(root / "subtitle.zip", {f"subtitle/mme{n}.srt": film.subtitles for n, film in enumerate(films)})
+    rows = []
+    for number, film in enumerate(films):
+        for place, item in enumerate(film.items):
+            options = [f"{LETTERS[at]}. {choice}." for at, choice in enumerate(item.question.choices)]
+            about = {"videoID": f"mme{number}", "question_id": f"{601 + number}-{place + 1}"}
+            asked = {"question": item.question.text, "options": options}
+            rows.append(mme(601 + number, "long", str(item.answer), **about, **asked))
+    write_parquet(root / "videomme" / "test-00000-of-00001.parquet", rows)
+    _pack(root / "videos_chunked_01.zip", "data/mme{}.mp4", [film.file for film in films])
+    _pack(root / "subtitle.zip", "subtitle/mme{}.srt", [film.subtitles for film in films])
 
 
 def write_longvideobench(root: Path, films: Sequence[Film]) -> None:
     """`lvb_val.json`, videos in a tar file that is cut into pieces, subtitles as JSON in another."""
-    records, subtitles = [], {}
-    for number, film in enumerate(films):
-        name = f"lvb{number}"
-        lines = [
-            {"start": _clock(line.start, 3), "end": _clock(line.end, 3), "line": line.text}
-            for line in load_subtitles(film.subtitles).lines
-        ]
-        subtitles[f"subtitles/{name}_en.json"] = json.dumps(lines)
-        about = {"video_id": name, "video_path": f"{name}.mp4", "subtitle_path": f"{name}_en.json"}
-        about |= {"question_category": "S2E", "topic_category": "NP-News-Programs", "level": "L1-Perception"}
-        length = {"duration_group": 600 if film.seconds > 60 else 60, "duration": film.seconds}
-        length["starting_timestamp_for_subtitles"] = 0
-        for place, item in enumerate(film.items):
-            asked = {"question": item.question.text, "candidates": list(item.question.choices)}
-            right = {"correct_choice": LETTERS.index(str(item.answer))}
-            records.append({"id": f"{name}_{place}", **about, **length, **asked, **right})
-    _write(root / "lvb_val.json", json.dumps(records))
-    archive = root / "videos.tar"
-    with tarfile.open(archive, "w") as tar:
-        for number, film in enumerate(films):
-            tar.add(film.file, f"videos/lvb{number}.mp4")
-    _cut(archive, [root / f"videos.tar.part.a{letter}" for letter in "ab"])
+    records = []
     with tarfile.open(root / "subtitles.tar", "w") as tar:
-        for name, text in subtitles.items():
-            source = root / "line"
-            source.write_text(text)
-            tar.add(source, name)
-            source.unlink()
+        for number, film in enumerate(films):
+            name = f"lvb{number}"
+            lines = [
+                {"start": _clock(line.start, 3), "end": _clock(line.end, 3), "line": line.text}
+                for line in load_subtitles(film.subtitles).lines
+            ]
+            text = json.dumps(lines).encode()
+            entry = tarfile.TarInfo(f"subtitles/{name}_en.json")
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text))
+            about = {"video_id": name, "video_path": f"{name}.mp4", "subtitle_path": f"{name}_en.json"}
+            length = {"duration": film.seconds, "starting_timestamp_for_subtitles": 0}
+            for place, item in enumerate(film.items):
+                asked = {"question": item.question.text, "candidates": list(item.question.choices)}
+                group, right = 600 if film.seconds > 60 else 60, LETTERS.index(str(item.answer))
+                given = {"id": f"{name}_{place}", **about, **length, **asked}
+                records.append(lvb(number, group, right, **given))
+    write_json(root / "lvb_val.json", records)
+    _pack(root / "videos.tar", "videos/lvb{}.mp4", [film.file for film in films])
+    _cut(root / "videos.tar", [root / f"videos.tar.part.a{letter}" for letter in "ab"])
 
 
 def write_mlvu(root: Path, films: Sequence[Film]) -> None:
@@ -132,11 +111,9 @@ def write_mlvu(root: Path, films: Sequence[Film]) -> None:
             asked = {"question": item.question.text, "candidates": options, "question_type": kind}
             questions.append({**about, **asked})
             answers.append({"question_id": identifier, "answer": _right(item)})
-    _write(root / "MLVU_Test" / "test_multi_choice_tasks.json", json.dumps(questions))
-    _write(root / "test-ground-truth" / "test_mcq_gt.json", json.dumps(answers))
-    with tarfile.open(root / "MLVU_Test" / "video.tar", "w") as tar:
-        for number, film in enumerate(films):
-            tar.add(film.file, f"video/mlvu{number}.mp4")
+    write_json(root / "MLVU_Test" / "test_multi_choice_tasks.json", questions)
+    write_json(root / "test-ground-truth" / "test_mcq_gt.json", answers)
+    _pack(root / "MLVU_Test" / "video.tar", "video/mlvu{}.mp4", [film.file for film in films])
 
 
 def _right(item: Item) -> str:
@@ -155,16 +132,16 @@ def _clock(seconds: float, decimals: int = 0) -> str:
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def _zip(path: Path, files: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, file in files.items():
-            archive.write(file, name)
+def _pack(path: Path, name: str, files: Sequence[Path]) -> None:
+    """An archive of files, whose names in it are numbered."""
+    if path.suffix == ".tar":
+        with tarfile.open(path, "w") as tar:
+            for number, file in enumerate(files):
+                tar.add(file, name.format(number))
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            for number, file in enumerate(files):
+                archive.write(file, name.format(number))
 
 
 def _cut(path: Path, pieces: Sequence[Path]) -> None:

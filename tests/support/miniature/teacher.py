@@ -6,16 +6,15 @@ prompt's question. Like a language model behind an API, it is given the text of 
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import threading
 from typing import Any
 
+from tests.support.stub_server import StubServer, completion, text_of
 from videopro.pocket.teacher import PocketTeacher
 from videopro.question import Question
 
-MODEL = "narrator-1"
 _ASKED = re.compile(r".*^Question: (?P<text>.*?)\nChoices:\n(?P<choices>.*)\Z", re.MULTILINE | re.DOTALL)
 
 
@@ -32,36 +31,15 @@ def reply_to(prompt: str, seed: int) -> str:
     return teacher.plan(question, prompt, adaptive=False, seed=seed).text
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self._send({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        content = body["messages"][-1]["content"]
-        prompt = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-        text = reply_to(prompt, int(body.get("seed") or 0))
-        message = {"role": "assistant", "content": text}
-        # Words, where a server counts tokens.
-        usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(text.split())}
-        usage["total_tokens"] = sum(usage.values())
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        about = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": MODEL}
-        self._send({**about, "choices": [choice], "usage": usage})
-
-    def _send(self, content: Any) -> None:
-        data = json.dumps(content).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Not on the terminal."""
+def complete(body: dict[str, Any]) -> dict[str, Any]:
+    """What a chat request gets; words are counted, where a server counts tokens."""
+    prompt = text_of({"messages": body["messages"][-1:]})
+    text = reply_to(prompt, int(body.get("seed") or 0))
+    made = completion(text, None, prompt_tokens=len(prompt.split()))
+    made["usage"]["completion_tokens"] = len(text.split())
+    return made
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), _Handler).serve_forever()
+    with StubServer(complete, models=[{"id": "narrator-1"}], port=int(sys.argv[1])):
+        threading.Event().wait()

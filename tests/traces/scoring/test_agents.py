@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.agent_runs import agent_run, agent_trace, repaired, reply, reused, unparsed
-from tests.support.report_world import direct_round, trace
+from tests.support.report_world import (
+    agent_run,
+    agent_trace,
+    direct_round,
+    repaired,
+    reply,
+    reused,
+    trace,
+    unparsed,
+)
 from videopro.traces import FORCED, Failure, Step
 from videopro.traces.scoring import agent_metrics, lack_of_model, mean_frames_seen, replies_of
 

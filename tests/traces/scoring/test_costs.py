@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.agent_runs import DATABASE, INDEX, agent_run, agent_trace, reply, reused
+from tests.support.report_world import DATABASE, INDEX, agent_run, agent_trace, reply, reused
 from videopro.traces import Cost, Preparation, VideoRef
 from videopro.traces.scoring import cost_metrics, mean_costs, question_costs
 

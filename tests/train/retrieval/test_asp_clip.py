@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel
 
-from tests.support.asp_folders import tiny_clip
 from tests.support.making_videos import make
+from tests.support.tiny_encoders import tiny_clip
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip import AspClipConfig, TemporalTransformer
 from videopro.modules.models.encoders.images import ImageTextEncoder

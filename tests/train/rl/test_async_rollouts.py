@@ -10,7 +10,7 @@ import pytest
 from transformers import TrainerCallback
 
 from tests.support import grpo_world as grpo
-from tests.support.scripted_sampler import ScriptedSampler, making
+from tests.support.grpo_world import ScriptedSampler, making
 from tests.support.training_runs import assert_equal, evaluates, saves, trained_weights
 from videopro.errors import BackboneError, wait_until
 from videopro.train.rl import GRPORow, VideoGRPOTrainer, as_dataset

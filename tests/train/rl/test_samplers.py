@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support import grpo_world as grpo
+from tests.support.grpo_world import ScriptedSampler, making
 from tests.support.qwen_models import PIXELS
-from tests.support.scripted_sampler import ScriptedSampler, making
 from tests.support.stub_server import StubServer, completion, entry, pictures_of, text_of
 from tests.support.training_runs import assert_equal, trained_weights
 from videopro.backbones import Sampling

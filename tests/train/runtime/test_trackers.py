@@ -25,10 +25,6 @@ from videopro.train.runtime import read_settings
 from videopro.train.runtime.trackers import TrackedRun
 
 
-class Killed(BaseException):
-    """Stands in for a kill."""
-
-
 class KillBetweenCheckpoints(TrainerCallback):
     """Ends the training after its third step, of which the checkpoint of the second knows nothing."""
 
@@ -38,7 +34,7 @@ class KillBetweenCheckpoints(TrainerCallback):
                 # They write behind: wandb each second here, trackio each half.
                 time.sleep(2)
                 os.kill(os.getpid(), signal.SIGKILL)
-            raise Killed
+            raise KeyboardInterrupt
 
 
 def words(output: Path, tracker: str) -> list[str]:
@@ -66,7 +62,7 @@ def events(folder: Path) -> Counter[tuple[str, int]]:
 
 
 def test_tensorboard_goes_on_in_the_same_folder(tmp_path: Path) -> None:
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         killed(tmp_path / "run", "tensorboard")
     moved = tmp_path / "renamed"
     (tmp_path / "run").rename(moved)
@@ -105,7 +101,7 @@ def test_a_tracker_goes_on_in_the_same_run(tracker: str, tmp_path: Path) -> None
     run, folder = tmp_path / "run", tmp_path / "trackio"
     own = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "TRACKIO_DIR": str(folder)}
     settings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **own}
-    begun = f"from tests.train.runtime.test_trackers import *; killed(Path({str(run)!r}), {tracker!r})"
+    begun = f"from {__name__} import *; killed(Path({str(run)!r}), {tracker!r})"
     first = subprocess.run([sys.executable, "-c", begun], env=settings, cwd=ROOT, check=False)
     assert first.returncode == -signal.SIGKILL
     again = [sys.executable, "train/sft.py", *words(run, tracker)]

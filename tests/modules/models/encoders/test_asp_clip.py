@@ -12,9 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPModel, CLIPProcessor
 
-from tests.support.asp_folders import asp_folder, tiny_clip
 from tests.support.making_videos import make
-from tests.support.tiny_encoders import clip
+from tests.support.tiny_encoders import asp_folder, clip, tiny_clip
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.asp_clip import (

@@ -14,8 +14,7 @@ import torch
 import transformers
 from torch.nn.functional import normalize
 
-from tests.support.asp_folders import tiny_clip
-from tests.support.tiny_encoders import clip, languagebind_folder, tokenizer
+from tests.support.tiny_encoders import clip, languagebind_folder, tiny_clip, tokenizer
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
 from videopro.modules.models.encoders.interfaces import VideoTextEncoder
