@@ -31,7 +31,7 @@ from perf.recording import commit_of, write_record
 from videopro.cli import setting
 from videopro.errors import ConfigError
 
-DOORS = ("videopro.__main__", "videopro.infer")
+DOORS = ("videopro.__main__", "videopro.infer", "videopro.api")
 # Settings that have no help text: what `--backbone NAME=VALUE` takes, but for what `--model` itself says.
 _WITHOUT_HELP = ("BackboneConfig",)
 _OF_THE_MODEL = ("model", "kind", "base_url")

@@ -160,7 +160,7 @@ def test_a_child_does_not_run_the_callers_script_again(tmp_path: Path) -> None:
     done = child(
         tmp_path,
         "from concurrent.futures import ProcessPoolExecutor\n"
-        "from videopro.cli import OwnFunctions\n"
+        "from videopro.startup import OwnFunctions\n"
         "print('once', flush=True)\n"
         "print(ProcessPoolExecutor(1, mp_context=OwnFunctions()).submit(len, 'abc').result())\n",
     )

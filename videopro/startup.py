@@ -23,9 +23,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
+from multiprocessing import spawn
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 
 def exit_with_parent(parent: int) -> None:
@@ -38,6 +40,39 @@ def exit_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+_starting = threading.local()
+_of_multiprocessing = spawn.get_preparation_data
+
+
+def _preparation_data(name: str) -> dict[str, Any]:
+    data = _of_multiprocessing(name)
+    if getattr(_starting, "is_ours", False):
+        data.pop("init_main_from_name", None)
+        data.pop("init_main_from_path", None)
+    return data
+
+
+# multiprocessing has no option for it.
+spawn.get_preparation_data = _preparation_data
+
+
+class _Child(SpawnProcess):
+    def start(self) -> None:
+        _starting.is_ours = True
+        try:
+            super().start()
+        finally:
+            _starting.is_ours = False
+
+
+class OwnFunctions(SpawnContext):
+    """A context for pools whose functions and arguments are of installed packages. Their processes do not
+    import the caller's script, which would begin again in each of them unless it has an
+    `if __name__ == "__main__"`."""
+
+    Process = _Child
 
 
 # (logger, beginning of the message)

@@ -212,11 +212,12 @@ def test_a_program_is_told_step_by_step_with_its_evidence_and_its_answer(
     (tmp_path / "plan.py").write_text(PROGRAM)
     planned = ["--method", "videopro", "--planner", f"file:{tmp_path / 'plan.py'}", "--options", *NO_MODELS]
     told = events(ask(video, *QUESTION, "--json", *planned))
-    assert [event["type"] for event in told] == [
-        *["wait"] * 3,
-        *["reply", "call", "call", "execution", "evidence", "answer"],
-    ]
-    reply, extracted, asked, execution, piece, answer = told[3:]
+    waits = [event["doing"] for event in told if event["type"] == "wait"]
+    assert waits == ["loading the model", "preparing the video", "indexing", "answering", "planning"]
+    steps = told[len(waits) :]
+    kinds = [event["type"] for event in steps]
+    assert kinds == ["reply", "call", "call", "execution", "evidence", "answer"]
+    reply, extracted, asked, execution, piece, answer = steps
     assert (reply["program"].strip(), reply["round"]) == (PROGRAM.strip(), 0)
     calls = [(call["number"], call["name"]) for call in (extracted, asked)]
     assert calls == [(1, "extract_frames"), (2, "query_mc")]

@@ -225,10 +225,12 @@ def official_inputs(
     parts = [] if frames is None else [{"type": "video"}]
     messages = [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
     prompt = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    return processed(family, processor, frames, prompt)
+    return processed(family, processor, frames, prompt, pixels)
 
 
-def processed(family: str, processor: Any, frames: list[Frame] | None, prompt: str) -> Any:
+def processed(
+    family: str, processor: Any, frames: list[Frame] | None, prompt: str, pixels: int = PIXELS
+) -> Any:
     """A prompt in which the official processor puts frames, if there are any."""
     if frames is None:
         return processor(text=[prompt], return_tensors="pt")

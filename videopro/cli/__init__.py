@@ -3,7 +3,6 @@ needs before it loads a model (packages, models of the hub, connections, tracker
 
 from videopro.cli.catalogue import COMMANDS as COMMANDS
 from videopro.cli.catalogue import GROUPS as GROUPS
-from videopro.cli.children import OwnFunctions as OwnFunctions
 from videopro.cli.command_line import CONFIGS as CONFIGS
 from videopro.cli.command_line import HELP as HELP
 from videopro.cli.command_line import CommandLine as CommandLine

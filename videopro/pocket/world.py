@@ -25,11 +25,11 @@ import av
 import pysubs2
 from av.video.reformatter import Interpolation
 
-from videopro.cli import Counter, OwnFunctions, cache_root
+from videopro.cli import Counter, cache_root
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
-from videopro.startup import exit_with_parent
+from videopro.startup import OwnFunctions, exit_with_parent
 
 # Videos of each length in a split, and its first seed. Disjoint by construction.
 SPLITS = {

@@ -19,9 +19,8 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
-from videopro.cli import OwnFunctions
 from videopro.errors import Cancellation, Cancelled, VideoError, cancellable, result_of
-from videopro.startup import exit_with_parent
+from videopro.startup import OwnFunctions, exit_with_parent
 from videopro.video.decoding.exact import DecodedPictures, pictures_at, processors
 from videopro.video.decoding.probe import Probe
 
