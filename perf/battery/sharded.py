@@ -28,7 +28,7 @@ def cases(bench: Bench) -> list[Case]:
 
 def _needs_deepspeed() -> None:
     if importlib.util.find_spec("deepspeed") is None:
-        raise Skip("deepspeed is not installed: pip install 'videopro[deepspeed]'")
+        raise Skip("deepspeed is not installed: pip install -e '.[deepspeed]'")
 
 
 def import_alone() -> Figures:

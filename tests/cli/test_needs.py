@@ -64,7 +64,7 @@ TRAINING = (
                 f"  clip encoder languagebind: {PARTS[0]} is not on this machine (from a",
                 "  text encoder BAAI/bge-m3: not on this machine; needs the package sentence_transformers (",
                 "the models: the hub cannot be reached (no network)",
-                "to install: pip install 'videopro[tracking,encoders]'",
+                "to install: pip install 'sentence-transformers>=5.1' 'timm>=1.0.20' 'wandb>=0.31'",
                 DOWNLOADS,
             ],
         ),

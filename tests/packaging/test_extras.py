@@ -65,6 +65,10 @@ print(json.dumps(results))
 """
 
 
+# One that pip finds: VideoPro itself is in no registry.
+TRAIN = "pip install 'trl<1.17,>=1.15' 'transformers>=5.18' 'datasets>=4.0' 'tensorboard>=2.18'"
+
+
 def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
     asked = ["--help", *(f"{name} --help" for name in COMMANDS)]
     asked += [*TRAINERS, "completion bash", "serve --model pocket"]
@@ -78,16 +82,17 @@ def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
         assert (code, err, heavy) == (0, "", []), name
         assert f"sage: videopro {name}" in out, "a help of its own"
     for name in TRAINERS:
-        assert said[name][:3] == [2, "", f"error: videopro {name} needs trl: pip install 'videopro[train]'\n"]
+        assert said[name][:3] == [2, "", f"error: videopro {name} needs trl: {TRAIN}\n"]
     # What only we have, and what TRL's and transformers' settings have.
     for name, flags in (
-        ("sft", ("--projector_lr", "--train_data", "--lora_r", "SFTConfig")),
+        ("sft", ("Start with:\n  --train_data", "--projector_lr", "--lora_r", "--help-all")),
         ("grpo", ("--reward_workers", "--num_generations", "--per_device_train_batch_size", "GRPOConfig")),
         ("rejection", ("--samples", "videopro rejection --")),
     ):
         assert [flag for flag in flags if flag not in said[f"{name} --help"][1]] == []
-    missing = "error: videopro serve needs starlette: pip install 'videopro[serve]'\n"
-    assert said["serve --model pocket"][:3] == [2, "", missing]
+    code, out, err, _ = said["serve --model pocket"]
+    assert (code, out) == (2, "")
+    assert err.startswith("error: videopro serve needs starlette: pip install 'fastapi>=")
     code, out, *_ = said["completion bash"]
     assert (code, "rejection" in out, "--redo-errors" in out) == (0, True, True)
 
@@ -105,11 +110,11 @@ def test_the_libraries_have_the_settings_that_help_shows() -> None:
 @pytest.mark.parametrize(
     ("package", "asked", "expected"),
     [
-        ("easyocr", lambda _: load_ocr("easyocr:en"), "ocr=easyocr needs easyocr: EXTRA[easyocr]"),
+        ("easyocr", lambda _: load_ocr("easyocr:en"), "ocr=easyocr needs easyocr: INSTALL"),
         (
             "pyarrow",
             lambda folder: load("lvbench", root=folder, annotations=str(folder / "questions.parquet")),
-            "questions.parquet needs pyarrow: EXTRA[benchmarks]",
+            "questions.parquet needs pyarrow: INSTALL",
         ),
         (
             "wandb",
@@ -117,21 +122,21 @@ def test_the_libraries_have_the_settings_that_help_shows() -> None:
                 VideoSFTConfig(output_dir=str(folder), report_to=["wandb"], use_cpu=True, bf16=False),
                 ModelConfig(model_name_or_path="pocket"),
             ),
-            "to install: EXTRA[tracking]",
+            "to install: INSTALL",
         ),
         (
             "bitsandbytes",
             lambda _: load_trainable(
                 find_checkpoint(str(model_dir())), ModelConfig(load_in_4bit=True, use_peft=True)
             ),
-            "load_in_4bit or load_in_8bit needs bitsandbytes: EXTRA[qlora]",
+            "load_in_4bit or load_in_8bit needs bitsandbytes: INSTALL",
         ),
         (
             "deepspeed",
             lambda folder: read_settings(
                 VideoSFTConfig, "sft", ["--deepspeed", "zero.json", "--output_dir", str(folder)]
             ),
-            "training under DeepSpeed needs deepspeed: EXTRA[deepspeed]",
+            "training under DeepSpeed needs deepspeed: INSTALL",
         ),
     ],
 )
@@ -146,13 +151,13 @@ def test_what_needs_an_extra_names_it(
     (tmp_path / "questions.parquet").write_bytes(b"PAR1")
     with pytest.raises(ConfigError) as error:
         asked(tmp_path)
-    assert str(error.value).endswith(expected.replace("EXTRA[", "pip install 'videopro[").replace("]", "]'"))
+    assert re.sub(r"pip install ('[^']+' ?)+$", "INSTALL", str(error.value)).endswith(expected)
 
 
 def test_accelerates_zero_configs_need_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deepspeed", None)
     monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
-    with pytest.raises(MissingExtra, match=r"pip install 'videopro\[deepspeed\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'deepspeed>="):
         read_settings(VideoSFTConfig, "sft", ["--output_dir", "out"])
     monkeypatch.delenv("ACCELERATE_USE_DEEPSPEED")
     cpu = ["--use_cpu", "true", "--bf16", "false"]

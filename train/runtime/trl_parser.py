@@ -27,18 +27,18 @@ def read_settings(
     ConfigError, with the nearest known name for an unknown flag or key."""
     program = f"videopro {command}"
     usage = f"{program} --config NAME|FILE [--SETTING VALUE ...]"
-    # Its --help has all of the libraries' settings; `videopro sft --help` those that matter.
+    # Its --help is our --help-all.
     parser = TrlParser((kind, ModelConfig), prog=program, usage=usage, allow_abbrev=False)  # type: ignore[arg-type]
     configs: list[str | None] = []
     flags: list[str] = []
     # Taken out: TRL's parser takes the path of a file alone, and would let a second one pass.
     words = iter(sys.argv[1:] if argv is None else argv)
     for word in words:
-        flag, equals, value = word.partition("=")
+        flag, equals, value = ("--help" if word == "--help-all" else word).partition("=")
         if flag == "--config":
             configs.append(value if equals else next(words, None))
         else:
-            flags.append(word)
+            flags.append(flag + equals + value)
     if len(configs) > 1:
         raise ConfigError(f"{program}: --config is given twice; give one, and flags for what differs from it")
     if None in configs:

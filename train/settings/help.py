@@ -1,6 +1,6 @@
 """The --help of `videopro sft` and `videopro grpo`: our settings, and those of TRL and transformers that
-matter for a planner. Neither library is imported for it, which takes seconds; `python -m videopro.train.sft
---help` lists their other settings too.
+matter for a planner. Neither library is imported for it, which takes seconds; `--help-all` lists all settings
+of both.
 """
 
 from __future__ import annotations
@@ -67,6 +67,34 @@ OF_STAGE: Mapping[str, Mapping[str, str]] = {
 }
 
 
+# What --help shows first to last; a setting in none of them comes at the end.
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Start with": (
+        *("train_data", "adapter", "model_name_or_path", "output_dir", "eval_data", "eval_questions"),
+        *("num_train_epochs", "max_steps", "learning_rate", "per_device_train_batch_size"),
+        "gradient_accumulation_steps",
+    ),
+    "Rewards": (
+        *("episodes", "tau", "final", "accuracy", "form", "reasoned_confidence", "answerer", "modules"),
+        *("run_ahead", "reward_workers"),
+    ),
+    "GRPO": (*OF_STAGE["grpo"],),
+    "Sampling": ("sampler", "vllm", "engine_gpus", "async_rollouts", "sampling_batch_size"),
+    "Model": (*list(MODEL)[1:], "vision", "projector", "vision_lr", "projector_lr", "adapter_dtype"),
+    "Prompts and videos": (
+        *("kinds", "prompts", "prompt_video", "shared_prompt", "frames", "pixels", "frame_cache"),
+        *("nearest_intact", "decode_workers"),
+    ),
+    "Evaluation": (
+        *("eval_limit", "fallback", "eval_modules", "eval_max_new_tokens", "eval_strategy", "eval_steps"),
+    ),
+    "Memory and speed": (
+        *("gradient_checkpointing", "checkpoint", "compile_layers", "kept_features_gb", "padding_free"),
+        *("bf16", "deepspeed"),
+    ),
+}
+
+
 @dataclass(frozen=True)
 class TrainingHelp:
     """The help of a training command."""
@@ -83,23 +111,28 @@ class TrainingHelp:
             prog=name,
             usage=f"{name} --config NAME|FILE [--SETTING VALUE ...]",
             description=f"{about.summary}\n\nFlags, or keys of a file (--config; shipped: {shipped}).",
-            epilog=f"Every other setting of TRL's {config} and ModelConfig is taken too; all with defaults:\n"
-            f"    python -m {about.module} --help\n\nexamples:\n{about.help_examples()}",
+            epilog=f"All settings of TRL's {config} and ModelConfig, with defaults: {name} --help-all\n\n"
+            f"examples:\n{about.help_examples()}",
             formatter_class=RawDescriptionHelpFormatter,
         )
-        own = parser.add_argument_group("settings")
+        texts = {**MODEL, **TRAINING, **OF_STAGE[self.command]}
+        metavars = dict[str, str]()
         for option in fields(self.settings):
             # A default of None stands for what the help text says of it.
             unset = option.default in (MISSING, None)
             note = "" if unset else f" (default: {option.default})".replace("%", "%%")
-            choices = option.metadata.get("choices")
-            metavar = f"{{{','.join(choices)}}}" if choices else option.name.upper()
-            own.add_argument(f"--{option.name}", metavar=metavar, help=f"{option.metadata['help']}{note}")
-        groups = {"of TRL's ModelConfig": MODEL, "of transformers' TrainingArguments": TRAINING}
-        for title, helps in {**groups, f"of TRL's {config}": OF_STAGE[self.command]}.items():
-            group = parser.add_argument_group(title)
-            for option_name, text in helps.items():
-                group.add_argument(f"--{option_name}", help=text)
+            texts[option.name] = f"{option.metadata['help']}{note}"
+            if choices := option.metadata.get("choices"):
+                metavars[option.name] = f"{{{','.join(choices)}}}"
+        grouped = {name for names in GROUPS.values() for name in names}
+        others = [name for name in texts if name not in grouped]
+        for title, names in {**GROUPS, "Others": others}.items():
+            if shown := [each for each in names if each in texts]:
+                group = parser.add_argument_group(title)
+                for each in shown:
+                    group.add_argument(
+                        f"--{each}", metavar=metavars.get(each, each.upper()), help=texts[each]
+                    )
         parser.print_help()
 
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from videopro.cli.environment import check_connections, check_key, key_problem, wandb_problem
 from videopro.errors import ConfigError
@@ -116,9 +120,16 @@ class MissingExtra(ConfigError, ImportError):
     """A package of an extra that is not installed."""
 
 
-def install(extra: str) -> str:
-    """The command that installs an extra, for messages."""
-    return f"pip install 'videopro[{extra}]'"
+def install(extras: str) -> str:
+    """The command that installs the packages of extras ("serve", "tracking,encoders"), for messages. It names
+    the packages themselves: VideoPro is installed from a checkout or a wheel, and pip finds it nowhere."""
+    requirements = map(Requirement, metadata.requires("videopro") or ())
+    needed = [
+        f"{each.name}{each.specifier}"
+        for each in requirements
+        if each.marker and any(each.marker.evaluate({"extra": extra}) for extra in extras.split(","))
+    ]
+    return shlex.join(["pip", "install", *needed])
 
 
 @contextmanager

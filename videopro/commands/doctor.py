@@ -278,7 +278,7 @@ def packages() -> Iterator[Finding]:
         versions = {name: _version(name) for name in names}
         absent = ", ".join(name for name, version in versions.items() if version is None)
         if extra == "" and absent:
-            text = f"without {absent}: pip install --upgrade videopro"
+            text = f"without {absent}: pip install {absent.replace(', ', ' ')}"
             yield Finding("packages", "videopro", "broken", text)
         elif extra not in ("", *_DEVELOPMENT):
             text = ", ".join(f"{name} {version}" for name, version in versions.items())
