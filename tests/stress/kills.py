@@ -57,7 +57,7 @@ TIMEOUT_SECONDS = 1500.0
 TOLERANCE = 1e-6
 
 
-# Names in a run's folder (docs/sft.md), repeated here because commands are observed from outside.
+# Names in a training's folder, repeated here because commands are observed from outside.
 UNFINISHED, CHECKPOINT = "unfinished", "checkpoint-"
 # Only pocket's own model: the others take longer to load than a run takes.
 _FEW_MODELS = ("--ocr", "none", "--detector", "none", "--tracker", "none")

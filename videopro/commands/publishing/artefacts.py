@@ -24,7 +24,7 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetens
 INDEX = "model.safetensors.index.json"
 SFT, GRPO = "sft.jsonl", "grpo.jsonl"
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
-"""The data card, as videopro synthesize writes it (docs/synthesis.md)."""
+"""The data card, as videopro synthesize writes it (docs/train.md, Data)."""
 
 _MODEL_FILES = (
     *(
