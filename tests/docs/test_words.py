@@ -1,0 +1,66 @@
+"""One voice: words that no message, help text or page uses, each with the field's word."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+INSTEAD = {
+    r"films?": "video",
+    r"whoever": "anyone who, or name the client",
+    r"(?:is|are|was|were) told": "reports, receives",
+    r"of one's own": "your own",
+    r"(?:beside|besides) (?:it|them|the (?:file|video|film))": "next to",
+    r"goes on|went on": "continues, resumes",
+    r"lies (?:in|below|beside)|lie (?:in|below|beside)": "is in",
+    r"is none|are none": "is not a ...",
+    r"what answers": "the model",
+    r"as many as": "up to",
+    r"in (?:the )?place of": "instead of",
+    r"pip install '?videopro": "pip install -e . (no registry has the package)",
+}
+WRONG = re.compile("|".join(rf"\b(?:{words})\b" for words in INSTEAD), re.IGNORECASE)
+PRODUCTION = [
+    path
+    for room in ("videopro", "modules", "train", "data_synthesis")
+    for path in sorted((ROOT / room).rglob("*.py"))
+    # `videopro` has links to the other rooms. Prompts are what models read.
+    if not any(part.is_symlink() for part in path.parents) and "prompts" not in path.parts
+]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "reference").glob("*.md")),
+]
+
+
+def messages(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a file that have several words, but for docstrings: messages, help, titles."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.lineno, node.value if " " in node.value.strip() else ""
+
+
+def found(lines: Iterator[tuple[int, str]]) -> list[str]:
+    return [f"{number}: {match[0]}" for number, text in lines for match in WRONG.finditer(text)]
+
+
+@pytest.mark.parametrize("room", ["videopro", "modules", "train", "data_synthesis"])
+def test_messages_use_the_words_of_the_field(room: str) -> None:
+    paths = [path for path in PRODUCTION if path.relative_to(ROOT).parts[0] == room]
+    assert len(paths) >= 5
+    wrong = {str(path.relative_to(ROOT)): found(messages(path)) for path in paths}
+    assert {name: words for name, words in wrong.items() if words} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_use_the_words_of_the_field(page: Path) -> None:
+    assert found(enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)) == []
