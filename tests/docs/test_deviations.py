@@ -1,4 +1,5 @@
-"""docs/results/deviations.md: every setting that its table names to restore something is one that a command takes."""
+"""docs/results/deviations.md: every setting that its table names to restore something is one that a command
+takes."""
 
 from __future__ import annotations
 
