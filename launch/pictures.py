@@ -43,21 +43,18 @@ QUESTION = "demo/videopro/view/index.html#/q/test_long_007_color"
 
 @dataclass(frozen=True)
 class Picture:
-    """A page, and the part of it that is shown. `top`: what is scrolled to."""
+    """A page, and the size of its window."""
 
     file: Path
     page: str
     width: int = 1280
     height: int = 900
-    top: str = ""
     dark: bool = False
 
 
 def pictures() -> Iterator[Picture]:
     """All that the documentation shows."""
-    yield Picture(VIEW / "list.png", "demo/videopro/view/index.html")
     yield Picture(VIEW / "question.png", f"{QUESTION}?t=924", height=940)
-    yield Picture(VIEW / "refinement.png", QUESTION, top=".round >> nth=1")
     yield Picture(VIEW / "vca.png", "vca/view/index.html#/q/test_short_016_shape", height=1500)
     yield Picture(VIEW / "lvagent.png", "lvagent/view/index.html#/q/test_long_013_color", height=1500)
     for name, page in (("question", QUESTION), ("report", "report/report.html")):
@@ -78,10 +75,6 @@ def take(picture: Picture, browser: Any, folder: Path) -> None:
     page.wait_for_load_state("networkidle")
     page.wait_for_function("[...document.querySelectorAll('video')].every((film) => film.readyState >= 2)")
     page.wait_for_timeout(800)  # The player hides that it was loading.
-    if picture.top:
-        page.locator(picture.top).evaluate(
-            "part => window.scrollTo(0, part.getBoundingClientRect().top - 62)"
-        )
     save(page, picture.file)
     page.close()
 

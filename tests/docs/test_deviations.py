@@ -1,4 +1,5 @@
-"""docs/deviations.md: every setting that its table names to restore something is one that a command takes."""
+"""docs/results/deviations.md: every setting that its table names to restore something is one that a command
+takes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from videopro.train.rewards import RewardRow
 from videopro.train.rl import VideoGRPOConfig
 from videopro.train.runtime import read_settings
 
-PAGE = ROOT / "docs" / "deviations.md"
+PAGE = ROOT / "docs" / "results" / "deviations.md"
 INFER_NEEDS = ["--benchmark", "pocket", "--method", "videopro", "--model", "pocket", "--output", "run"]
 SYNTHESIZE_NEEDS = ["--config", "cg_bench", "--root", "cg_bench", "--output", "run"]
 # Two rows a pass on one process: as many passes as make a group of eight.

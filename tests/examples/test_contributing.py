@@ -1,5 +1,5 @@
-"""The worked examples of CONTRIBUTING.md and docs/own-benchmarks.md: what they show is what lies in
-docs/examples, and each one runs, as an installed package and by its file, from outside of ours."""
+"""The worked examples of CONTRIBUTING.md and docs/benchmark.md: they show the files of docs/examples, and
+each one runs, as an installed package and by its file, from outside of ours."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ EXAMPLES = ROOT / "docs" / "examples"
 
 def test_the_guide_shows_the_examples_as_they_are() -> None:
     pages = "".join(
-        (ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "docs/own-benchmarks.md")
+        (ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "docs/benchmark.md")
     )
     shown = dict(re.findall(r"`docs/examples/(\w+)\.py`.*\n\n```python\n((?s:.*?))```", pages))
-    linked = set(re.findall(r"\]\(examples/(\w+)\.py\)", pages))
+    linked = set(re.findall(r"\]\((?:docs/)?examples/(\w+)\.py\)", pages))
     texts = {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.py")}
     assert shown.keys() | linked == texts.keys()
     assert shown == {name: texts[name] for name in shown}

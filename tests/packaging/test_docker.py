@@ -1,6 +1,6 @@
 """What Dockerfile, .dockerignore and compose.yaml name is there: files, extras, flags, ports, variables.
 
-Whether an image can be built no test here says: there is no Docker daemon (docs/status.md). `bash
+Whether an image can be built no test here says: there is no Docker daemon (docs/results/what-ran.md). `bash
 launch/lint_docker.sh` has the tools of others read both.
 """
 

@@ -1,5 +1,5 @@
 """Benchmarks by name: `load("lvbench", root=...)`. Each benchmark has a module of its own, or is a file of
-one's own, which imports from here what it needs (docs/own-benchmarks.md)."""
+one's own, which imports from here what it needs (docs/extend.md#a-benchmark)."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ BENCHMARKS: Registry[LoadableBenchmark] = Registry(
         **{name: f"videopro.benchmarks.contributed.{name}:BENCHMARK" for name in CONTRIBUTED},
         "jsonl": "videopro.benchmarks.jsonl:JSONL",
     },
-    what="a BenchmarkSpec; assign one to BENCHMARK (docs/own-benchmarks.md)",
+    what="a BenchmarkSpec; assign one to BENCHMARK (docs/extend.md#a-benchmark)",
     error=BenchmarkError,
     more_names=("videopro",),
 )

@@ -5,7 +5,7 @@
     videopro index FOLDER --encoder languagebind --shard 1/4
 
 Re-run the same command to resume. Several commands may work on the same files at the same time. With
---engine ray, the workers of a Ray cluster index (docs/clusters.md).
+--engine ray, the workers of a Ray cluster index (docs/benchmark.md#several-gpus-and-machines).
 """
 
 from __future__ import annotations

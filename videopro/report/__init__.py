@@ -1,4 +1,4 @@
-"""Tables and figures from finished runs: `videopro report RUN...` (see docs/report.md).
+"""Tables and figures from finished runs: `videopro report RUN...` (see docs/benchmark.md#reports).
 
 Everything is rescored from traces; nothing is run. Each table has a file that turns runs into a `Section`.
 """

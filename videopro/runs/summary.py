@@ -242,7 +242,7 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
             f"{summary['output']['characters']:.0f} characters written per question"
         )
     # The classes of a test teacher's faults (repairs/by_fault) are only in summary.json: they would have to
-    # be explained here, see docs/report.md.
+    # be explained here, see videopro/pocket/teacher/faults.py.
     for kind, counts in summary["repairs"]["by_state"].items():
         yield (
             f"{kind} at first: {counts['n']}, answered after refinement: {counts['repaired']}; right "
