@@ -19,10 +19,8 @@ INSTEAD = {
     r"(?:beside|besides) (?:it|them|the (?:file|video|film))": "next to",
     r"goes on|went on": "continues, resumes",
     r"lies (?:in|below|beside)|lie (?:in|below|beside)": "is in",
-    r"is none|are none": "is not a ...",
+    r"(?-i:is none|are none)": "is not a ...",
     r"what answers": "the model",
-    r"as many as": "up to",
-    r"in (?:the )?place of": "instead of",
     r"pip install '?videopro": "pip install -e . (no registry has the package)",
 }
 WRONG = re.compile("|".join(rf"\b(?:{words})\b" for words in INSTEAD), re.IGNORECASE)
