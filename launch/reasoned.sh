@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What planners gain from a confidence of reasoned letters (docs/methods/confidence.md), on the pocket world and a CPU:
+# What planners gain from a confidence of reasoned letters (docs/results/methods/confidence.md), on the pocket world and a CPU:
 # a teacher half of whose programs reason their letter, planners fine-tuned on the rows that its programs give when such
 # letters are as sure as the calls that decided them, and when they are guesses (the rule of earlier versions), and both
 # after GRPO with rewards by the same rule. Three seeds. Ends with two tables. If it is stopped, re-run the same command to

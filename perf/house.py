@@ -1,7 +1,7 @@
 """Counts how a checkout is built, for this one or others.
 
     python -m perf.house [CHECKOUT ...] [--output FILE]
-    python -m perf.house BEFORE . --output perf/house.json      docs/architecture.md
+    python -m perf.house BEFORE . --output perf/house.json      docs/results/house.md
     python -m perf.house --arrows                               the imports behind every arrow
     python -m perf.house --comments                             the share of comment lines by file
 

@@ -3,8 +3,8 @@
     python -m perf.tiers                      all parts; live needs an engine's package or a network for it
     python -m perf.tiers first kills          only these; the others stay as they were recorded
 
-Writes perf/tiers.json, of which the table of docs/tests.md is made (launch/recorded_tables.py). Run it with
-nothing else on the machine: the load average before each part is recorded, and shown.
+Writes perf/tiers.json, of which the table of docs/results/tests.md is made (launch/recorded_tables.py). Run
+it with nothing else on the machine: the load average before each part is recorded, and shown.
 """
 
 from __future__ import annotations

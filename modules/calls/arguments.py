@@ -243,7 +243,7 @@ _ONE_FRAME = [{"type": "string"}, {"type": "number"}]
 _COUNT = {"type": "integer", "minimum": 1}
 _OPTIONS = "the options, without letters"
 
-# Models that call tools read the schemas, and their authors read of `accepts` in docs/modules.md.
+# Models that call tools read the schemas, and their authors read of `accepts` in docs/reference/modules.md.
 Segment: TypeAlias = Annotated[
     VideoHandle | ClipHandle,
     ArgumentType(

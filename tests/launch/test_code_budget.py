@@ -1,4 +1,4 @@
-"""The budget of code and the limits of how it is built (docs/architecture.md), which the first tier keeps."""
+"""The budget of code and the limits of its form (docs/results/house.md), which the first tier keeps."""
 
 from __future__ import annotations
 

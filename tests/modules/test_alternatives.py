@@ -1,4 +1,4 @@
-"""What a call could have returned instead, by the table in docs/methods/confidence.md; values by hand."""
+"""What a call could have returned instead, by docs/results/methods/confidence.md; values by hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Calls of modules: errors for wrong ones, what a returned value says to an open question, and equal calls.
-The library: the calls of the public release fit, and docs/modules.md is what the code makes now."""
+The library: the calls of the public release fit, and docs/reference/modules.md is what the code makes now."""
 
 from __future__ import annotations
 
@@ -328,8 +328,8 @@ def test_an_invalid_registration_is_refused() -> None:
 def test_the_docs_are_current(capsys: pytest.CaptureFixture[str]) -> None:
     print_docs()
     made = capsys.readouterr().out
-    assert (ROOT / "docs" / "modules.md").read_text() == made, (
-        "run: python -m videopro.modules > docs/modules.md"
+    assert (ROOT / "docs" / "reference" / "modules.md").read_text() == made, (
+        "run: python -m videopro.modules > docs/reference/modules.md"
     )
 
 

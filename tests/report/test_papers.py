@@ -96,7 +96,7 @@ def test_notes_are_about_the_runs_of_the_table(ablation: list[Path], made: Made)
 
 
 def test_settings_that_come_to_the_same_share_a_row(made: Made) -> None:
-    """The options that docs/methods name for VCA's Table 10 and for VideoAgent's uniform baselines."""
+    """The options in docs/results/methods for VCA's Table 10 and for VideoAgent's uniform baselines."""
     table = table_of("vca-10", made("AAAB", buffer=None), made("AABB", buffer=16))
     assert sum(str(row[1]).startswith("VCA, ours: ") for row in table.rows) == 2
     uniform = made("AAAB", "videoagent", first_frames=7, max_rounds=1, self_evaluation=False)

@@ -158,7 +158,7 @@ def test_a_second_merge_into_a_folder_is_refused(
 
 
 def test_the_shipped_planner_is_merged_by_its_name(tmp_path: Path) -> None:
-    """As docs/planners.md writes it: base and adapter are names that a package's folders stand for."""
+    """As in docs/results/planners.md: base and adapter are names that a package's folders stand for."""
     assert merge_into(tmp_path / "merged", "pocket", "pocket-sft") == 0
     written = json.loads((tmp_path / "merged" / "videopro.json").read_text())
     assert written["base"]["weights"] == written["planner"]["weights"] == folder_fingerprint(model_dir())

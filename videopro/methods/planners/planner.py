@@ -19,7 +19,7 @@ from videopro.traces import PromptKind, ReferenceForm
 
 PLAN_SAMPLING = Sampling(max_new_tokens=1024)
 """How programs are written unless a setting says otherwise: greedily. One token of chance breaks a program of
-a small planner (docs/planners.md has the figures of both)."""
+a small planner (docs/results/planners.md has the figures of both)."""
 
 PAPER_TEMPERATURE = 0.7
 """At which the paper samples programs (section 4)."""
@@ -207,8 +207,8 @@ def read_program(spec: str) -> str:
         )
     if program.faults:
         raise ConfigError(
-            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/modules.md says what a "
-            "program may call and import"
+            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/reference/modules.md says "
+            "what a program may call and import"
         )
     return text
 
