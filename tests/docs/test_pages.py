@@ -25,7 +25,8 @@ from videopro.methods.planners import check_planner
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 # Made by commands: the reference of modules, and the reports and tables below docs/results.
-GENERATED = {DOCS / "modules.md", *(DOCS / "results").glob("*/*.md")}
+BY_HAND = (DOCS / "results" / "methods").glob("*.md")
+GENERATED = {DOCS / "reference" / "modules.md", *(DOCS / "results").glob("*/*.md")} - {*BY_HAND}
 WRITTEN = [README, *sorted(set(DOCS.rglob("*.md")) - GENERATED)]
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s#]*)(?:#(?P<anchor>[^)\s]*))?\)")
 
@@ -90,10 +91,9 @@ def test_commands_exist_and_all_are_listed() -> None:
     known_typos = {"aks"}  # What docs/results/first-use.md shows the error of.
     unknown = {str(page.relative_to(ROOT)): named_commands(page) - known - known_typos for page in WRITTEN}
     assert {page: names for page, names in unknown.items() if names} == {}
-    assert known - named_commands(DOCS / "commands.md") == set()
-    # What is seen, on pages whose commands are known.
-    assert {"ask", "compare", "view"} <= named_commands(DOCS / "quickstart.md") | named_commands(README)
-    assert "on" not in named_commands(DOCS / "view.md")
+    assert known - named_commands(DOCS / "reference" / "commands.md") == set()
+    # What is seen, on a page whose commands are known.
+    assert {"ask", "compare", "view"} <= named_commands(README)
 
 
 def test_configs_exist() -> None:
@@ -148,7 +148,7 @@ def first_cells(page: Path, head: str) -> list[str]:
 def test_commands() -> None:
     listed = {
         cells[0].strip("`").removeprefix("videopro "): cells
-        for cells in rows(DOCS / "commands.md", "command")
+        for cells in rows(DOCS / "reference" / "commands.md", "command")
     }
     groups = defaultdict(set)
     for name in COMMANDS:
@@ -162,13 +162,13 @@ def test_commands() -> None:
 
 def test_extras() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    listed = first_cells(DOCS / "quickstart.md", "extra")
+    listed = first_cells(DOCS / "reference" / "commands.md", "extra")
     assert sorted(listed) == sorted(extras)
 
 
 def test_shipped_configs() -> None:
     listed: dict[str, set[str]] = defaultdict(set)
-    for configs, commands, *_ in rows(DOCS / "commands.md", "shipped configs"):
+    for configs, commands, *_ in rows(DOCS / "reference" / "commands.md", "shipped configs"):
         for command in re.findall(r"`videopro ([a-z-]+)`", commands):
             listed[command] |= set(re.findall(r"`([^`]+)`", configs))
     commands = {"synthesis": "synthesize", "retrieval": "asp-clip"}
@@ -180,7 +180,7 @@ def test_shipped_configs() -> None:
 
 
 def test_environment_variables() -> None:
-    listed = set(first_cells(DOCS / "commands.md", "environment variable"))
+    listed = set(first_cells(DOCS / "reference" / "commands.md", "environment variable"))
     read = set()
     for package in ("videopro", "modules", "train", "data_synthesis"):
         for path in (ROOT / package).rglob("*.py"):
@@ -194,25 +194,23 @@ def test_environment_variables() -> None:
     assert listed - read <= proxies | {"HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "OPENAI_API_KEY"}
 
 
-@pytest.mark.parametrize(
-    ("page", "head"), [(ROOT / "README.md", "`--method`"), (DOCS / "methods" / "README.md", "method |")]
-)
-def test_methods(page: Path, head: str) -> None:
-    assert sorted(set(first_cells(page, head))) == sorted(methods.METHODS.ours())
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "ask.md"])
+def test_methods(page: Path) -> None:
+    assert sorted(set(first_cells(page, "`--method`"))) == sorted(methods.METHODS.ours())
 
 
 def test_benchmarks() -> None:
-    listed = first_cells(DOCS / "benchmarks.md", "name | splits")
+    listed = first_cells(DOCS / "benchmark.md", "name | splits")
     assert sorted([*listed, "pocket", "jsonl"]) == sorted(benchmarks.BENCHMARKS.ours())
 
 
 def test_fields_of_a_benchmark_item() -> None:
-    page = DOCS / "own-benchmarks.md"
+    page = ROOT / "CONTRIBUTING.md"
     assert first_cells(page, "field of `Item`") == [field.name for field in fields(benchmarks.Item)]
     # The page says how many are needed.
     required = [field for field in fields(benchmarks.Item) if is_required(field)]
     assert len(required) == 4
-    assert "The first four fields are needed" in page.read_text(encoding="utf-8")
+    assert "The first four fields of `Item` are needed" in page.read_text(encoding="utf-8")
 
 
 def is_required(field: Field[Any]) -> bool:
@@ -220,7 +218,7 @@ def is_required(field: Field[Any]) -> bool:
 
 
 def test_planners() -> None:
-    for spec in first_cells(DOCS / "planners.md", "`--planner`"):
+    for spec in first_cells(DOCS / "extend.md", "`--planner`"):
         check_planner(
             spec.replace("[@URL]", "@http://localhost:8000/v1").replace("@URL", "@http://localhost/v1")
         )
@@ -282,7 +280,7 @@ def missing_names(text: str) -> Iterator[str]:
         if dotted.rpartition(".")[2] not in _FILE_ENDS and dotted not in EXAMPLES and not exists(dotted):
             yield dotted
     for path in _PATH.findall(text):
-        # docs/hardening.md names tests relative to tests/, some of them in tests/docs or tests/train.
+        # docs/results/hardening.md names tests relative to tests/, some of them in tests/docs or tests/train.
         if path not in EXAMPLES and not any(ROOT.glob(path)) and not (ROOT / "tests" / path).exists():
             yield path
 
@@ -295,7 +293,7 @@ def paragraphs_of_today(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_names_exists(page: Path) -> None:
-    """In code spans and fences; tests that docs/hardening.md names stand relative to tests/."""
+    """In code spans and fences; tests that docs/results/hardening.md names stand relative to tests/."""
     fence = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
     text = paragraphs_of_today(page)
     spans = re.findall(r"`([^`]+)`", fence.sub("", text))
@@ -312,7 +310,7 @@ def test_what_a_script_or_config_names_exists(script: Path) -> None:
 
 
 def test_the_floors_of_the_architecture_are_those_of_the_contract() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "results" / "house.md").read_text(encoding="utf-8")
     picture = [line.split() for line in text.split("```")[1].strip().splitlines()]
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
