@@ -1,4 +1,4 @@
-"""Answers questions about films with one model, which is loaded once.
+"""Answers questions about videos with one model, which is loaded once.
 
 A question takes the same way as that of `videopro ask`: its method is prepared, the film is opened, and what
 happens is told as it happens.
@@ -36,7 +36,7 @@ from videopro.traces import Trace
 
 Emit = Callable[[dict[str, Any]], None]
 
-_NO_CONVERSATION = "this model reads one question at a time: the earlier messages were left out"
+_NO_CONVERSATION = "this model reads one question at a time; earlier messages were ignored"
 
 
 class Answerer:
@@ -102,7 +102,7 @@ class Answerer:
     def backbone(self) -> Backbone:
         """The loaded model, for any number of threads. Raises Problem before it is loaded."""
         if self._loaded is None:
-            raise Problem(503, "the model is still being loaded", code="loading", retry_after=5)
+            raise Problem(503, "the model is still loading", code="loading", retry_after=5)
         return self._loaded
 
     def load(self) -> None:
@@ -125,8 +125,8 @@ class Answerer:
         changed = {name: value for name, value in wanted.items() if self._settings.get(name) != value}
         flags = " ".join(f"{name}={value}" for name, value in changed.items())
         raise ConfigError(
-            f"method {prepared.method.name!r} needs the model with other settings than it was loaded with: "
-            f"start the server with --backbone {flags}"
+            f"method {prepared.method.name!r} needs other model settings; start the server with "
+            f"--backbone {flags}"
         )
 
     def needs(self) -> list[Need]:

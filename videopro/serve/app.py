@@ -53,20 +53,20 @@ async def asset(name: str) -> Response:
 
 @router.get("/health")
 async def health() -> dict[str, Any]:
-    """Whether it answers."""
+    """Whether the server is up."""
     return {"status": "ok", "version": __version__}
 
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """What Prometheus reads."""
+    """Counters for Prometheus."""
     text = state_of(request).metrics.text()
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/v1/models")
 async def models(request: Request) -> dict[str, Any]:
-    """The model."""
+    """The model that answers."""
     state = state_of(request)
     answerer = state.answerer
     about = {
@@ -81,7 +81,7 @@ async def models(request: Request) -> dict[str, Any]:
 
 @router.post("/v1/videopro/session", status_code=204)
 async def begin_session(request: Request) -> Response:
-    """Keep the key that came with the request."""
+    """Set a read-only session cookie for the key of this request, for players and images in a browser."""
     reply = Response(status_code=204)
     if state_of(request).limits.keys:
         key = request.headers.get("authorization", "").partition(" ")[2].strip()
@@ -100,7 +100,7 @@ async def begin_session(request: Request) -> Response:
 def _file(name: str) -> Response:
     text = _assets().get(name) or read_asset(name)
     if text is None:
-        raise Problem(404, f"there is no file {name[:60]!r} here", code="no_route")
+        raise Problem(404, f"no such file: {name[:60]!r}", code="no_route")
     kind = mimetypes.guess_type(name)[0] or "text/plain"
     # A new version of the server has new files, under the same names.
     return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
@@ -137,7 +137,7 @@ async def _refuse_invalid(request: Request, error: Exception) -> Response:
 
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
+    message = {404: f"no such path: {request.url.path[:100]}", 405: "this path does not support the method"}
     code = "no_route" if error.status_code in message else "invalid"
     raise Problem(error.status_code, message.get(error.status_code, str(error.detail)), code=code)
 
@@ -155,7 +155,7 @@ def listen(host: str, port: int) -> socket.socket:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
     try:
         if not 0 <= port < 2**16:  # The resolver takes what is left of it in 16 bits.
-            raise OverflowError("a port is 0 to 65535")
+            raise OverflowError("ports are 0 to 65535")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -165,7 +165,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"{host}:{port}: cannot listen there ({reason}); give another --host or --port (0: any free one)"
+            f"{host}:{port}: cannot listen ({reason}); choose another --host or --port (0: any free port)"
         ) from error
     return sock
 

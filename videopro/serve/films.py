@@ -119,8 +119,8 @@ class FilmStore:
             room = self.limit_bytes - self.size - sum(self._kept.values())
             if size > room:
                 message = (
-                    f"the file is larger than {max(0, room):,} bytes, the room that is left for films here; "
-                    "delete one that is no longer needed, or ask the operator"
+                    f"the file is larger than the {max(0, room):,} bytes that are left for videos; "
+                    "delete one, or ask the operator"
                 )
                 raise Problem(413, message, code="no_room", param="file")
             # Kept before anything is written: clients upload at the same time.
@@ -143,10 +143,10 @@ class FilmStore:
         with self._lock:
             film = self._films.get(id)
         if film is None:
-            message = f"there is no film {printable(id, 60)!r} here; upload it, or name it by its path"
+            message = f"there is no video {printable(id, 60)!r} here; name one that is here, or its path"
             raise Problem(404, message, code="no_film")
         if _has_changed(film):
-            message = f"{film.name}: is gone from its folder or has changed there; name it by its path again"
+            message = f"{film.name}: moved or changed in its folder; open it by its path again"
             raise Problem(410, message, code="film_changed")
         return film
 
@@ -212,7 +212,7 @@ class FilmStore:
             with self._lock:
                 film = self._films.pop(id, None)
             if film is None:
-                raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
+                raise Problem(404, f"there is no video {printable(id, 60)!r} here", code="no_film")
             shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
     def _keep(self, film: Film, part: Path | None = None) -> Film:
@@ -292,7 +292,7 @@ def _read(home: Path) -> Film | None:
     try:
         film = _RECORD.validate_json((home / _ABOUT).read_bytes())
     except (OSError, ValueError) as error:
-        print(f"{home / _ABOUT}: cannot be read, so its film is not offered ({error!r})", file=sys.stderr)
+        print(f"{home / _ABOUT}: cannot be read; its video is not available ({error!r})", file=sys.stderr)
         return None
     # The folder of the server may have been moved since.
     subtitles = None if film.subtitles is None else _in(home, film.subtitles)
@@ -316,11 +316,11 @@ class FilmFolders:
         anything else; the message never says what is elsewhere on this machine."""
         printed = printable(relative, _LONGEST_NAME)
         if not self._folders:
-            message = "this server offers no folders of films; upload the film to /v1/files"
+            message = "this server offers no folders of videos; upload the video to /v1/files"
             raise Problem(400, message, code="no_folders")
         path = PurePosixPath(relative)
         if not relative or "\0" in relative or path.is_absolute() or ".." in path.parts:
-            message = f"{printed!r}: is no relative path inside of the server's folders"
+            message = f"{printed!r}: not a relative path inside the server's folders"
             raise Problem(400, message, code="outside_folders")
         for folder in self._folders:
             try:
@@ -329,7 +329,7 @@ class FilmFolders:
                     return file
             except (OSError, RuntimeError, ValueError):  # Names that are too long, circles of links.
                 continue
-        raise Problem(404, f"{printed}: there is no such file in the server's folders", code="no_film")
+        raise Problem(404, f"{printed}: no such file in the server's folders", code="no_film")
 
     def films(self) -> list[dict[str, Any]]:
         """The films in the folders, by relative path; of very many the first."""

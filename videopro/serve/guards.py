@@ -61,11 +61,11 @@ class ServeLimits:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.waiting < 0 or not self.seconds > 0:
             raise ConfigError(
-                f"waiting is {self.waiting}, seconds is {self.seconds:g}; 0 or more, and above 0"
+                f"waiting is {self.waiting}, seconds is {self.seconds:g}; at least 0, and above 0"
             )
         for folder in self.folders:
             if not folder.is_dir():
-                raise ConfigError(f"--folders {folder}: is no folder; give one that is there")
+                raise ConfigError(f"--folders {folder}: no such folder")
 
 
 HANG_UP = "videopro.hang_up"
@@ -141,7 +141,7 @@ class Guard:
             with anyio.move_on_after(None if is_whole else PAUSE_SECONDS) as pause:
                 message = await receive()
             if pause.cancelled_caught:
-                problem = Problem(408, f"nothing came for {PAUSE_SECONDS:g} seconds", code="timeout")
+                problem = Problem(408, f"no data for {PAUSE_SECONDS:g} seconds", code="timeout")
             else:
                 problem = larger
                 is_whole = not message.get("more_body", False)
@@ -176,7 +176,7 @@ class Guard:
         # Rebinding needs a name that its owner can lead elsewhere.
         if host in self._hosts or host.endswith(".localhost") or _is_address(host):
             return
-        message = f"this server is not called {host[:100]!r}; its operator can allow that with --hosts"
+        message = f"unknown host name {host[:100]!r}; the operator can allow it with --hosts"
         raise Problem(403, message, code="wrong_host")
 
     def _origin(self, headers: Headers) -> str | None:
@@ -187,7 +187,9 @@ class Guard:
             return None
         if origin in self._limits.origins:
             return origin
-        message = f"pages of {origin[:100]!r} may not call this server; its operator can allow it: --origins"
+        message = (
+            f"pages of {origin[:100]!r} cannot call this server; the operator can allow it with --origins"
+        )
         raise Problem(403, message, code="wrong_origin")
 
     def _key(self, scope: Scope, headers: Headers) -> str:
@@ -206,9 +208,7 @@ class Guard:
         for key in self._limits.keys:
             if hmac.compare_digest(session_of(key).encode(), session.encode()):
                 return session_of(key)[:8]
-        message = (
-            "this server needs a key: send it as Authorization: Bearer KEY (api_key of the openai client)"
-        )
+        message = "this server needs a key; send Authorization: Bearer KEY (api_key of the openai client)"
         raise Problem(401, message, code="invalid_api_key")
 
     def _limit(self, scope: Scope) -> tuple[int, Problem]:
@@ -219,7 +219,7 @@ class Guard:
         if scope["method"] == "POST" and _SUBTITLES.fullmatch(path):
             return SUBTITLE_BYTES + _FORM_BYTES, too_large(SUBTITLE_BYTES)
         most = self._limits.json_bytes
-        message = f"the request is larger than {most:,} bytes; upload films to /v1/files"
+        message = f"the request is larger than {most:,} bytes; upload videos to /v1/files"
         return most, Problem(413, message, code="too_large")
 
 

@@ -69,7 +69,7 @@ class FairLine:
             is_waiting = any(each.client == client for each in self._waiting)
             most = self._most_waiting if is_waiting else 2 * self._most_waiting
             if not is_free and len(self._waiting) >= most:
-                message = f"{len(self._waiting)} questions are waiting already; try again in a while"
+                message = f"the queue is full ({len(self._waiting)} questions); try again later"
                 raise Problem(429, message, code="queue_full", retry_after=_RETRY_SECONDS)
             self._waiting.insert(self._place_of(client), ticket)
         self._go_on()

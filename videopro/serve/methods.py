@@ -177,14 +177,14 @@ class PreparedMethods:
         if method not in self._kinds:
             message = f"unknown method {method[:60]!r}; {did_you_mean(method, list(self._kinds))}"
             if method in METHODS.ours():
-                message = f"method {method!r} is not offered here; these are: {', '.join(self._kinds)}"
+                message = f"method {method!r} is not available here; choose one of {', '.join(self._kinds)}"
             raise Problem(400, message, code="unknown_method", param="videopro.method")
         settable = {option.name: option for option in _settable(self._kinds[method])}
         for name, value in options.items():
             param = f"videopro.options.{name}"
             if name not in settable:
                 if name in {option.name for option in fields(self._kinds[method].Settings)}:
-                    message = f"option {name!r} of method {method!r} is the operator's to set: leave it out"
+                    message = f"only the operator can set option {name!r} of method {method!r}; leave it out"
                     raise Problem(403, message, code="operators_option", param=param)
                 known = did_you_mean(name, sorted(settable))
                 message = f"method {method!r} has no option {name[:60]!r}; {known}"
@@ -193,9 +193,9 @@ class PreparedMethods:
             most = min(kind.get("maximum", _LARGEST), _LARGEST)
             # A text that is a number would be read as one.
             if isinstance(value, str) and "enum" not in kind:
-                raise Problem(400, f"option {name!r} is a text; it must be a number", param=param)
+                raise Problem(400, f"option {name!r} must be a number, not text", param=param)
             if isinstance(value, int | float) and not -_LARGEST <= value <= most:
-                message = f"option {name!r} is {str(value)[:20]}; at most {most:g} is offered here"
+                message = f"option {name!r} is {str(value)[:20]}; the maximum here is {most:g}"
                 raise Problem(400, message, code="above_limit", param=param)
         return {name: value for name, value in options.items() if value is not None}
 
@@ -216,7 +216,7 @@ class PreparedMethods:
     def _protocol(self, max_new_tokens: int | None) -> Protocol:
         most = self._max_new_tokens
         if max_new_tokens is not None and max_new_tokens > most:
-            message = f"max_tokens is {str(max_new_tokens)[:20]}; at most {most} is offered here"
+            message = f"max_tokens is {str(max_new_tokens)[:20]}; the maximum here is {most}"
             raise Problem(400, message, code="above_limit", param="max_tokens")
         return Protocol(parser=ROBUST, reply_tokens=most if max_new_tokens is None else max_new_tokens)
 

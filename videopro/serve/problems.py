@@ -13,7 +13,7 @@ from videopro.errors import BackboneError, VideoProError, is_full
 from videopro.storage import encodable
 
 _RETRY_SECONDS = 30
-_UNEXPECTED = "an unexpected error; the server's own output says more"
+_UNEXPECTED = "unexpected error; see the server's own output"
 
 
 class Problem(VideoProError):
@@ -52,7 +52,7 @@ def problem_of(error: BaseException) -> Problem:
     while cause is not None and not (isinstance(cause, OSError) and is_full(cause)):
         cause = cause.__cause__
     if cause is not None:
-        message = "the server's disk is full; delete films that are no longer needed, or ask its operator"
+        message = "the server's disk is full; delete videos, or ask the operator"
         return Problem(507, message, code="disk_full", retry_after=_RETRY_SECONDS)
     if isinstance(error, BackboneError):
         return Problem(502, str(error), code="model_error")
@@ -72,7 +72,7 @@ def body_of(problem: Problem) -> dict[str, Any]:
 
 def too_large(most: int) -> Problem:
     """The refusal of a file of more bytes than that."""
-    message = f"the file is larger than {most:,} bytes, which is what this server takes"
+    message = f"the file is larger than {most:,} bytes, the limit of this server"
     return Problem(413, message, code="too_large", param="file")
 
 

@@ -28,7 +28,7 @@ from videopro.traces import Failure, Result, Trace, VideoRef, read_traces
 
 ID_PREFIX = "question-"
 STOPPED = "stopped"
-HUNG_UP = "stopped, because the client hung up"
+HUNG_UP = "stopped: the client disconnected"
 _INTERRUPTED = Failure("Cancelled", "the server was restarted before this question was answered; ask again")
 _KEPT_TRACES = 256
 
@@ -224,9 +224,7 @@ class Questions:
         with self._lock:
             question = self._pending.get(id) or self._stored.get(id)
         if question is None:
-            message = (
-                f"there is no question {printable(id, 60)!r} here; GET /v1/videopro/questions lists them"
-            )
+            message = f"no such question: {printable(id, 60)}; GET /v1/videopro/questions lists all"
             raise Problem(404, message, code="no_question")
         return question
 
@@ -264,7 +262,7 @@ class Questions:
 
     def _answer(self, question: AskedQuestion) -> None:
         limit = threading.Timer(
-            self._seconds, self.stop, (question, f"stopped after the limit of {self._seconds:g} s a question")
+            self._seconds, self.stop, (question, f"stopped: the time limit of {self._seconds:g} s is over")
         )
         # A question may outlast the server; its timer must not keep the process.
         limit.daemon = True

@@ -32,16 +32,16 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         counter = partial(Counter, registry=registry)
         times = partial(Histogram, registry=registry, buckets=_SECONDS)
-        self._questions = counter("videopro_questions", "Questions that ended", ["outcome"])
-        self._first = times("videopro_first_step_seconds", "From a question to its first step")
-        self._total = times("videopro_answer_seconds", "From a question to its answer")
-        self._tokens = counter("videopro_tokens", "Tokens of models", ["kind"])
+        self._questions = counter("videopro_questions", "Questions that have ended", ["outcome"])
+        self._first = times("videopro_first_step_seconds", "Seconds from a question to its first step")
+        self._total = times("videopro_answer_seconds", "Seconds from a question to its answer")
+        self._tokens = counter("videopro_tokens", "Tokens read and written by models", ["kind"])
         self._frames = counter("videopro_frames", "Decoded frames")
         self._requests = counter("videopro_requests", "Requests by route and status", ["route", "status"])
         for name, about, value in (
             ("videopro_questions_running", "Questions being answered", lambda: line.running),
-            ("videopro_questions_waiting", "Questions in line", lambda: line.waiting),
-            ("videopro_films_bytes", "Size of the uploaded films", lambda: films.size),
+            ("videopro_questions_waiting", "Questions in the queue", lambda: line.waiting),
+            ("videopro_films_bytes", "Bytes of uploaded videos", lambda: films.size),
         ):
             Gauge(name, about, registry=registry).set_function(value)
 
@@ -88,7 +88,7 @@ class ServerState:
 
     def stop(self) -> None:
         """Stop what is being done: the server ends."""
-        self.questions.stop_all("stopped, because the server ends")
+        self.questions.stop_all("stopped: the server is shutting down")
         self.indexing.stop_all()
 
 
@@ -115,7 +115,7 @@ async def film_named(state: ServerState, name: str) -> Film:
     if own is not None and name.startswith(f"{own.name}:"):
         return await to_thread.run_sync(lambda: state.films.at(find_video(Path(name)), name))
     message = (
-        f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "
+        f"{printable(name, 100)!r} names no video; upload one to /v1/files and give its id, or give "
         f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
     )
     raise Problem(400, message, code="no_film", param="file_id")
