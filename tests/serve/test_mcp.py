@@ -255,7 +255,7 @@ def test_subtitles_are_those_of_the_client_that_gave_them(folder: Path) -> None:
         again = talk(address, lambda c: structured(c, "open", path=german, subtitles="french.srt"))
         assert again["film"]["film"] == french
         wrong = talk(address, lambda client: refused(client, "look", film=f"{own}+0123", times=[1]))
-        assert "there is no video" in wrong
+        assert "there is no film" in wrong
         broken = talk(address, lambda c: refused(c, "open", path="film.mp4", subtitles="broken.srt"))
         assert broken.startswith("broken.srt is not a")
 
