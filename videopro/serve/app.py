@@ -1,7 +1,6 @@
-"""The server: its application, with the page (the viewer's components and its own), and its process, with its
-socket, its one line at the start, and its end at once.
+"""The server's application, with the web page, and its process.
 
-A browser's players and pictures cannot send a key, so a session keeps it for them as a cookie.
+Players and images in a browser cannot send a key, so a session cookie replaces it.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _SESSION_SECONDS = 30 * 86_400
 
 @router.get("/")
 async def page() -> Response:
-    """The page."""
+    """The web page."""
     return _file(_PAGE)
 
 
 @router.get("/assets/{name}")
 async def asset(name: str) -> Response:
-    """A file of the page."""
+    """A file of the web page."""
     return _file(name)
 
 
@@ -113,8 +112,8 @@ def _assets() -> dict[str, str]:
 
 
 def create_app(state: ServerState, root_path: str = "") -> FastAPI:
-    """The application; `root_path`: where a proxy serves it, such as /videos, whether it takes that off the
-    paths of requests or leaves it."""
+    """The application. `root_path`: its path at a reverse proxy, such as /videos, whether the proxy strips
+    that path or not."""
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
@@ -149,7 +148,7 @@ _MOST_FILES = 65_536
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address, where nobody is served yet. Raises ConfigError."""
+    """A socket that is bound to an address and does not accept clients yet. Raises ConfigError."""
     # Each client holds a file, and many systems begin with 1,024.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
@@ -178,9 +177,8 @@ def run(
     say: Callable[[str], None],
     root_path: str = "",
 ) -> None:
-    """Serve with a model that is loaded until a signal ends the process; `say` is told the address when
-    requests are answered; `root_path` as of `create_app`. Questions that are being answered then are stopped.
-    Raises VideoProError."""
+    """Serve until a signal ends the process, then stop running questions. The model must be loaded. `say`
+    gets the address when the server is ready; `root_path` as in `create_app`. Raises VideoProError."""
     with sole_writer(folder):
         try:
             state = ServerState(limits, answerer, folder)
@@ -196,7 +194,7 @@ def run(
 
 
 class StoppableServer(uvicorn.Server):
-    """A server that says when it answers, and that stops its work first: streams end with it."""
+    """A server that reports when it is ready, and stops its work before its connections."""
 
     def __init__(self, app: ASGIApp, on_start: Callable[[], None], stop: Callable[[], None]) -> None:
         config = uvicorn.Config(

@@ -68,21 +68,21 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """The words."""
+        """The text parts."""
         if isinstance(self.content, list):
             return "\n".join(part.text for part in self.content if isinstance(part, _Text))
         return self.content or ""
 
     @property
     def films(self) -> set[str]:
-        """The films, as the client names them."""
+        """The videos, as the client names them."""
         parts = self.content if isinstance(self.content, list) else []
         files = {part.file.file_id for part in parts if isinstance(part, _File)}
         return files | {part.video_url.url for part in parts if isinstance(part, _VideoUrl)}
 
 
 class StreamOptions(BaseModel):
-    """Of a streamed reply."""
+    """Options of a streamed reply."""
 
     include_usage: bool = False
 
@@ -105,7 +105,7 @@ class ChatRequest(BaseModel):
 
 @router.post("/v1/chat/completions")
 async def complete(request: Request, chat: ChatRequest) -> Response:
-    """Answer a question about a video."""
+    """Answer a question about a video, as an OpenAI chat."""
     state, hang_up = state_of(request), request.scope[HANG_UP]
     if chat.model != state.answerer.name:
         message = f"unknown model {chat.model[:100]!r}; this server has {state.answerer.name!r}"
@@ -142,8 +142,8 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
 
 
 async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive) -> bool:
-    """Do some work, and give it up when the client hangs up. Returns whether it was done. Raises what the
-    work raises."""
+    """Do some work until the client disconnects. Returns whether it was completed. Raises what the work
+    raises."""
     is_done, error = False, None
     async with anyio.create_task_group() as group:
 
@@ -166,7 +166,7 @@ async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive)
 
 
 def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exchange, ...]]:
-    """The film as the client names it, the question, and what was asked and answered about that film before.
+    """The client's name of the video, the question, and the earlier questions and answers about that video.
     Raises Problem."""
     film, exchanges, question = "", list[prompts.Exchange](), ""
     for index, message in enumerate(messages):
@@ -205,7 +205,7 @@ class _Reply:
         }
 
     def completion(self) -> dict[str, Any]:
-        """The reply at once."""
+        """The whole reply."""
         answer = self._answer()
         about = {
             "question_id": self._question.id,
@@ -222,7 +222,7 @@ class _Reply:
         }
 
     async def chunks(self, *, with_usage: bool) -> AsyncIterator[bytes]:
-        """The reply as it comes."""
+        """The reply as a stream."""
         # OpenAI's clients take the role from the first chunk.
         yield self._chunk({"role": "assistant", "content": ""})
         async for _, event in self._question.log.follow():
@@ -262,6 +262,6 @@ def answer_text(answer: Event) -> str:
 
 
 def usage_of(answer: Event) -> dict[str, int]:
-    """The tokens of all the models that were asked, as OpenAI counts them."""
+    """The tokens of all models, in OpenAI's format."""
     read, written = answer["cost"]["tokens_in"], answer["cost"]["tokens_out"]
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

@@ -30,8 +30,8 @@ _BOX = r"[\d.]+(,[\d.]+){3}"
 
 
 class _Form(MultiPartParser):
-    """A form whose file goes straight to where it is kept: Starlette's own is first written to the system's
-    temporary folder, which is often in memory, and a film is larger than that."""
+    """A form whose file is written to its final disk. Starlette first writes to the system's temporary
+    folder, which is often in memory and too small for a video."""
 
     def __init__(self, request: Request, part: Path) -> None:
         # A second file would be another film.
@@ -53,9 +53,9 @@ class _Form(MultiPartParser):
 
 
 async def receive_file(request: Request, part: Path, most: int) -> str:
-    """Write the file of a form, of at most `most` bytes, to `part`; the other fields are not looked at.
-    Returns its name, as the client gives it. Raises Problem for another request, a form that cannot be read
-    or is cut off, and a file that is missing, empty or too large."""
+    """Write the file of a form, of at most `most` bytes, to `part`, and ignore the other fields. Returns the
+    client's name of the file. Raises Problem for any other request, a form that is invalid or cut off, and a
+    file that is missing, empty or too large."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise Problem(415, "send the file as multipart/form-data, as the openai client does", code="no_form")
     form = _Form(request, part)
@@ -76,7 +76,7 @@ async def receive_file(request: Request, part: Path, most: int) -> str:
 
 
 async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
-    """A film as OpenAI's file object, with what is particular to films under "videopro"."""
+    """A video as OpenAI's file object, with its duration, size, subtitles and index under "videopro"."""
     return {
         "id": film.id,
         "object": "file",
@@ -205,8 +205,8 @@ async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
 
 
 def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:
-    """The frame on display at `time` (s), or its part within `box`, with a longer side of at most `side`
-    pixels. Raises Problem for a box that is none, VideoError for a frame that cannot be read."""
+    """The frame at `time` (s), or its part within `box`, with a longer side of at most `side` pixels. Raises
+    Problem for an invalid box, VideoError for a frame that cannot be read."""
     video = video_of(film)
     x0, y0, x1, y1 = map(float, box.split(",")) if box is not None else (0.0, 0.0, 1.0, 1.0)
     # A part of a picture is cut from one that is large enough for it.

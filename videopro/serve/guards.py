@@ -1,8 +1,7 @@
-"""Who may call: a key where one is set, pages of this server alone, and names by which it is called.
+"""Access: keys, origins, host names, and limits on requests.
 
-A page of any web site can send requests from its visitor's browser to this server. So a request that names
-another origin is refused, and the server is called by an address or a name that its operator knows: a site
-could otherwise have its own name lead here (DNS rebinding).
+Any web site can send requests to this server from its visitors' browsers. So requests from other origins are
+refused, and so are host names that the operator does not list (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ from videopro.serve.problems import Problem, body_of, problem_of, too_large
 
 GIB = 2**30
 SUBTITLE_BYTES = 32 * 2**20
-"""Largest file of subtitles."""
+"""Largest subtitle file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeLimits:
-    """The limits of a server; `videopro serve` makes them of its settings."""
+    """The limits of a server, from the settings of `videopro serve`."""
 
     at_once: int = 4
-    """Questions that are answered at a time; the others wait in line."""
+    """Questions answered at the same time; others wait in the queue."""
     waiting: int = 256
-    """Questions that may wait; one more is refused (429)."""
+    """Length of the queue; more questions are refused (429)."""
     seconds: float = 1800.0
-    """Time limit of a question, from when it is begun."""
+    """Time limit of a question, from its start."""
     film_bytes: int = 8 * GIB
-    """Largest film."""
+    """Largest video."""
     store_bytes: int = 64 * GIB
-    """All uploaded films together."""
+    """All uploaded videos together."""
     json_bytes: int = 2**20
     """Largest body of a request without a file."""
     keys: tuple[str, ...] = ()
-    """One of them is needed; empty: none."""
+    """A request needs one of them; empty: no key needed."""
     hosts: tuple[str, ...] = ()
-    """Names by which the server may be called, besides "localhost" and addresses."""
+    """Host names of the server, in addition to "localhost" and IP addresses."""
     origins: tuple[str, ...] = ()
-    """Web sites whose pages may call it from a browser; empty: its own page alone."""
+    """Other web sites whose pages can call the server; empty: only its own page."""
     folders: tuple[Path, ...] = ()
-    """Folders whose films may be asked about by their relative paths."""
+    """Folders of videos that clients can name by relative path."""
 
     def __post_init__(self) -> None:
         for name in ("at_once", "film_bytes", "store_bytes", "json_bytes"):
@@ -69,22 +68,22 @@ class ServeLimits:
 
 
 HANG_UP = "videopro.hang_up"
-"""The key of a request's scope with the Cancellation that its client cancels by hanging up."""
+"""Key in a request's scope: the Cancellation that is set when its client disconnects."""
 COOKIE = "videopro_session"
-"""Holds the key's hash for what a page shows without a script, such as a film: GET alone."""
+"""Holds a hash of the key for players and images of the page; valid for GET only."""
 _OPEN_PATHS = ("", "/", "/health", "/favicon.ico")
 _OPEN_FOLDERS = ("/assets/",)
 _SUBTITLES = re.compile(r"/v1/files/[^/]+/subtitles")
 _FORM_BYTES = 2**16
-"""Of a form, beside its file."""
+"""Room for the parts of a form other than its file."""
 _READS = ("GET", "HEAD")
 PAUSE_SECONDS = 60.0
-"""Longest pause in a body: room is kept for it."""
+"""Longest pause in a body: its bytes stay reserved."""
 _HOST = re.compile(r"(?:\[([^]]+)\]|([^:@/?#\s]+))(?::[0-9]*)?")
 
 
 class Guard:
-    """Refuses what may not be served, before anything of it is read."""
+    """Refuses requests without access before their body is read."""
 
     def __init__(
         self,
@@ -93,8 +92,8 @@ class Guard:
         on_request: Callable[[str, int], None],
         root_path: str = "",
     ) -> None:
-        """`on_request` is told the route and the status of every reply; `root_path`: below which a proxy
-        serves the application."""
+        """`on_request` gets the route and status of every reply; `root_path`: the application's path at a
+        reverse proxy."""
         self._app = app
         self._root_path = root_path
         self._limits = limits
@@ -223,7 +222,7 @@ class Guard:
         return most, Problem(413, message, code="too_large")
 
 
-# The page and its scripts come from here alone, and nothing that a film or a model says becomes a script.
+# The page and its scripts come from here alone, and nothing in a video or a reply becomes a script.
 _POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "style-src 'self' 'unsafe-inline'; "
@@ -241,7 +240,7 @@ _PREFLIGHT = Response(
 
 
 def session_of(key: str) -> str:
-    """What the cookie holds for a key."""
+    """The value of the cookie for a key."""
     return hashlib.sha256(b"videopro session " + key.encode()).hexdigest()
 
 

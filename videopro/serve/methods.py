@@ -38,20 +38,20 @@ LONGEST_TEXT = 20_000
 
 @dataclass(frozen=True)
 class AskRequest:
-    """A question about a film."""
+    """A question about a video."""
 
     film: Film
     question: str
     choices: tuple[str, ...] = ()
-    """Empty: it is answered in words."""
+    """Empty: an answer in words."""
     method: str | None = None
-    """None: the server's own."""
+    """None: the server's default."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the method, over the server's."""
+    """Options of the method, over the server's."""
     earlier: tuple[prompts.Exchange, ...] = ()
-    """What was asked and answered before it."""
+    """Earlier questions and answers."""
     max_new_tokens: int | None = None
-    """Of a direct answer in words; None: the server's own limit."""
+    """Limit of a direct answer in words; None: the server's limit."""
 
     def as_question(self, *, with_earlier: bool = True) -> Question:
         """What the model reads; `with_earlier`: after the earlier messages."""
@@ -140,8 +140,8 @@ class PreparedMethods:
         return settings
 
     def of(self, request: AskRequest) -> tuple[PreparedRun, Protocol]:
-        """The method for a question. Raises Problem for what its client may not set, VideoProError for
-        settings that do not go together, and for a film that its models do not know."""
+        """The method for a question. Raises Problem for what its client cannot set, VideoProError for
+        incompatible settings, and for a video that its models do not know."""
         is_open = not request.choices
         method = request.method or self._method
         asked = self._checked(method, request.options)

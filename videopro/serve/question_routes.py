@@ -88,7 +88,7 @@ async def trace(request: Request, id: str) -> Response:
     record = await to_thread.run_sync(lambda: state.questions.trace(state.questions.find(id)))
     if record is None:
         raise Problem(404, f"question {id[:60]!r} has no answer yet, so no record", code="no_answer")
-    # Where the film lies on the server is the operator's.
+    # The path on the server is the operator's.
     film = _film_of(state, record)
     name = record.video.key if film is None else film.name
     public = replace(record, video=replace(record.video, path=name))
@@ -122,7 +122,7 @@ async def stop(request: Request, id: str) -> dict[str, Any]:
 
 
 def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange, ...]:
-    """A question with its answer, as what a new one follows."""
+    """A question with its answer, for a follow-up."""
     if id is None:
         return ()
     trace = state.questions.trace(state.questions.find(id))
@@ -169,7 +169,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
 
 
 def _film_of(state: ServerState, trace: Trace) -> Film | None:
-    """The film that a question was about; None if it is gone."""
+    """The video of a question; None if it was deleted."""
     try:
         return state.films.get(trace.video.key)
     except Problem:
@@ -177,8 +177,7 @@ def _film_of(state: ServerState, trace: Trace) -> Film | None:
 
 
 def _events_of(state: ServerState, question: StoredQuestion) -> EventLog:
-    """What stays of the events of a question of an earlier process: its evidence, and its end. All about its
-    way is in its record."""
+    """The events of a question of an earlier process: its evidence and its end. The rest is in its record."""
     trace, log = state.questions.trace(question), EventLog()
     assert trace is not None
     film = _film_of(state, trace)
