@@ -176,7 +176,7 @@ def test_where_it_cannot_listen_or_be_called_nothing_is_loaded(
     assert main(["--model", "colours", "--host", "no.such.host.invalid"], load=load) == 2
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--model", "colours", "--port", str(taken.getsockname()[1])], load=load) == 2
-    assert "give another --host or --port" in capsys.readouterr().err
+    assert "choose another --host or --port" in capsys.readouterr().err
     monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", "good bäd")
     assert main(["--model", "colours", "--port", "0"], load=load) == 2
     error = capsys.readouterr().err
