@@ -1,4 +1,4 @@
-# VideoPro as a server, and every other command: docs/docker.md.
+# VideoPro as a server, and every other command: docs/serve.md#docker.
 #   docker build -t videopro .                                for a CPU
 #   docker build -t videopro:cuda --build-arg DEVICE=cuda .   for NVIDIA GPUs
 ARG PYTHON=3.12

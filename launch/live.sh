@@ -10,13 +10,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-VLLM=0.32.0 # of both builds: the newest CPU build, and what the tables in docs/serving.md were measured with
+VLLM=0.32.0 # of both builds: the newest CPU build, and what the tables in docs/results/serving.md were measured with
 engine=$(realpath -m "${ENGINE:-.engine}")
 port=${PORT:-8000}
 
 # As "vllm serve", a command that the CPU build's package leaves broken.
 serve=(env -u PYTHONPATH "$engine/bin/python" -m vllm.entrypoints.openai.api_server --model videopro/pocket/model)
-# docs/serving.md gives each flag's reason. The pocket model has room for 8,192 tokens.
+# docs/serve.md#model-servers gives each flag's reason. The pocket model has room for 8,192 tokens.
 flags=(
     --served-model-name pocket --host 127.0.0.1 --port "$port" --max-model-len 8192 --max-logprobs 20
     --limit-mm-per-prompt '{"video": 1, "image": 64}' --trust-request-mm-kwargs --enable-lora --max-lora-rank 64

@@ -97,11 +97,7 @@ def main(argv: Sequence[str]) -> int:
         for picture in pictures():
             take(picture, browser, folder)
         with serving(folder) as address:
-            for width, height in SIZES:
-                for dark in (False, True):
-                    take_served(
-                        address, browser, lambda page, name: save(page, SERVE / name), width, height, dark
-                    )
+            take_served(address, browser, lambda page, name: save(page, SERVE / name))
     drawing = VIEW / "one_question.svg"
     drawing.write_text(draw(folder / "demo" / "videopro"), encoding="utf-8")
     print(f"{drawing.relative_to(DOCS)}: {drawing.stat().st_size // 1000} kB")

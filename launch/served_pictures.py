@@ -1,5 +1,5 @@
-"""The pictures of docs/serve: the page of `videopro serve` before a question, in the middle of one and at its
-end, from the real server with the pocket model."""
+"""The pictures of docs/serve: the page of `videopro serve` while a question is answered and at its end, from
+the real server with the pocket model."""
 
 from __future__ import annotations
 
@@ -36,12 +36,9 @@ def serving(folder: Path) -> Iterator[str]:
             server.terminate()
 
 
-def take_served(
-    address: str, browser: Any, save: Callable[[Any, str], None], width: int, height: int, dark: bool
-) -> None:
-    """Ask a question on the page, and `save(page, name)` three pictures on the way."""
-    theme = "dark" if dark else "light"
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+def take_served(address: str, browser: Any, save: Callable[[Any, str], None]) -> None:
+    """Ask a question on the page, and `save(page, name)` a picture in the middle and one at the end."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
     page.goto(address)
     page.fill(".there input", FILM)
     page.click(".film-row")
@@ -51,18 +48,16 @@ def take_served(
     for choice in CHOICES:
         page.keyboard.type(choice)
         page.keyboard.press("Enter")
-    page.wait_for_load_state("networkidle")
-    save(page, f"ask-{width}-{theme}.png")
     page.click("form.ask .primary")
     page.wait_for_selector("[data-round='1'] .call", timeout=120_000)
     # The first program is done, and the next one is being written.
     page.wait_for_selector("[data-round='1'] .outcome", timeout=120_000)
     page.wait_for_timeout(500)
-    save(page, f"middle-{width}-{theme}.png")
+    save(page, "middle-1440-light.png")
     page.wait_for_selector(".ask-on", timeout=120_000)
     page.wait_for_load_state("networkidle")
     page.locator(".rests-on a").first.click()
     page.wait_for_timeout(1500)
     page.evaluate("scrollTo(0, 0)")
-    save(page, f"end-{width}-{theme}.png")
+    save(page, "end-1440-light.png")
     page.close()

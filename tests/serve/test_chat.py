@@ -110,7 +110,7 @@ def test_another_film_begins_another_conversation() -> None:
 @pytest.mark.parametrize(
     ("messages", "says"),
     [
-        ([{"role": "user", "content": "Which colour?"}], "no message names a film; upload it to /v1/files"),
+        ([{"role": "user", "content": "Which colour?"}], "no message names a video; upload one to /v1/files"),
         ([{"role": "system", "content": "Be brief."}, message("file-1")], "messages.0.role\n"),
         ([message("file-1"), {"role": "assistant", "content": "Yes."}], "must be the user's question"),
         ([message("file-1", "  ")], "must be the user's question"),
@@ -119,7 +119,7 @@ def test_another_film_begins_another_conversation() -> None:
         ([{"role": "user", "content": [{"type": "file", "file": {"file_data": "x"}}]}], "file_id"),
         ([{"role": "user", "content": ["x"]}], "messages.0.content"),
         ([message("file-1", "x" * 20_001)], "at most 20000 characters"),
-        ([{**message("1"), "content": message("1")["content"] + message("2")["content"]}], "names 2 films"),
+        ([{**message("1"), "content": message("1")["content"] + message("2")["content"]}], "names 2 videos"),
     ],
 )
 def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str) -> None:
@@ -132,17 +132,22 @@ def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str
     ("asked", "more", "status", "says"),
     [
         ({"method": "natife"}, {}, 400, "did you mean 'native'?"),
-        ({"options": {"frames": 5}}, {}, 400, "option 'frames' is 5; at most 4 is offered here"),
+        ({"options": {"frames": 5}}, {}, 400, "option 'frames' is 5; the maximum here is 4"),
         ({"options": {"frames": "7"}}, {}, 400, "must be a number"),
-        ({"options": {"system": "Say A."}}, {}, 403, "is the operator's to set"),
-        ({"method": "videopro", "options": {"planner": "api:x@http://10.0.0.1/v1"}}, {}, 403, "operator's"),
+        ({"options": {"system": "Say A."}}, {}, 403, "only the operator can set option 'system'"),
+        (
+            {"method": "videopro", "options": {"planner": "api:x@http://10.0.0.1/v1"}},
+            {},
+            403,
+            "only the operator",
+        ),
         ({"options": {"nonsense": 1}}, {}, 400, "has no option 'nonsense'"),
         ({"choices": ["only one"]}, {}, 400, "needs 2 to 26 options"),
         ({"choices": ["a", ""]}, {}, 400, "Option B"),
         ({"nonsense": 1}, {}, 400, "videopro.nonsense"),
         ({}, {"n": 2}, 400, "n: input should be 1"),
         ({}, {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
-        ({}, {"max_tokens": 257}, 400, "max_tokens is 257; at most 256 is offered here"),
+        ({}, {"max_tokens": 257}, 400, "max_tokens is 257; the maximum here is 256"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(
@@ -157,10 +162,10 @@ def test_another_model_or_film_is_not_here(client: OpenAI, film: str) -> None:
     with pytest.raises(NotFoundError, match="this server has 'colours'"):
         client.chat.completions.create(model="gpt-5", messages=[message(film)])  # type: ignore[list-item]
     names = {
-        "file-" + "0" * 32: "there is no film",
-        "folder:../out/serve.lock": "no relative path inside",
-        **dict.fromkeys(("/etc/passwd", "http://127.0.0.1/a.mp4", "pocket:test/long_013"), "names no film"),
-        "data:video/mp4;base64,AAAA": "names no film",
+        "file-" + "0" * 32: "there is no video",
+        "folder:../out/serve.lock": "not a relative path inside",
+        **dict.fromkeys(("/etc/passwd", "http://127.0.0.1/a.mp4", "pocket:test/long_013"), "names no video"),
+        "data:video/mp4;base64,AAAA": "names no video",
     }
     for name, says in names.items():
         with pytest.raises(APIStatusError, match=says):

@@ -85,8 +85,13 @@ def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: Worl
     ("headers", "body", "status", "says"),
     [
         (FORM, HEAD + b"not a film" + b"\r\n--x--\r\n", 400, "a.mp4: FFmpeg cannot read it"),
-        (FORM, HEAD + b"\r\n--x--\r\n", 400, "or an empty one; send the film there"),
-        (FORM, HEAD.replace(b'"file"', b'"film"') + b"x\r\n--x--\r\n", 400, "no file in its field"),
+        (FORM, HEAD + b"\r\n--x--\r\n", 400, "or an empty one; send the file there"),
+        (
+            FORM,
+            HEAD.replace(b'"file"', b'"film"') + b"x\r\n--x--\r\n",
+            400,
+            "field 'file' of the form has no file",
+        ),
         (FORM, HEAD + b"cut off", 400, "was cut off"),
         (FORM, HEAD + b"\0" * 300_000 + b"\r\n--x--\r\n", 413, "larger than 200,000 bytes"),
         (FORM, b"no form", 400, "cannot be read"),
@@ -165,7 +170,7 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(tmp_path: Path, r
         assert full.client.post("/v1/files", files={"file": ("a.mp4", film)}).status_code == 200
     refused = full.client.post("/v1/files", files={"file": ("a.mp4", films[3])}).json()["error"]
     assert refused["code"] == "no_room"
-    assert "larger than 500 bytes, the room that is left" in refused["message"]
+    assert "larger than the 500 bytes that are left" in refused["message"]
 
 
 def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(
@@ -193,7 +198,7 @@ def test_subtitles_and_removal(client: OpenAI, world: World) -> None:
     with pytest.raises(APIStatusError) as gone:
         client.files.retrieve(film)
     assert gone.value.status_code == 404
-    assert "there is no film" in gone.value.message
+    assert "there is no video" in gone.value.message
     assert not (world.folder / "out" / "films" / film).exists()
 
 

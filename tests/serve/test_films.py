@@ -142,7 +142,7 @@ def test_a_film_that_changes_in_its_folder_is_another_film(tmp_path: Path) -> No
     store = FilmStore(tmp_path / "out", 10**9, [tmp_path / "films"])
     film = store.from_folder("a.mp4")
     make_video(tmp_path / "films" / "a.mp4", "blue")
-    with pytest.raises(Problem, match="has changed there; name it by its path again"):
+    with pytest.raises(Problem, match="moved or changed in its folder; open it by its path again"):
         store.get(film.id)
     assert store.from_folder("a.mp4").id != film.id
 

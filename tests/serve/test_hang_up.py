@@ -70,7 +70,7 @@ def test_a_client_that_hangs_up_stops_its_question(world: World, address: str, s
     last = world.state.questions.list()[0]
     assert last["state"] == "stopped"
     page = world.client.get(f"/v1/videopro/questions/{last['id']}").json()
-    assert page["error"]["message"] == "stopped, because the client hung up"
+    assert page["error"]["message"] == "stopped: the client disconnected"
 
 
 def test_a_page_that_leaves_stops_nothing(world: World, address: str) -> None:

@@ -291,7 +291,7 @@ def test_a_link_opens_the_answer_and_one_asks_on(begin: Begin, open_page: Open) 
     assert other.request.delete(f"{server.url}v1/files/{server.answerer.asked[0].film.id}").ok
     other.click(".asked-before >> nth=1")
     other.wait_for_selector("h1:text('What flies over the hill?')")
-    assert "does not have this film any more" in other.inner_text(".video .missing")
+    assert "This video was deleted from the server" in other.inner_text(".video .missing")
     assert other.locator("video, .ask-on").count() == 0
 
 
@@ -317,8 +317,8 @@ def test_a_server_that_is_started_again(begin: Begin) -> None:
     page.focus("#question")
     page.keyboard.type("Lost?")
     press(page, "Enter")
-    page.wait_for_selector("#trouble:has-text('does not answer')")
-    assert "try again" in page.inner_text(".ask-on .problem")
+    page.wait_for_selector("#trouble:has-text('does not respond')")
+    assert "Try again" in page.inner_text(".ask-on .problem")
     assert page.input_value("#question") == "Lost?", "nothing that was typed is lost"
     server.start()
     page.wait_for_selector("#trouble p", state="detached")
@@ -344,7 +344,7 @@ def test_a_key(serve: Serve, open_page: Open, film: Path) -> None:
     page = open_page(server)
     page.keyboard.type("wrong")
     press(page, "Enter")
-    page.wait_for_selector("dialog .problem:text('This is not the key.')")
+    page.wait_for_selector("dialog .problem:text('Wrong key.')")
     page.keyboard.type("right key")
     press(page, "Enter")
     page.wait_for_selector("main.home")
@@ -367,7 +367,7 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     ask_button = page.locator("form.ask .primary")
     page.fill("#question", "What?")
     ask_button.click()
-    page.wait_for_selector("form .problem:text('Choose a film first.')")
+    page.wait_for_selector("form .problem:text('Choose a video first.')")
     (tmp_path / "notes.mp4").write_text("no film")
     page.set_input_files("#file", tmp_path / "notes.mp4")
     page.wait_for_selector(".chooser .problem:has-text('notes.mp4')")

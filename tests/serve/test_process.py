@@ -74,7 +74,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         next(stream)
         process.send_signal(signal.SIGTERM)
         began = time.monotonic()
-        with pytest.raises(APIError, match="stopped, because the server ends"):
+        with pytest.raises(APIError, match="stopped: the server is shutting down"):
             list(stream)
         assert process.wait(30) == 143
         assert time.monotonic() - began < 10
@@ -82,7 +82,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.read() == "", "one line is all"
         said = process.stderr.read().splitlines()
-        assert said == ["loading the model ...", "", "stopped; films and answers are kept"]
+        assert said == ["loading the model ...", "", "stopped; videos and answers are kept"]
     with server(output) as (process, client):
         assert [each.id for each in client.files.list()] == [film]
         listed: Any = client.get("/videopro/questions", cast_to=object)
@@ -134,7 +134,7 @@ def test_a_question_that_was_under_way_is_there_after_a_kill(tmp_path: Path) -> 
                 for last in ("", "0", "7"):
                     (event,) = re.findall(r"data: (.*)", read(f"/{id}/events", **{"Last-Event-ID": last}))
                     assert json.loads(event)["error"] == {"type": "Cancelled", "message": says}
-            with pytest.raises(NotFoundError, match="there is no question"):
+            with pytest.raises(NotFoundError, match="no such question"):
                 read(f"/{stopped}")
             process.kill()
 
@@ -160,7 +160,7 @@ def test_where_others_can_reach_it_a_server_needs_a_key_or_a_word(
     if command is mcp.main:
         words += [str(tmp_path), "--transport", "http"]
     assert command(words) == 2
-    assert f"--host {host}: others can reach this address" in capsys.readouterr().err
+    assert f"--host {host}: other machines can reach this address" in capsys.readouterr().err
     for key, more in (("", ["--no-key"]), ("sesame", [])):
         monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", key)
         with pytest.raises(Started):
@@ -176,11 +176,11 @@ def test_where_it_cannot_listen_or_be_called_nothing_is_loaded(
     assert main(["--model", "colours", "--host", "no.such.host.invalid"], load=load) == 2
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--model", "colours", "--port", str(taken.getsockname()[1])], load=load) == 2
-    assert "give another --host or --port" in capsys.readouterr().err
+    assert "choose another --host or --port" in capsys.readouterr().err
     monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", "good bäd")
     assert main(["--model", "colours", "--port", "0"], load=load) == 2
     error = capsys.readouterr().err
-    assert "VIDEOPRO_SERVE_KEYS: key 2 cannot be sent" in error
+    assert "VIDEOPRO_SERVE_KEYS: clients cannot send key 2" in error
     assert "bäd" not in error
 
 

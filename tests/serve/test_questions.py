@@ -82,7 +82,7 @@ def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> 
 def test_a_question_has_a_time_limit(tmp_path: Path) -> None:
     world = World(tmp_path, seconds=0.05)
     last = events(world, world.ask(world.film(), question="Which? (slow)"))[-1]
-    assert last["error"]["message"] == "stopped after the limit of 0.05 s a question"
+    assert last["error"]["message"] == "stopped: the time limit of 0.05 s is over"
     assert world.state.line.wait_until_idle(20)
 
 
@@ -181,9 +181,11 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
             for above in (most + 1, 10**400, float("inf"), float("nan")):
                 error = refused(method, {name: above})
                 assert (error["code"], error["param"]) == ("above_limit", f"videopro.options.{name}")
-                assert f"at most {most:g} is offered here" in error["message"]
+                assert f"the maximum here is {most:g}" in error["message"]
 
-    assert "'lvagent' is not offered here; these are: native, program" in refused("lvagent", {})["message"]
+    assert (
+        "'lvagent' is not available here; choose one of native, program" in refused("lvagent", {})["message"]
+    )
     # Less is the client's to choose, and null is what the operator has.
     page = world.answered(world.ask(film, method="native", options={"frames": 2, "fps": None}))
     assert (page["final"]["letter"], page["answer_evidence"][0]["kind"]) == ("B", "frames")
@@ -284,14 +286,14 @@ def test_who_leaves_makes_room_and_too_many_are_refused() -> None:
     for name in "abcd":
         turns.enter("client", name)
     wait_for(lambda: sorted(turns.began) == ["a", "b"])
-    with pytest.raises(Problem, match="2 questions are waiting already; try again") as refused:
+    with pytest.raises(Problem, match=r"the queue is full \(2 questions\); try again") as refused:
         turns.enter("client", "e")
     assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": "10"})
     # Who has none in the line is let in, within bounds.
     for name in "fg":
         turns.enter(name, name)
     for client in ("f", "h"):
-        with pytest.raises(Problem, match="4 questions are waiting already"):
+        with pytest.raises(Problem, match=r"the queue is full \(4 questions\)"):
             turns.enter(client, "i")
     for name in "fg":
         assert turns.line.leave(turns.tickets[name])

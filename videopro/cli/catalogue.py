@@ -54,10 +54,10 @@ _ANSWER = (
     Command(
         "serve",
         "videopro.commands.serve",
-        "Serve questions about films to people who trust each other, who may all see and delete everything: "
-        "for programs over HTTP (OpenAI's protocol), and on a page.",
+        "Answer questions about videos on a web page and over an OpenAI-compatible HTTP API. Everyone with "
+        "access can see, stop and delete everything.",
         (
-            "videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders films",
+            "videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders videos",
             "videopro serve --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1 "
             "--method videopro",
             "videopro serve --model pocket --method videopro",

@@ -1,9 +1,9 @@
-"""videopro serve: questions about films over HTTP, for programs and on a page, among people who trust each
-other: whoever may ask sees, stops and deletes everybody's films and questions.
+"""videopro serve: questions about videos on a web page and over HTTP. Everyone with access can see, stop and
+delete all videos and questions.
 
-    videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders films
+    videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders videos
 
-Keys come from the environment: VIDEOPRO_SERVE_KEYS holds one, or several with spaces between them.
+The environment variable VIDEOPRO_SERVE_KEYS holds one key, or several separated by spaces.
 """
 
 from __future__ import annotations
@@ -33,34 +33,32 @@ SERVER_AT_ONCE, LOCAL_AT_ONCE = 32, 4
 
 @dataclass(frozen=True, kw_only=True)
 class ServingSettings(MethodSettings):
-    """What answers, where a server listens, who may call it, and how much at a time."""
+    """Model, method, address, access and limits."""
 
-    methods: tuple[str, ...] = option((), "other methods that a question may name; unset: all", group=METHOD)
+    methods: tuple[str, ...] = option((), "other methods that clients can choose; unset: all", group=METHOD)
     in_flight: int | None = option(
         None,
-        f"questions that are answered at a time; unset: {SERVER_AT_ONCE} with a served model, "
-        f"{LOCAL_AT_ONCE} with one in this process",
+        f"questions answered at the same time; unset: {SERVER_AT_ONCE} with a model server, "
+        f"{LOCAL_AT_ONCE} with a model in this process",
         group=_LIMITS,
     )
-    waiting: int = option(256, "questions that may wait; more are refused", group=_LIMITS)
+    waiting: int = option(256, "questions in the queue; more are refused", group=_LIMITS)
     question_seconds: float = option(1800.0, "time limit of a question in seconds", group=_LIMITS)
 
-    host: str = option("127.0.0.1", "address to listen at; 0.0.0.0: at all of this machine", group=ADDRESS)
+    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0: all interfaces", group=ADDRESS)
     key: bool = option(
         True,
-        f"whether {KEYS} must be set where others can reach the server; without a key they may do all",
+        f"require {KEYS} if other machines can reach the server; without a key they have full access",
         group=ADDRESS,
     )
     hosts: tuple[str, ...] = option(
         (),
-        "names by which clients call the server, such as videos.example.org, besides localhost and "
-        "addresses such as 192.168.1.7",
+        "host names of the server, such as videos.example.org, in addition to localhost and IP addresses",
         group=ADDRESS,
     )
     origins: tuple[str, ...] = option(
         (),
-        "web sites whose pages may call the server, such as https://example.org; unset: none but its own "
-        "page",
+        "other web sites whose pages can call the server, such as https://example.org",
         group=ADDRESS,
     )
 
@@ -70,15 +68,15 @@ class ServingSettings(MethodSettings):
         keys = tuple(os.environ.get("VIDEOPRO_SERVE_KEYS", "").split())
         for number, key in enumerate(keys, start=1):
             if problem := key_problem(key):
-                raise ConfigError(f"{KEYS}: key {number} cannot be sent by a client: {problem}")
+                raise ConfigError(f"{KEYS}: clients cannot send key {number}: {problem}")
         return keys
 
     def check_key(self, sock: socket.socket, keys: Sequence[str]) -> None:
         """Raise ConfigError if there is no key, others can reach the socket, and that is not meant."""
         if self.key and not keys and not ipaddress.ip_address(sock.getsockname()[0]).is_loopback:
             raise ConfigError(
-                f"--host {self.host}: others can reach this address, and no key is set; set {KEYS}, or add "
-                "--no-key if all of them may see, stop and delete everything"
+                f"--host {self.host}: other machines can reach this address, and no key is set; set {KEYS}, "
+                "or add --no-key to let everyone see, stop and delete everything"
             )
 
 
@@ -86,19 +84,17 @@ class ServingSettings(MethodSettings):
 class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     """The settings of `videopro serve`."""
 
-    output: Path = option(
-        Path("runs/serve"), "folder for uploaded films and answers, which a restart finds again"
-    )
-    folders: tuple[Path, ...] = option((), "folders whose films may be asked about by their relative paths")
-    port: int = option(8080, "port; 0: any that is free", group=ADDRESS)
-    root_path: str = option("", "path below which a reverse proxy serves it, such as /videos", group=ADDRESS)
-    film_gib: float = option(8.0, "largest film in GiB", group=_LIMITS)
-    store_gib: float = option(64.0, "all uploaded films together, in GiB", group=_LIMITS)
+    output: Path = option(Path("runs/serve"), "folder for uploaded videos and answers; kept across restarts")
+    folders: tuple[Path, ...] = option((), "folders of videos that clients can name by relative path")
+    port: int = option(8080, "port; 0: any free port", group=ADDRESS)
+    root_path: str = option("", "path at a reverse proxy, such as /videos", group=ADDRESS)
+    film_gib: float = option(8.0, "largest video, in GiB", group=_LIMITS)
+    store_gib: float = option(64.0, "all uploaded videos together, in GiB", group=_LIMITS)
 
     def __post_init__(self) -> None:
         if self.root_path and not re.fullmatch(r"(/[\w.~-]+)+", self.root_path):
             raise ConfigError(
-                f"--root-path {self.root_path!r}: give a path such as /videos, without a / at its end"
+                f"--root-path {self.root_path!r}: give a path such as /videos, without a trailing /"
             )
 
 
@@ -107,7 +103,7 @@ COMMAND = CommandLine("serve", ServeConfig, options=METHOD_OPTIONS)
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
-    with exit_status("stopped; films and answers are kept") as status:
+    with exit_status("stopped; videos and answers are kept") as status:
         serve(COMMAND.parse(argv), load=load)
     return status.code
 

@@ -1,9 +1,8 @@
-"""Serves questions about films over HTTP, for programs (OpenAI's protocol) and for the page. Needs the extra
-"serve".
+"""Questions about videos over HTTP: an OpenAI-compatible API and a web page. Needs the extra "serve".
 
-From below: `problems` (what a client is told), `line` (who is next), `events`, `films`; `methods` and
-`answering` (one model); `questions` (what was asked); `guards` (who may call) and `state` (the parts of a
-server); the routes `chat`, `question_routes`, `file_routes`; `app`. `mcp` offers films to other clients.
+From the bottom up: `problems` (errors for clients), `line` (the queue), `events`, `films` (the videos);
+`methods` and `answering` (one model); `questions`; `guards` (access) and `state` (the parts of a server); the
+routes `chat`, `question_routes` and `file_routes`; `app`. `mcp` serves MCP clients.
 """
 
 from videopro.serve.answering import Answerer as Answerer

@@ -1,7 +1,6 @@
-"""Answers questions about films with one model, which is loaded once.
+"""Answers questions about videos with one model, which is loaded once.
 
-A question takes the same way as that of `videopro ask`: its method is prepared, the film is opened, and what
-happens is told as it happens.
+As in `videopro ask`, the method is prepared, the video is opened, and each step is an event.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from videopro.traces import Trace
 
 Emit = Callable[[dict[str, Any]], None]
 
-_NO_CONVERSATION = "this model reads one question at a time: the earlier messages were left out"
+_NO_CONVERSATION = "this model reads one question at a time; earlier messages were ignored"
 
 
 class Answerer:
-    """The model, and the methods that answer with it. Thread-safe. Raises VideoProError for settings that are
-    wrong; nothing is loaded before `load`.
+    """A model and its methods. Thread-safe. Raises VideoProError for invalid settings. `load` loads the
+    model.
 
-    `method`, `options`: what answers if a question names nothing else; the options are for that method alone,
-    and no question may set more of them. `methods`: others that a question may name; none: all.
+    `method`, `options`: the default for questions; the options apply to that method only, and bound what a
+    question can set. `methods`: other methods that questions can choose; empty: all.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Answerer:
         self.model = model
         self.method = method
         self.own = owner_of(model)
-        """The plug-in's model that it is or was made from."""
+        """The plug-in that the model comes from, if any."""
         self._converses = self.own is None or self.own.converses
         self._seed = seed
         self._methods = PreparedMethods(
@@ -81,7 +80,7 @@ class Answerer:
 
     @property
     def name(self) -> str:
-        """The model as clients call it: without the address of its server or the path of its folder."""
+        """The model's name for clients, without its server's address or its folder's path."""
         if self.model.startswith("server:"):
             return self.model.removeprefix("server:").split("@")[0]
         folder = Path(self.model).expanduser()
@@ -95,14 +94,14 @@ class Answerer:
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether the loaded model serves many requests by itself, as a server does."""
+        """Whether the loaded model batches requests itself, as a model server does."""
         return self.backbone.is_concurrent
 
     @property
     def backbone(self) -> Backbone:
         """The loaded model, for any number of threads. Raises Problem before it is loaded."""
         if self._loaded is None:
-            raise Problem(503, "the model is still being loaded", code="loading", retry_after=5)
+            raise Problem(503, "the model is still loading", code="loading", retry_after=5)
         return self._loaded
 
     def load(self) -> None:
@@ -115,7 +114,7 @@ class Answerer:
             self._loaded.close()
 
     def _backbone_for(self, prepared: PreparedRun) -> Backbone:
-        """The loaded model as a method needs it. Raises ConfigError if it was loaded with other settings."""
+        """The loaded model for a method. Raises ConfigError if the method needs other settings."""
         loaded, wanted = self.backbone, dict(prepared.backbone)
         if wanted == self._settings:
             return loaded
@@ -125,33 +124,33 @@ class Answerer:
         changed = {name: value for name, value in wanted.items() if self._settings.get(name) != value}
         flags = " ".join(f"{name}={value}" for name, value in changed.items())
         raise ConfigError(
-            f"method {prepared.method.name!r} needs the model with other settings than it was loaded with: "
-            f"start the server with --backbone {flags}"
+            f"method {prepared.method.name!r} needs other model settings; start the server with "
+            f"--backbone {flags}"
         )
 
     def needs(self) -> list[Need]:
-        """What has to be on this machine."""
+        """What must be on this machine."""
         return self._methods.first.needs()
 
     def notes(self) -> tuple[str, ...]:
-        """What to tell the operator about the settings."""
+        """Notes for the operator about the settings."""
         return self._methods.first.notes
 
     def offered(self) -> list[dict[str, Any]]:
-        """What a question may set: methods with their options."""
+        """The methods that questions can choose, with the options that they can set."""
         return self._methods.described()
 
     def about(self) -> str | None:
-        """What to know about the model before a question is asked."""
+        """What users should know about the model before they ask."""
         return (self.own.scope or None) if self.own is not None else None
 
     @property
     def sample(self) -> str | None:
-        """A film to try, which is made when it is asked about; None: the model brings none."""
+        """A sample video, made when it is first used; None: the model has none."""
         return f"{self.own.name}:{self.own.sample}" if self.own is not None and self.own.sample else None
 
     def scope_problem(self, film: Film) -> str | None:
-        """Why the model cannot answer about a film at all; None: it can."""
+        """Why the model cannot answer about a video; None if it can."""
         try:
             with called_by_name(self._names(film)):
                 check_scope({"model": self.model}, [film.path])
@@ -160,7 +159,8 @@ class Answerer:
         return None
 
     def _names(self, film: Film) -> dict[str, str]:
-        """What clients call the film and the model, by their paths, or the address of the model's server."""
+        """The clients' names of the video and the model, by their paths or the address of the model's
+        server."""
         names = {str(film.path): film.name}
         if self.model.startswith("server:"):
             names[self.model.rpartition("@")[2]] = self.name
@@ -171,13 +171,13 @@ class Answerer:
     # -- questions
 
     def check(self, request: AskRequest) -> None:
-        """Raise VideoProError for a question that cannot be answered, before it waits for its turn."""
+        """Raise VideoProError for a question that cannot be answered, before it enters the queue."""
         with called_by_name(self._names(request.film)):
             prepared, _ = self._methods.of(request)
             self._backbone_for(prepared)
 
     def settings(self, request: AskRequest) -> dict[str, Any]:
-        """The settings of the run that a question belongs to, for its readers."""
+        """The settings of the run that a question belongs to."""
         prepared, _ = self._methods.of(request)
         return {
             "method": prepared.method.name,
@@ -188,8 +188,8 @@ class Answerer:
         }
 
     def identity(self, request: AskRequest) -> dict[str, Any]:
-        """All that decides a question's answer apart from the question: questions with the same identity are
-        one run."""
+        """Everything but the question that decides its answer. Questions with the same identity share a
+        run."""
         prepared, protocol = self._methods.of(request)
         backbone = self._backbone_for(prepared)
         is_whole = backbone is self._loaded
@@ -208,8 +208,8 @@ class Answerer:
         *,
         id: str = "ask",
     ) -> Trace:
-        """Answer a question, and tell what happens. Raises VideoProError for what concerns more than this
-        question, and Cancelled; a question that cannot be answered has its error in its trace."""
+        """Answer a question, with events for `observer`. Raises Cancelled, and VideoProError for problems
+        beyond this question; the error of the question itself is in its trace."""
         with cancellable(cancellation):
             film = request.film
             with called_by_name(self._names(film)):
@@ -237,12 +237,12 @@ class Answerer:
     # -- indexes
 
     def has_index(self, film: Film) -> bool:
-        """Whether the clips of a film are indexed for programs to search. True where no index is used. A
-        large encoder is not loaded just to say so: until one is, no index is known."""
+        """Whether the clips of a video are indexed; True if no index is used. Loads no large encoder to find
+        out: until one is loaded, this is False."""
         return self._indexes.has(film, may_load=self.own is not None)
 
     def index(self, film: Film, emit: Emit, cancellation: Cancellation) -> None:
-        """Index the clips of a film, if they are not, and tell the progress. Raises VideoProError, and
+        """Index the clips of a video unless they are indexed, with progress events. Raises VideoProError and
         Cancelled."""
 
         def progress(done: int, total: int) -> None:
@@ -261,16 +261,15 @@ class Answerer:
 
 
 class FilmIndexes:
-    """Finds and makes the clip indexes of films, which programs search, with an encoder that is loaded for
-    the first. Thread-safe."""
+    """Finds and builds the clip indexes of videos. The first one loads the encoder. Thread-safe."""
 
     def __init__(self, models: Callable[[], ModuleModels]) -> None:
         self._models = models
         self._has_encoder = False
 
     def has(self, film: Film, *, may_load: bool) -> bool:
-        """Whether the clips of a film are indexed. True where no index is used. Unless it `may_load` the
-        encoder just to say so, no index is known until one is made, and no film is opened."""
+        """Whether the clips of a video are indexed; True if no index is used. Without `may_load`, this is
+        False until the first index is built, and opens no video."""
         from videopro.modules.search import index_path
 
         models = self._models()
@@ -280,8 +279,8 @@ class FilmIndexes:
         return encoder is None or index_path(video_of(film), encoder).exists()
 
     def make(self, film: Film, progress: Callable[[int, int], None]) -> int | None:
-        """Index the clips of a film, if they are not. Returns how many there are; None where no index is
-        used. Raises VideoProError, and Cancelled; what was done of the index is kept."""
+        """Index the clips of a video unless they are indexed. Returns their number; None if no index is used.
+        Raises VideoProError and Cancelled; a partial index is kept."""
         from videopro.modules.search import build_index
 
         encoder = self._models().encoder()
@@ -290,7 +289,7 @@ class FilmIndexes:
 
 
 class Indexing:
-    """The films that are being indexed. Thread-safe."""
+    """The videos that are being indexed. Thread-safe."""
 
     def __init__(self, answerer: Answerer) -> None:
         self._answerer = answerer
@@ -299,7 +298,7 @@ class Indexing:
         self._turn = threading.Lock()
 
     def state_of(self, film: Film) -> Literal["none", "running", "ready"]:
-        """Whether a film's clips are indexed; a film that the model cannot look at never is."""
+        """Whether a video's clips are indexed; never for a video that the model cannot see."""
         if any(id == film.id for id, _ in list(self._running)):
             return "running"
         try:
@@ -308,13 +307,13 @@ class Indexing:
             return "none"
 
     def begin(self, film: Film, cancellation: Cancellation) -> EventLog:
-        """Index a film on a thread of its own. Returns what is told of it."""
+        """Index a video on its own thread. Returns its events."""
         log = EventLog()
         threading.Thread(target=self._work, args=(film, cancellation, log), name="index", daemon=True).start()
         return log
 
     def stop_all(self) -> None:
-        """Stop the work: the server ends."""
+        """Stop all indexing, because the server is shutting down."""
         for _, cancellation in list(self._running):
             cancellation.cancel()
 

@@ -1,7 +1,6 @@
-"""The server: its application, with the page (the viewer's components and its own), and its process, with its
-socket, its one line at the start, and its end at once.
+"""The server's application, with the web page, and its process.
 
-A browser's players and pictures cannot send a key, so a session keeps it for them as a cookie.
+Players and images in a browser cannot send a key, so a session cookie replaces it.
 """
 
 from __future__ import annotations
@@ -41,32 +40,32 @@ _SESSION_SECONDS = 30 * 86_400
 
 @router.get("/")
 async def page() -> Response:
-    """The page."""
+    """The web page."""
     return _file(_PAGE)
 
 
 @router.get("/assets/{name}")
 async def asset(name: str) -> Response:
-    """A file of the page."""
+    """A file of the web page."""
     return _file(name)
 
 
 @router.get("/health")
 async def health() -> dict[str, Any]:
-    """Whether it answers."""
+    """Whether the server is up."""
     return {"status": "ok", "version": __version__}
 
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """What Prometheus reads."""
+    """Counters for Prometheus."""
     text = state_of(request).metrics.text()
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/v1/models")
 async def models(request: Request) -> dict[str, Any]:
-    """The model."""
+    """The model that answers."""
     state = state_of(request)
     answerer = state.answerer
     about = {
@@ -81,7 +80,7 @@ async def models(request: Request) -> dict[str, Any]:
 
 @router.post("/v1/videopro/session", status_code=204)
 async def begin_session(request: Request) -> Response:
-    """Keep the key that came with the request."""
+    """Set a read-only session cookie for the key of this request, for players and images in a browser."""
     reply = Response(status_code=204)
     if state_of(request).limits.keys:
         key = request.headers.get("authorization", "").partition(" ")[2].strip()
@@ -100,7 +99,7 @@ async def begin_session(request: Request) -> Response:
 def _file(name: str) -> Response:
     text = _assets().get(name) or read_asset(name)
     if text is None:
-        raise Problem(404, f"there is no file {name[:60]!r} here", code="no_route")
+        raise Problem(404, f"no such file: {name[:60]!r}", code="no_route")
     kind = mimetypes.guess_type(name)[0] or "text/plain"
     # A new version of the server has new files, under the same names.
     return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
@@ -113,8 +112,8 @@ def _assets() -> dict[str, str]:
 
 
 def create_app(state: ServerState, root_path: str = "") -> FastAPI:
-    """The application; `root_path`: where a proxy serves it, such as /videos, whether it takes that off the
-    paths of requests or leaves it."""
+    """The application. `root_path`: its path at a reverse proxy, such as /videos, whether the proxy strips
+    that path or not."""
     # Its own pages of documentation load scripts from elsewhere.
     app = FastAPI(title="VideoPro", version=__version__, docs_url=None, redoc_url=None)
     app.state.videopro = state
@@ -137,7 +136,7 @@ async def _refuse_invalid(request: Request, error: Exception) -> Response:
 
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = {404: f"there is no {request.url.path[:100]} here", 405: "this path takes another method"}
+    message = {404: f"no such path: {request.url.path[:100]}", 405: "this path does not support the method"}
     code = "no_route" if error.status_code in message else "invalid"
     raise Problem(error.status_code, message.get(error.status_code, str(error.detail)), code=code)
 
@@ -149,13 +148,13 @@ _MOST_FILES = 65_536
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address, where nobody is served yet. Raises ConfigError."""
+    """A socket that is bound to an address and does not accept clients yet. Raises ConfigError."""
     # Each client holds a file, and many systems begin with 1,024.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
     try:
         if not 0 <= port < 2**16:  # The resolver takes what is left of it in 16 bits.
-            raise OverflowError("a port is 0 to 65535")
+            raise OverflowError("ports are 0 to 65535")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -165,7 +164,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"{host}:{port}: cannot listen there ({reason}); give another --host or --port (0: any free one)"
+            f"{host}:{port}: cannot listen ({reason}); choose another --host or --port (0: any free port)"
         ) from error
     return sock
 
@@ -178,9 +177,8 @@ def run(
     say: Callable[[str], None],
     root_path: str = "",
 ) -> None:
-    """Serve with a model that is loaded until a signal ends the process; `say` is told the address when
-    requests are answered; `root_path` as of `create_app`. Questions that are being answered then are stopped.
-    Raises VideoProError."""
+    """Serve until a signal ends the process, then stop running questions. The model must be loaded. `say`
+    gets the address when the server is ready; `root_path` as in `create_app`. Raises VideoProError."""
     with sole_writer(folder):
         try:
             state = ServerState(limits, answerer, folder)
@@ -196,7 +194,7 @@ def run(
 
 
 class StoppableServer(uvicorn.Server):
-    """A server that says when it answers, and that stops its work first: streams end with it."""
+    """A server that reports when it is ready, and stops its work before its connections."""
 
     def __init__(self, app: ASGIApp, on_start: Callable[[], None], stop: Callable[[], None]) -> None:
         config = uvicorn.Config(

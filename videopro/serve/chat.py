@@ -1,7 +1,7 @@
-"""/v1/chat/completions: a question as OpenAI's chat, with and without streaming.
+"""/v1/chat/completions: a question as an OpenAI chat, with and without streaming.
 
-The last user's message asks; the film is the last one that a message names. What happens on the way comes as
-chunks whose delta has the key "videopro", with one event each; the answer comes as ordinary text.
+The last user message is the question, about the last video that a message names. In a stream, events are
+chunks whose delta has the key "videopro"; the answer is ordinary text.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _VideoUrl(BaseModel):
 
 
 class Message(BaseModel):
-    """What somebody said. Methods have their own prompts, so there is no system message."""
+    """A message. Methods have their own prompts, so there are no system messages."""
 
     role: Literal["user", "assistant"]
     content: (
@@ -68,28 +68,28 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """The words."""
+        """The text parts."""
         if isinstance(self.content, list):
             return "\n".join(part.text for part in self.content if isinstance(part, _Text))
         return self.content or ""
 
     @property
     def films(self) -> set[str]:
-        """The films, as the client names them."""
+        """The videos, as the client names them."""
         parts = self.content if isinstance(self.content, list) else []
         files = {part.file.file_id for part in parts if isinstance(part, _File)}
         return files | {part.video_url.url for part in parts if isinstance(part, _VideoUrl)}
 
 
 class StreamOptions(BaseModel):
-    """Of a streamed reply."""
+    """Options of a streamed reply."""
 
     include_usage: bool = False
 
 
 class ChatRequest(BaseModel):
-    """What is read of a request. Other fields say how a language model writes, and are not looked at: how a
-    method writes is in its options."""
+    """The request. Other fields, such as temperature, are ignored: the options of a method control how it
+    writes."""
 
     model: str
     messages: list[Message] = Field(min_length=1, max_length=1000)
@@ -105,10 +105,10 @@ class ChatRequest(BaseModel):
 
 @router.post("/v1/chat/completions")
 async def complete(request: Request, chat: ChatRequest) -> Response:
-    """Answer a question about a film."""
+    """Answer a question about a video, as an OpenAI chat."""
     state, hang_up = state_of(request), request.scope[HANG_UP]
     if chat.model != state.answerer.name:
-        message = f"there is no model {chat.model[:100]!r} here; this server has {state.answerer.name!r}"
+        message = f"unknown model {chat.model[:100]!r}; this server has {state.answerer.name!r}"
         raise Problem(404, message, code="model_not_found", param="model")
     film, text, earlier = read_messages(chat.messages)
     question: AskedQuestion | None = None
@@ -142,8 +142,8 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
 
 
 async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive) -> bool:
-    """Do some work, and give it up when the client hangs up. Returns whether it was done. Raises what the
-    work raises."""
+    """Do some work until the client disconnects. Returns whether it was completed. Raises what the work
+    raises."""
     is_done, error = False, None
     async with anyio.create_task_group() as group:
 
@@ -166,7 +166,7 @@ async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive)
 
 
 def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exchange, ...]]:
-    """The film as the client names it, the question, and what was asked and answered about that film before.
+    """The client's name of the video, the question, and the earlier questions and answers about that video.
     Raises Problem."""
     film, exchanges, question = "", list[prompts.Exchange](), ""
     for index, message in enumerate(messages):
@@ -176,7 +176,7 @@ def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exch
             question = ""
             continue
         if len(message.films) > 1:
-            refusal = f"names {len(message.films)} films; ask about one at a time"
+            refusal = f"names {len(message.films)} videos; ask about one at a time"
             raise Problem(400, f"messages.{index}: {refusal}", param=f"messages.{index}")
         # What was said about another film is no context for this one.
         if message.films - {film}:
@@ -186,7 +186,7 @@ def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exch
         raise Problem(400, "the last message must be the user's question", param="messages")
     if not film:
         refusal = (
-            'no message names a film; upload it to /v1/files, and add {"type": "file", "file": '
+            'no message names a video; upload one to /v1/files, and add {"type": "file", "file": '
             '{"file_id": ID}} to the content of the message'
         )
         raise Problem(400, refusal, code="no_film", param="messages")
@@ -205,7 +205,7 @@ class _Reply:
         }
 
     def completion(self) -> dict[str, Any]:
-        """The reply at once."""
+        """The whole reply."""
         answer = self._answer()
         about = {
             "question_id": self._question.id,
@@ -222,7 +222,7 @@ class _Reply:
         }
 
     async def chunks(self, *, with_usage: bool) -> AsyncIterator[bytes]:
-        """The reply as it comes."""
+        """The reply as a stream."""
         # OpenAI's clients take the role from the first chunk.
         yield self._chunk({"role": "assistant", "content": ""})
         async for _, event in self._question.log.follow():
@@ -262,6 +262,6 @@ def answer_text(answer: Event) -> str:
 
 
 def usage_of(answer: Event) -> dict[str, int]:
-    """The tokens of all the models that were asked, as OpenAI counts them."""
+    """The tokens of all models, in OpenAI's format."""
     read, written = answer["cost"]["tokens_in"], answer["cost"]["tokens_out"]
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

@@ -1,4 +1,4 @@
-"""/v1/files: films, as OpenAI's files; /v1/videopro/folders: those in the operator's folders."""
+"""/v1/files: videos, as OpenAI's files; /v1/videopro/folders: those in the operator's folders."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _BOX = r"[\d.]+(,[\d.]+){3}"
 
 
 class _Form(MultiPartParser):
-    """A form whose file goes straight to where it is kept: Starlette's own is first written to the system's
-    temporary folder, which is often in memory, and a film is larger than that."""
+    """A form whose file is written to its final disk. Starlette first writes to the system's temporary
+    folder, which is often in memory and too small for a video."""
 
     def __init__(self, request: Request, part: Path) -> None:
         # A second file would be another film.
@@ -53,9 +53,9 @@ class _Form(MultiPartParser):
 
 
 async def receive_file(request: Request, part: Path, most: int) -> str:
-    """Write the file of a form, of at most `most` bytes, to `part`; the other fields are not looked at.
-    Returns its name, as the client gives it. Raises Problem for another request, a form that cannot be read
-    or is cut off, and a file that is missing, empty or too large."""
+    """Write the file of a form, of at most `most` bytes, to `part`, and ignore the other fields. Returns the
+    client's name of the file. Raises Problem for any other request, a form that is invalid or cut off, and a
+    file that is missing, empty or too large."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise Problem(415, "send the file as multipart/form-data, as the openai client does", code="no_form")
     form = _Form(request, part)
@@ -64,9 +64,9 @@ async def receive_file(request: Request, part: Path, most: int) -> str:
     except MultiPartException as error:
         raise Problem(400, f"the form cannot be read: {error.message}", code="no_form") from error
     if not form.is_whole:
-        raise Problem(400, "the form was cut off before its end; send it again", code="cut_off")
+        raise Problem(400, "the form was cut off; send it again", code="cut_off")
     if not isinstance(upload, UploadFile) or not upload.size:
-        message = f"the form has no file in its field {_FIELD!r}, or an empty one; send the film there"
+        message = f"field {_FIELD!r} of the form has no file, or an empty one; send the file there"
         raise Problem(400, message, code="no_file", param=_FIELD)
     if upload.size > most:
         raise too_large(most)
@@ -76,7 +76,7 @@ async def receive_file(request: Request, part: Path, most: int) -> str:
 
 
 async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
-    """A film as OpenAI's file object, with what is particular to films under "videopro"."""
+    """A video as OpenAI's file object, with its duration, size, subtitles and index under "videopro"."""
     return {
         "id": film.id,
         "object": "file",
@@ -100,7 +100,7 @@ async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
 
 @router.post("/v1/files")
 async def upload(request: Request) -> dict[str, Any]:
-    """Upload a film in one form; `purpose` is not looked at."""
+    """Upload a video as a form; `purpose` is ignored."""
     state = state_of(request)
     most = state.limits.film_bytes
     with state.films.receive(int(request.headers.get("content-length", most))) as part:
@@ -111,7 +111,7 @@ async def upload(request: Request) -> dict[str, Any]:
 
 @router.get("/v1/files")
 async def files(request: Request) -> dict[str, Any]:
-    """All films, newest first."""
+    """List all videos, newest first."""
     state = state_of(request)
     return {
         "object": "list",
@@ -122,17 +122,17 @@ async def files(request: Request) -> dict[str, Any]:
 
 @router.get("/v1/files/{id}")
 async def one_file(request: Request, id: str) -> dict[str, Any]:
-    """A film."""
+    """Describe a video."""
     state = state_of(request)
     return await file_object(state, state.films.get(id))
 
 
 @router.delete("/v1/files/{id}")
 async def delete(request: Request, id: str) -> dict[str, Any]:
-    """Remove an uploaded film, or forget one in a folder."""
+    """Delete an uploaded video, or forget one in a folder."""
     state = state_of(request)
     if state.questions.about(id):
-        message = "a question about this film is being answered; stop it first, or wait"
+        message = "a question about this video is running; stop it, or wait"
         raise Problem(409, message, code="film_in_use")
     await to_thread.run_sync(state.films.delete, id)
     return {"id": id, "object": "file", "deleted": True}
@@ -140,7 +140,7 @@ async def delete(request: Request, id: str) -> dict[str, Any]:
 
 @router.get("/v1/files/{id}/content")
 async def content(request: Request, id: str) -> Response:
-    """The film itself, in ranges too, for a player."""
+    """The video file; supports ranges."""
     film = state_of(request).films.get(id)
     kind = mimetypes.guess_type(film.path.name)[0] or ""
     kind = kind if kind.startswith("video/") else "video/mp4"
@@ -155,7 +155,7 @@ async def frame(
     side: Annotated[int, Query(ge=16, le=2048)] = 320,
     box: Annotated[str | None, Query(pattern=f"^{_BOX}$")] = None,
 ) -> Response:
-    """The picture at a time, or the part of it within a box (x0,y0,x1,y1 in 0..1), as JPEG."""
+    """The frame at a time, or its part within a box (x0,y0,x1,y1 in 0..1), as JPEG."""
     state = state_of(request)
     film = state.films.get(id)
     with called_by_name({str(film.path): film.name}):
@@ -168,7 +168,7 @@ async def frame(
 
 @router.post("/v1/files/{id}/subtitles")
 async def subtitles(request: Request, id: str) -> dict[str, Any]:
-    """Give a film subtitles, in place of those that it has."""
+    """Upload subtitles for a video; they replace the current ones."""
     state = state_of(request)
     state.films.get(id)
     with state.films.receive(0) as part:
@@ -179,34 +179,34 @@ async def subtitles(request: Request, id: str) -> dict[str, Any]:
 
 @router.post("/v1/files/{id}/index")
 async def index(request: Request, id: str) -> Response:
-    """Index the clips of a film; the progress comes as events. A client that hangs up stops it."""
+    """Index the clips of a video, with progress as events. Stops if the client disconnects."""
     state = state_of(request)
     log = state.indexing.begin(state.films.get(id), request.scope[HANG_UP])
     return EventStream(log.lines())
 
 
 class FolderFilm(BaseModel):
-    """A film in a folder."""
+    """A video in a folder."""
 
     path: str = Field(min_length=1, max_length=4096)
 
 
 @router.get("/v1/videopro/folders")
 async def films_in_folders(request: Request) -> dict[str, Any]:
-    """The films in the folders, by relative path."""
+    """List the videos in the folders, by relative path."""
     return {"object": "list", "data": await to_thread.run_sync(state_of(request).films.folders.films)}
 
 
 @router.post("/v1/videopro/folders")
 async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
-    """A film in a folder as a file object, with its id."""
+    """Open a video in a folder: its file object, with its id."""
     state = state_of(request)
     return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path))
 
 
 def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:
-    """The frame on display at `time` (s), or its part within `box`, with a longer side of at most `side`
-    pixels. Raises Problem for a box that is none, VideoError for a frame that cannot be read."""
+    """The frame at `time` (s), or its part within `box`, with a longer side of at most `side` pixels. Raises
+    Problem for an invalid box, VideoError for a frame that cannot be read."""
     video = video_of(film)
     x0, y0, x1, y1 = map(float, box.split(",")) if box is not None else (0.0, 0.0, 1.0, 1.0)
     # A part of a picture is cut from one that is large enough for it.

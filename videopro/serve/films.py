@@ -1,11 +1,11 @@
-"""The films of a server: those that were uploaded, and those in the operator's folders that were asked about.
+"""The videos of a server: uploaded ones, and those in the operator's folders that clients have opened.
 
-    FOLDER/films/file-0123.../about.json      what is known of it
-    FOLDER/films/file-0123.../film.mp4        an uploaded film
-    FOLDER/films/file-0123.../film.srt        subtitles that were uploaded for it
+    FOLDER/films/file-0123.../about.json      the record
+    FOLDER/films/file-0123.../film.mp4        an uploaded video
+    FOLDER/films/file-0123.../film.srt        uploaded subtitles
 
-An uploaded film's id is made of the hash of its content, so the same film is the same film, however often it
-comes. A film in a folder stays where it is, and is known by its path, its size and its time.
+The id of an uploaded video is a hash of its content, so each video is stored once. A video in a folder stays
+there; its id comes from its path, size and modification time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from videopro.video import (
 ID_PREFIX = "file-"
 FOLDER_PREFIX = "folder:"
 _MOST_FILMS = 10_000
-"""That are listed of the folders."""
+"""Videos that are listed from the folders."""
 _DIGITS = 32
 _HOME = re.compile(rf"{ID_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 _PART = "part-"
@@ -55,47 +55,47 @@ _KEPT_VIDEOS = 64
 
 @dataclass(frozen=True)
 class Film:
-    """A film that can be asked about."""
+    """A video on the server."""
 
     id: str
     name: str
-    """As its owner calls it; for show only."""
+    """Its file name, for display only."""
     path: Path
     bytes: int
     modified: int
-    """In ns, as the file system has it, of a film in a folder: one that changes is another film."""
+    """Modification time in ns; a file that changes is another video."""
     created_at: int
-    """Seconds since 1970, when the server first saw it."""
+    """When the server first saw it, in seconds since 1970."""
     duration: float
     """Seconds."""
     width: int
     height: int
     is_uploaded: bool
     subtitles: Path | None = None
-    """A subtitle file, or the film itself for a track in it; None: there are none."""
+    """A subtitle file, or the video itself for an embedded track; None: no subtitles."""
 
 
 _RECORD = TypeAdapter(Film)
 
 
 class FilmStore:
-    """The films in a folder, which is made if it is missing. Thread-safe.
+    """The videos in a folder, which is created if it is missing. Thread-safe.
 
-    `limit_bytes`: of all uploaded films together. `folders`: the operator's. Raises OSError where the folder
-    cannot be written.
+    `limit_bytes`: limit for all uploaded videos together. `folders`: the operator's folders. Raises OSError
+    if the folder cannot be written.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, folders: Sequence[Path] = ()) -> None:
         self.incoming = folder / "incoming"
-        """Where uploads are written until they are whole."""
+        """Where uploads are written until they are complete."""
         self.limit_bytes = limit_bytes
         self.folders = FilmFolders(folders)
         self._folder = folder / "films"
         self._lock = threading.RLock()
         self._writing = threading.Lock()
-        """Held while a film is put in its place: two clients may bring the same one."""
+        """Held while a video is stored: two clients may upload the same one."""
         self._kept: dict[Path | None, int] = {}
-        """Bytes for which room is kept, by the file that is being uploaded."""
+        """Reserved bytes, by the file that is being uploaded."""
         self.incoming.mkdir(parents=True, exist_ok=True)
         self._folder.mkdir(exist_ok=True)
         # What a killed server left. By their names: the folder may hold files of somebody else.
@@ -106,21 +106,21 @@ class FilmStore:
 
     @property
     def size(self) -> int:
-        """What the uploaded films take."""
+        """Bytes of all uploaded videos."""
         with self._lock:
             return sum(film.bytes for film in self._films.values() if film.is_uploaded)
 
     @contextmanager
     def receive(self, size: int) -> Iterator[Path]:
-        """Where a file of at most `size` bytes is uploaded; afterwards it is gone, unless it was added.
-        Raises Problem where there is no room for it within the limit."""
+        """A temporary path for an upload of at most `size` bytes, removed afterwards unless the file was
+        added. Raises Problem if the limit leaves no room for it."""
         part = self.incoming / f"{_PART}{uuid.uuid4().hex}"
         with self._lock:
             room = self.limit_bytes - self.size - sum(self._kept.values())
             if size > room:
                 message = (
-                    f"the file is larger than {max(0, room):,} bytes, the room that is left for films here; "
-                    "delete one that is no longer needed, or ask the operator"
+                    f"the file is larger than the {max(0, room):,} bytes that are left for videos; "
+                    "delete one, or ask the operator"
                 )
                 raise Problem(413, message, code="no_room", param="file")
             # Kept before anything is written: clients upload at the same time.
@@ -133,26 +133,26 @@ class FilmStore:
                 self._kept.pop(part, None)
 
     def all(self) -> list[Film]:
-        """All films, newest first."""
+        """All videos, newest first."""
         with self._lock:
             return sorted(self._films.values(), key=lambda film: film.created_at, reverse=True)
 
     def get(self, id: str) -> Film:
-        """A film. Raises Problem for an unknown id, and for a file in a folder that is gone or has changed
-        since."""
+        """A video by its id. Raises Problem for an unknown id, and for a file in a folder that has moved or
+        changed."""
         with self._lock:
             film = self._films.get(id)
         if film is None:
-            message = f"there is no film {printable(id, 60)!r} here; upload it, or name it by its path"
+            message = f"there is no video {printable(id, 60)!r} here; name one that is here, or its path"
             raise Problem(404, message, code="no_film")
         if _has_changed(film):
-            message = f"{film.name}: is gone from its folder or has changed there; name it by its path again"
+            message = f"{film.name}: moved or changed in its folder; open it by its path again"
             raise Problem(410, message, code="film_changed")
         return film
 
     def add(self, part: Path, name: str) -> Film:
-        """Keep an uploaded file (`receive`), or recognise a film that is here. Raises Problem for a file that
-        is no film."""
+        """Store an uploaded file (`receive`), or return the video with the same content. Raises Problem for a
+        file that is not a video."""
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         id = _id(digest)
@@ -170,11 +170,11 @@ class FilmStore:
             return self._keep(_film(id, name, path, video, is_uploaded=True), part)
 
     def from_folder(self, relative: str) -> Film:
-        """The film at a relative path of the operator's folders. Raises Problem."""
+        """The video at a relative path in the operator's folders. Raises Problem."""
         return self.at(self.folders.resolve(relative), relative)
 
     def at(self, path: Path, name: str) -> Film:
-        """The film in a file of this machine, which stays there. Raises Problem."""
+        """The video in a file of this machine, which stays there. Raises Problem."""
         state = path.stat()
         # Not by its content, which takes long to read.
         id = _id(hashlib.sha256(f"{path}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest())
@@ -186,8 +186,8 @@ class FilmStore:
             return self._keep(film)
 
     def set_subtitles(self, id: str, name: str, part: Path) -> Film:
-        """Keep uploaded subtitles for a film, in place of those that it has. Raises Problem for a file that
-        is none."""
+        """Store uploaded subtitles, which replace the video's current ones. Raises Problem for a file that
+        has no subtitles."""
         with self._writing:
             film = self.get(id)
             ending = PurePath(name).suffix.lower()
@@ -206,17 +206,17 @@ class FilmStore:
             return self._keep(replace(film, subtitles=path))
 
     def delete(self, id: str) -> None:
-        """Forget a film; an uploaded one is removed, one in a folder stays there. Raises Problem for an
+        """Delete an uploaded video, or forget one in a folder, which stays there. Raises Problem for an
         unknown id."""
         with self._writing:
             with self._lock:
                 film = self._films.pop(id, None)
             if film is None:
-                raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
+                raise Problem(404, f"there is no video {printable(id, 60)!r} here", code="no_film")
             shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
     def _keep(self, film: Film, part: Path | None = None) -> Film:
-        """Remember a film; from now on it takes the room that was kept for `part`."""
+        """Record a video; it takes over the bytes reserved for `part`."""
         write_atomically(self._folder / film.id / _ABOUT, _RECORD.dump_json(film, indent=1))
         with self._lock:
             self._films[film.id] = film
@@ -225,7 +225,7 @@ class FilmStore:
 
 
 def video_of(film: Film) -> Video:
-    """The film, opened once. Raises VideoError."""
+    """The opened video; opened once. Raises VideoError."""
     return _open(film.path, film.modified)
 
 
@@ -239,7 +239,7 @@ def _id(digest: str) -> str:
 
 
 def _printable_name(name: str) -> str:
-    """A name that a client gave, as it can be shown and stored: the last part of a path, on one line."""
+    """A client's file name for display and storage: the last part of a path, on one line."""
     last = PurePath(name.replace("\\", "/").replace("\0", "")).name
     return printable(encodable(last), _LONGEST_NAME) or _STEM
 
@@ -247,7 +247,7 @@ def _printable_name(name: str) -> str:
 def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool) -> Film:
     state = path.stat()
     try:
-        subtitles = subtitles_of(path)  # In the film, else beside it.
+        subtitles = subtitles_of(path)  # In the video, else next to it.
     except (SubtitleError, OSError):
         subtitles = None  # Several languages, of which nobody chose one.
     return Film(
@@ -283,8 +283,8 @@ def _has_changed(film: Film) -> bool:
 
 
 def _read(home: Path) -> Film | None:
-    """The film in a folder of the store. None if an upload was cut off there, whose folder is removed, and if
-    the record cannot be read, whose film is left where it is."""
+    """The video in a folder of the store. None after an upload that was cut off, whose folder is removed, and
+    for a record that cannot be read, whose video is left there."""
     if not (home / _ABOUT).exists():
         with suppress(OSError):
             shutil.rmtree(home)
@@ -292,7 +292,7 @@ def _read(home: Path) -> Film | None:
     try:
         film = _RECORD.validate_json((home / _ABOUT).read_bytes())
     except (OSError, ValueError) as error:
-        print(f"{home / _ABOUT}: cannot be read, so its film is not offered ({error!r})", file=sys.stderr)
+        print(f"{home / _ABOUT}: cannot be read; its video is not available ({error!r})", file=sys.stderr)
         return None
     # The folder of the server may have been moved since.
     subtitles = None if film.subtitles is None else _in(home, film.subtitles)
@@ -300,27 +300,26 @@ def _read(home: Path) -> Film | None:
 
 
 def _in(home: Path, path: Path) -> Path:
-    """A recorded path; of a file of the store where it is now."""
+    """A recorded path, or its place in the store now."""
     return home / path.name if path.parent.name == home.name else path
 
 
 class FilmFolders:
-    """The folders that the operator named, whose films clients name by relative paths. No path leads out of
-    them."""
+    """The operator's folders, whose videos clients name by relative path. No path leads out of them."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folder.expanduser().resolve() for folder in folders)
 
     def resolve(self, relative: str) -> Path:
-        """The file at a relative path, through links that stay inside of the folders. Raises Problem for
-        anything else; the message never says what is elsewhere on this machine."""
+        """The file at a relative path, through links that stay inside the folders. Raises Problem for
+        anything else, without revealing what else is on this machine."""
         printed = printable(relative, _LONGEST_NAME)
         if not self._folders:
-            message = "this server offers no folders of films; upload the film to /v1/files"
+            message = "this server offers no folders of videos; upload the video to /v1/files"
             raise Problem(400, message, code="no_folders")
         path = PurePosixPath(relative)
         if not relative or "\0" in relative or path.is_absolute() or ".." in path.parts:
-            message = f"{printed!r}: is no relative path inside of the server's folders"
+            message = f"{printed!r}: not a relative path inside the server's folders"
             raise Problem(400, message, code="outside_folders")
         for folder in self._folders:
             try:
@@ -329,10 +328,10 @@ class FilmFolders:
                     return file
             except (OSError, RuntimeError, ValueError):  # Names that are too long, circles of links.
                 continue
-        raise Problem(404, f"{printed}: there is no such file in the server's folders", code="no_film")
+        raise Problem(404, f"{printed}: no such file in the server's folders", code="no_film")
 
     def films(self) -> list[dict[str, Any]]:
-        """The films in the folders, by relative path; of very many the first."""
+        """The videos in the folders, by relative path; at most the first 10,000."""
         films: dict[str, dict[str, Any]] = {}
         found = (
             (file.relative_to(folder).as_posix(), file)

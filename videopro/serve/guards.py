@@ -1,8 +1,7 @@
-"""Who may call: a key where one is set, pages of this server alone, and names by which it is called.
+"""Access: keys, origins, host names, and limits on requests.
 
-A page of any web site can send requests from its visitor's browser to this server. So a request that names
-another origin is refused, and the server is called by an address or a name that its operator knows: a site
-could otherwise have its own name lead here (DNS rebinding).
+Any web site can send requests to this server from its visitors' browsers. So requests from other origins are
+refused, and so are host names that the operator does not list (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ from videopro.serve.problems import Problem, body_of, problem_of, too_large
 
 GIB = 2**30
 SUBTITLE_BYTES = 32 * 2**20
-"""Largest file of subtitles."""
+"""Largest subtitle file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeLimits:
-    """The limits of a server; `videopro serve` makes them of its settings."""
+    """The limits of a server, from the settings of `videopro serve`."""
 
     at_once: int = 4
-    """Questions that are answered at a time; the others wait in line."""
+    """Questions answered at the same time; others wait in the queue."""
     waiting: int = 256
-    """Questions that may wait; one more is refused (429)."""
+    """Length of the queue; more questions are refused (429)."""
     seconds: float = 1800.0
-    """Time limit of a question, from when it is begun."""
+    """Time limit of a question, from its start."""
     film_bytes: int = 8 * GIB
-    """Largest film."""
+    """Largest video."""
     store_bytes: int = 64 * GIB
-    """All uploaded films together."""
+    """All uploaded videos together."""
     json_bytes: int = 2**20
     """Largest body of a request without a file."""
     keys: tuple[str, ...] = ()
-    """One of them is needed; empty: none."""
+    """A request needs one of them; empty: no key needed."""
     hosts: tuple[str, ...] = ()
-    """Names by which the server may be called, besides "localhost" and addresses."""
+    """Host names of the server, in addition to "localhost" and IP addresses."""
     origins: tuple[str, ...] = ()
-    """Web sites whose pages may call it from a browser; empty: its own page alone."""
+    """Other web sites whose pages can call the server; empty: only its own page."""
     folders: tuple[Path, ...] = ()
-    """Folders whose films may be asked about by their relative paths."""
+    """Folders of videos that clients can name by relative path."""
 
     def __post_init__(self) -> None:
         for name in ("at_once", "film_bytes", "store_bytes", "json_bytes"):
@@ -61,30 +60,30 @@ class ServeLimits:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.waiting < 0 or not self.seconds > 0:
             raise ConfigError(
-                f"waiting is {self.waiting}, seconds is {self.seconds:g}; 0 or more, and above 0"
+                f"waiting is {self.waiting}, seconds is {self.seconds:g}; at least 0, and above 0"
             )
         for folder in self.folders:
             if not folder.is_dir():
-                raise ConfigError(f"--folders {folder}: is no folder; give one that is there")
+                raise ConfigError(f"--folders {folder}: no such folder")
 
 
 HANG_UP = "videopro.hang_up"
-"""The key of a request's scope with the Cancellation that its client cancels by hanging up."""
+"""Key in a request's scope: the Cancellation that is set when its client disconnects."""
 COOKIE = "videopro_session"
-"""Holds the key's hash for what a page shows without a script, such as a film: GET alone."""
+"""Holds a hash of the key for players and images of the page; valid for GET only."""
 _OPEN_PATHS = ("", "/", "/health", "/favicon.ico")
 _OPEN_FOLDERS = ("/assets/",)
 _SUBTITLES = re.compile(r"/v1/files/[^/]+/subtitles")
 _FORM_BYTES = 2**16
-"""Of a form, beside its file."""
+"""Room for the parts of a form other than its file."""
 _READS = ("GET", "HEAD")
 PAUSE_SECONDS = 60.0
-"""Longest pause in a body: room is kept for it."""
+"""Longest pause in a body: its bytes stay reserved."""
 _HOST = re.compile(r"(?:\[([^]]+)\]|([^:@/?#\s]+))(?::[0-9]*)?")
 
 
 class Guard:
-    """Refuses what may not be served, before anything of it is read."""
+    """Refuses requests without access before their body is read."""
 
     def __init__(
         self,
@@ -93,8 +92,8 @@ class Guard:
         on_request: Callable[[str, int], None],
         root_path: str = "",
     ) -> None:
-        """`on_request` is told the route and the status of every reply; `root_path`: below which a proxy
-        serves the application."""
+        """`on_request` gets the route and status of every reply; `root_path`: the application's path at a
+        reverse proxy."""
         self._app = app
         self._root_path = root_path
         self._limits = limits
@@ -141,7 +140,7 @@ class Guard:
             with anyio.move_on_after(None if is_whole else PAUSE_SECONDS) as pause:
                 message = await receive()
             if pause.cancelled_caught:
-                problem = Problem(408, f"nothing came for {PAUSE_SECONDS:g} seconds", code="timeout")
+                problem = Problem(408, f"no data for {PAUSE_SECONDS:g} seconds", code="timeout")
             else:
                 problem = larger
                 is_whole = not message.get("more_body", False)
@@ -176,7 +175,7 @@ class Guard:
         # Rebinding needs a name that its owner can lead elsewhere.
         if host in self._hosts or host.endswith(".localhost") or _is_address(host):
             return
-        message = f"this server is not called {host[:100]!r}; its operator can allow that with --hosts"
+        message = f"unknown host name {host[:100]!r}; the operator can allow it with --hosts"
         raise Problem(403, message, code="wrong_host")
 
     def _origin(self, headers: Headers) -> str | None:
@@ -187,7 +186,9 @@ class Guard:
             return None
         if origin in self._limits.origins:
             return origin
-        message = f"pages of {origin[:100]!r} may not call this server; its operator can allow it: --origins"
+        message = (
+            f"pages of {origin[:100]!r} cannot call this server; the operator can allow it with --origins"
+        )
         raise Problem(403, message, code="wrong_origin")
 
     def _key(self, scope: Scope, headers: Headers) -> str:
@@ -206,9 +207,7 @@ class Guard:
         for key in self._limits.keys:
             if hmac.compare_digest(session_of(key).encode(), session.encode()):
                 return session_of(key)[:8]
-        message = (
-            "this server needs a key: send it as Authorization: Bearer KEY (api_key of the openai client)"
-        )
+        message = "this server needs a key; send Authorization: Bearer KEY (api_key of the openai client)"
         raise Problem(401, message, code="invalid_api_key")
 
     def _limit(self, scope: Scope) -> tuple[int, Problem]:
@@ -219,11 +218,11 @@ class Guard:
         if scope["method"] == "POST" and _SUBTITLES.fullmatch(path):
             return SUBTITLE_BYTES + _FORM_BYTES, too_large(SUBTITLE_BYTES)
         most = self._limits.json_bytes
-        message = f"the request is larger than {most:,} bytes; upload films to /v1/files"
+        message = f"the request is larger than {most:,} bytes; upload videos to /v1/files"
         return most, Problem(413, message, code="too_large")
 
 
-# The page and its scripts come from here alone, and nothing that a film or a model says becomes a script.
+# The page and its scripts come from here alone, and nothing in a video or a reply becomes a script.
 _POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "style-src 'self' 'unsafe-inline'; "
@@ -241,7 +240,7 @@ _PREFLIGHT = Response(
 
 
 def session_of(key: str) -> str:
-    """What the cookie holds for a key."""
+    """The value of the cookie for a key."""
     return hashlib.sha256(b"videopro session " + key.encode()).hexdigest()
 
 

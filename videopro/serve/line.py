@@ -1,7 +1,7 @@
-"""The line in front of the model: a few questions at a time, the others in turn, one client after another.
+"""The queue in front of the model: a few questions at a time, and clients take turns.
 
-A client with a hundred questions does not keep the others waiting: from client to client the first question
-of each goes next. Everybody is told their place whenever it changes.
+A client with a hundred questions does not block others: the first question of each client goes next. Clients
+learn their place whenever it changes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _RETRY_SECONDS = 10
 
 @dataclass(eq=False)
 class Ticket:
-    """A place in the line."""
+    """A place in the queue."""
 
     client: str
     start: Callable[[], None]
     on_position: Callable[[int], None]
     position: int | None = None
-    """From 1; None: not told yet."""
+    """From 1; None: not reported yet."""
 
 
 class FairLine:
-    """At most `at_once` tickets are served at a time, each on a thread of its own, and at most `waiting` more
-    wait; up to twice as many, if they are of clients of whom none waits. Thread-safe."""
+    """Serves at most `at_once` tickets at a time, each on its own thread; at most `waiting` more wait, or up
+    to twice as many for clients without a waiting ticket. Thread-safe."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
         self._at_once = at_once
@@ -43,13 +43,13 @@ class FairLine:
 
     @property
     def running(self) -> int:
-        """How many are served now."""
+        """Number of running tickets."""
         with self._changed:
             return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of waiting tickets."""
         with self._changed:
             return len(self._waiting)
 
@@ -59,9 +59,9 @@ class FairLine:
         start: Callable[[], None],
         on_position: Callable[[int], None] = lambda position: None,
     ) -> Ticket:
-        """Take a place. `start` is called on a thread of its own when it is its turn, and the place is free
-        again when it returns; `on_position` is told the place, from 1, while it waits. Raises Problem if too
-        many wait."""
+        """Join the queue. `start` runs on its own thread when its turn comes, and frees the place when it
+        returns; `on_position` gets the place, from 1, while the ticket waits. Raises Problem if the queue is
+        full."""
         ticket = Ticket(client, start, on_position)
         with self._changed:
             is_free = len(self._running) < self._at_once
@@ -69,14 +69,14 @@ class FairLine:
             is_waiting = any(each.client == client for each in self._waiting)
             most = self._most_waiting if is_waiting else 2 * self._most_waiting
             if not is_free and len(self._waiting) >= most:
-                message = f"{len(self._waiting)} questions are waiting already; try again in a while"
+                message = f"the queue is full ({len(self._waiting)} questions); try again later"
                 raise Problem(429, message, code="queue_full", retry_after=_RETRY_SECONDS)
             self._waiting.insert(self._place_of(client), ticket)
         self._go_on()
         return ticket
 
     def leave(self, ticket: Ticket) -> bool:
-        """Give up a place. Returns False if its turn has come already."""
+        """Leave the queue. Returns False if the ticket is already running."""
         with self._changed:
             if ticket not in self._waiting:
                 return False
@@ -85,7 +85,7 @@ class FairLine:
         return True
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until nobody is served. Returns whether that is so."""
+        """Wait until no ticket is running. Returns whether that happened in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._running, seconds)
 

@@ -38,20 +38,20 @@ LONGEST_TEXT = 20_000
 
 @dataclass(frozen=True)
 class AskRequest:
-    """A question about a film."""
+    """A question about a video."""
 
     film: Film
     question: str
     choices: tuple[str, ...] = ()
-    """Empty: it is answered in words."""
+    """Empty: an answer in words."""
     method: str | None = None
-    """None: the server's own."""
+    """None: the server's default."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the method, over the server's."""
+    """Options of the method, over the server's."""
     earlier: tuple[prompts.Exchange, ...] = ()
-    """What was asked and answered before it."""
+    """Earlier questions and answers."""
     max_new_tokens: int | None = None
-    """Of a direct answer in words; None: the server's own limit."""
+    """Limit of a direct answer in words; None: the server's limit."""
 
     def as_question(self, *, with_earlier: bool = True) -> Question:
         """What the model reads; `with_earlier`: after the earlier messages."""
@@ -140,8 +140,8 @@ class PreparedMethods:
         return settings
 
     def of(self, request: AskRequest) -> tuple[PreparedRun, Protocol]:
-        """The method for a question. Raises Problem for what its client may not set, VideoProError for
-        settings that do not go together, and for a film that its models do not know."""
+        """The method for a question. Raises Problem for what its client cannot set, VideoProError for
+        incompatible settings, and for a video that its models do not know."""
         is_open = not request.choices
         method = request.method or self._method
         asked = self._checked(method, request.options)
@@ -177,14 +177,14 @@ class PreparedMethods:
         if method not in self._kinds:
             message = f"unknown method {method[:60]!r}; {did_you_mean(method, list(self._kinds))}"
             if method in METHODS.ours():
-                message = f"method {method!r} is not offered here; these are: {', '.join(self._kinds)}"
+                message = f"method {method!r} is not available here; choose one of {', '.join(self._kinds)}"
             raise Problem(400, message, code="unknown_method", param="videopro.method")
         settable = {option.name: option for option in _settable(self._kinds[method])}
         for name, value in options.items():
             param = f"videopro.options.{name}"
             if name not in settable:
                 if name in {option.name for option in fields(self._kinds[method].Settings)}:
-                    message = f"option {name!r} of method {method!r} is the operator's to set: leave it out"
+                    message = f"only the operator can set option {name!r} of method {method!r}; leave it out"
                     raise Problem(403, message, code="operators_option", param=param)
                 known = did_you_mean(name, sorted(settable))
                 message = f"method {method!r} has no option {name[:60]!r}; {known}"
@@ -193,9 +193,9 @@ class PreparedMethods:
             most = min(kind.get("maximum", _LARGEST), _LARGEST)
             # A text that is a number would be read as one.
             if isinstance(value, str) and "enum" not in kind:
-                raise Problem(400, f"option {name!r} is a text; it must be a number", param=param)
+                raise Problem(400, f"option {name!r} must be a number, not text", param=param)
             if isinstance(value, int | float) and not -_LARGEST <= value <= most:
-                message = f"option {name!r} is {str(value)[:20]}; at most {most:g} is offered here"
+                message = f"option {name!r} is {str(value)[:20]}; the maximum here is {most:g}"
                 raise Problem(400, message, code="above_limit", param=param)
         return {name: value for name, value in options.items() if value is not None}
 
@@ -216,7 +216,7 @@ class PreparedMethods:
     def _protocol(self, max_new_tokens: int | None) -> Protocol:
         most = self._max_new_tokens
         if max_new_tokens is not None and max_new_tokens > most:
-            message = f"max_tokens is {str(max_new_tokens)[:20]}; at most {most} is offered here"
+            message = f"max_tokens is {str(max_new_tokens)[:20]}; the maximum here is {most}"
             raise Problem(400, message, code="above_limit", param="max_tokens")
         return Protocol(parser=ROBUST, reply_tokens=most if max_new_tokens is None else max_new_tokens)
 

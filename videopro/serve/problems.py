@@ -1,5 +1,4 @@
-"""What a client is told when a request cannot be served: OpenAI's error object, one clear line that names the
-fix, and never a stack trace."""
+"""Errors for clients, in OpenAI's format: one line that names the fix, never a stack trace."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from videopro.errors import BackboneError, VideoProError, is_full
 from videopro.storage import encodable
 
 _RETRY_SECONDS = 30
-_UNEXPECTED = "an unexpected error; the server's own output says more"
+_UNEXPECTED = "unexpected error; see the server's own output"
 
 
 class Problem(VideoProError):
-    """A request that is refused, with the status of its reply.
+    """A refused request, with the status of its reply.
 
-    `code`: what a program tells it by; `param`: the field of the request that is wrong.
+    `code`: identifies the problem for programs; `param`: the field of the request that is wrong.
     """
 
     def __init__(
@@ -36,7 +35,7 @@ class Problem(VideoProError):
         self.code = code
         self.param = param
         self.retry_after = retry_after
-        """Seconds after which the client should try again."""
+        """Seconds until the client should try again."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -45,14 +44,15 @@ class Problem(VideoProError):
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What a client is told of an error. An unexpected one is printed on stderr, with its stack trace."""
+    """The problem that clients get for an error. Prints unexpected errors on stderr, with their stack
+    trace."""
     if isinstance(error, Problem):
         return error
     cause: BaseException | None = error
     while cause is not None and not (isinstance(cause, OSError) and is_full(cause)):
         cause = cause.__cause__
     if cause is not None:
-        message = "the server's disk is full; delete films that are no longer needed, or ask its operator"
+        message = "the server's disk is full; delete videos, or ask the operator"
         return Problem(507, message, code="disk_full", retry_after=_RETRY_SECONDS)
     if isinstance(error, BackboneError):
         return Problem(502, str(error), code="model_error")
@@ -63,7 +63,7 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def body_of(problem: Problem) -> dict[str, Any]:
-    """The body of the reply, in OpenAI's form."""
+    """The body of the reply, in OpenAI's format."""
     is_ours = problem.status >= 500 or problem.retry_after is not None
     kind = "server_error" if is_ours else "invalid_request_error"
     message = encodable(str(problem))
@@ -71,15 +71,14 @@ def body_of(problem: Problem) -> dict[str, Any]:
 
 
 def too_large(most: int) -> Problem:
-    """The refusal of a file of more bytes than that."""
-    message = f"the file is larger than {most:,} bytes, which is what this server takes"
+    """The refusal of a file of more than `most` bytes."""
+    message = f"the file is larger than {most:,} bytes, the limit of this server"
     return Problem(413, message, code="too_large", param="file")
 
 
 @contextmanager
 def called_by_name(names: Mapping[str, str]) -> Iterator[None]:
-    """Errors call a film and a model by the names that clients know, and not by their paths or addresses,
-    under which `names` has them."""
+    """In errors, replace the paths and addresses in `names` by the names that clients know."""
     try:
         yield
     except VideoProError as error:

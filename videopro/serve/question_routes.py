@@ -1,4 +1,4 @@
-"""/v1/videopro/questions: questions that are asked, followed, read again and stopped, as the page does."""
+"""/v1/videopro/questions: ask, follow, read and stop questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_EARLIER = 16
 
 
 class AskedOptions(BaseModel):
-    """The key "videopro" of a request."""
+    """The field "videopro" of a request."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,25 +40,25 @@ class AskedOptions(BaseModel):
 
 
 class NewQuestion(AskedOptions):
-    """A question about a film."""
+    """A question about a video."""
 
     question: str = Field(min_length=1, max_length=LONGEST_TEXT)
     file_id: str = Field(min_length=1, max_length=4096)
-    """The id of a film, or folder:RELATIVE/PATH."""
+    """The id of a video, or folder:RELATIVE/PATH."""
     follows: str | None = None
-    """An earlier question that this one goes on from."""
+    """The id of an earlier question that this one follows up on."""
 
 
 @router.get("/v1/videopro/methods")
 async def methods(request: Request) -> dict[str, Any]:
-    """The methods and the options that a client may set."""
+    """List the methods, with the options that clients can set."""
     answerer = state_of(request).answerer
     return {"object": "list", "default": answerer.method, "data": answerer.offered()}
 
 
 @router.post("/v1/videopro/questions", status_code=202)
 async def ask(request: Request, new: NewQuestion) -> dict[str, Any]:
-    """Ask a question. Returns at once; its events say how it goes on."""
+    """Ask a question. Returns at once; follow its events."""
     state = state_of(request)
     earlier = await to_thread.run_sync(_conversation, state, new.follows)
     film = await film_named(state, new.file_id)
@@ -69,26 +69,26 @@ async def ask(request: Request, new: NewQuestion) -> dict[str, Any]:
 
 @router.get("/v1/videopro/questions")
 async def questions(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> dict[str, Any]:
-    """The newest questions, newest first."""
+    """List questions, newest first."""
     rows = await to_thread.run_sync(state_of(request).questions.list)
     return {"object": "list", "data": rows[:limit], "has_more": len(rows) > limit}
 
 
 @router.get("/v1/videopro/questions/{id}")
 async def one_question(request: Request, id: str) -> dict[str, Any]:
-    """What the viewer's page of a question shows; while it is being answered, its rounds so far."""
+    """A question as the viewer shows it, with its rounds so far."""
     state = state_of(request)
     return await to_thread.run_sync(_content, state, id)
 
 
 @router.get("/v1/videopro/questions/{id}/trace")
 async def trace(request: Request, id: str) -> Response:
-    """The record of an answered question, as a run stores it."""
+    """The full record of an answered question, as in a run."""
     state = state_of(request)
     record = await to_thread.run_sync(lambda: state.questions.trace(state.questions.find(id)))
     if record is None:
-        raise Problem(404, f"question {id[:60]!r} has no answer, and so no record", code="no_answer")
-    # Where the film lies on the server is the operator's.
+        raise Problem(404, f"question {id[:60]!r} has no answer yet, so no record", code="no_answer")
+    # The path on the server is the operator's.
     film = _film_of(state, record)
     name = record.video.key if film is None else film.name
     public = replace(record, video=replace(record.video, path=name))
@@ -97,7 +97,7 @@ async def trace(request: Request, id: str) -> Response:
 
 @router.get("/v1/videopro/questions/{id}/events")
 async def events(request: Request, id: str, last_event_id: Annotated[str, Header()] = "") -> Response:
-    """The events of a question, from the first one, or after the last one that a client got."""
+    """Stream the events of a question from the first one, or after the header Last-Event-ID."""
     state = state_of(request)
     question = state.questions.find(id)
     # No log has as many events as there are numbers of ten digits.
@@ -113,7 +113,7 @@ async def events(request: Request, id: str, last_event_id: Annotated[str, Header
 
 @router.delete("/v1/videopro/questions/{id}")
 async def stop(request: Request, id: str) -> dict[str, Any]:
-    """Stop a question; one that is answered stays as it is."""
+    """Stop a question. Answered questions do not change."""
     state = state_of(request)
     question = state.questions.find(id)
     if isinstance(question, AskedQuestion):
@@ -122,12 +122,12 @@ async def stop(request: Request, id: str) -> dict[str, Any]:
 
 
 def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange, ...]:
-    """A question with its answer, as what a new one follows."""
+    """A question with its answer, for a follow-up."""
     if id is None:
         return ()
     trace = state.questions.trace(state.questions.find(id))
     if trace is None or trace.final is None:
-        message = f"question {id!r} has no answer to go on from; leave follows out"
+        message = f"question {id!r} has no answer to follow up on; leave follows out"
         raise Problem(400, message, code="no_answer", param="follows")
     letter = trace.final.letter
     question = question_of(trace.question, trace.choices)
@@ -169,7 +169,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
 
 
 def _film_of(state: ServerState, trace: Trace) -> Film | None:
-    """The film that a question was about; None if it is gone."""
+    """The video of a question; None if it was deleted."""
     try:
         return state.films.get(trace.video.key)
     except Problem:
@@ -177,8 +177,7 @@ def _film_of(state: ServerState, trace: Trace) -> Film | None:
 
 
 def _events_of(state: ServerState, question: StoredQuestion) -> EventLog:
-    """What stays of the events of a question of an earlier process: its evidence, and its end. All about its
-    way is in its record."""
+    """The events of a question of an earlier process: its evidence and its end. The rest is in its record."""
     trace, log = state.questions.trace(question), EventLog()
     assert trace is not None
     film = _film_of(state, trace)

@@ -1,4 +1,4 @@
-"""The questions of a server, from the place in line to the answer, which is kept."""
+"""The questions of a server, from the queue to the stored answer."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from videopro.traces import Failure, Result, Trace, VideoRef, read_traces
 
 ID_PREFIX = "question-"
 STOPPED = "stopped"
-HUNG_UP = "stopped, because the client hung up"
+HUNG_UP = "stopped: the client disconnected"
 _INTERRUPTED = Failure("Cancelled", "the server was restarted before this question was answered; ask again")
 _KEPT_TRACES = 256
 
 
 @dataclass(frozen=True)
 class StoredQuestion:
-    """A question with an answer, or one that an earlier process did not end."""
+    """A question with an answer, or one that an earlier process did not finish."""
 
     id: str
     asked_at: float
     """Seconds since 1970."""
     summary: Mapping[str, Any]
     file: Path
-    """Of traces: its run's, beside which its prompts are."""
+    """The traces of its run; its prompts are next to it."""
 
 
 def question_of(text: str, choices: tuple[str, ...]) -> Question:
-    """The question: none of its choices if it is answered in words."""
+    """The question; without choices it is answered in words."""
     return Question(text, choices) if choices else Question.open(text)
 
 
@@ -58,7 +58,7 @@ def ended_as(trace: Trace) -> Literal["answered", "failed", "stopped"]:
 
 
 def summary_of(trace: Trace) -> dict[str, Any]:
-    """What a list shows of a question."""
+    """A question as a list shows it."""
     final = trace.final
     choices = dict(zip(LETTERS, trace.choices, strict=False))
     return {
@@ -106,7 +106,7 @@ class AskedQuestion:
     why_stopped: str = STOPPED
 
     def so_far(self) -> Trace:
-        """Its record as far as it is known. Raises QuestionError for options that are none."""
+        """Its record so far. Raises QuestionError for invalid choices."""
         request, film = self.request, self.request.film
         text, choices = encodable(request.question), tuple(map(encodable, request.choices))
         return make_trace(
@@ -154,8 +154,8 @@ class Questions:
                     self._remember(trace, file)
 
     def ask(self, request: AskRequest, client: str, hang_up: Cancellation | None = None) -> AskedQuestion:
-        """Put a question in line; it is stopped when its client hangs up. Raises VideoProError if it cannot
-        be answered, or too many wait."""
+        """Queue a question, and stop it if its client disconnects. Raises VideoProError if it cannot be
+        answered, or the queue is full."""
         self._answerer.check(request)
         now = time.time()
         id = f"{ID_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
@@ -183,7 +183,7 @@ class Questions:
         return question
 
     def stop(self, question: AskedQuestion, reason: str = STOPPED) -> None:
-        """Stop a question, if it has no answer yet."""
+        """Stop a question that has no answer yet."""
         with self._lock:
             if question.state not in ("waiting", "running"):
                 return
@@ -194,7 +194,8 @@ class Questions:
             self._end_stopped(question)
 
     def stop_all(self, reason: str) -> None:
-        """Stop all questions: the server ends. The next one tells that they can be asked again."""
+        """Stop all questions, because the server is shutting down. After a restart they ask to be asked
+        again."""
         with self._lock:
             self._is_ending = True
             open_questions = [each for each in self._pending.values() if each.state in ("waiting", "running")]
@@ -203,7 +204,7 @@ class Questions:
             self.stop(question, reason)
 
     def about(self, film_id: str) -> bool:
-        """Whether a question about a film waits or is being answered."""
+        """Whether a question about a video is waiting or running."""
         with self._lock:
             return any(
                 each.request.film.id == film_id and each.state in ("waiting", "running")
@@ -224,9 +225,7 @@ class Questions:
         with self._lock:
             question = self._pending.get(id) or self._stored.get(id)
         if question is None:
-            message = (
-                f"there is no question {printable(id, 60)!r} here; GET /v1/videopro/questions lists them"
-            )
+            message = f"no such question: {printable(id, 60)}; GET /v1/videopro/questions lists all"
             raise Problem(404, message, code="no_question")
         return question
 
@@ -264,7 +263,7 @@ class Questions:
 
     def _answer(self, question: AskedQuestion) -> None:
         limit = threading.Timer(
-            self._seconds, self.stop, (question, f"stopped after the limit of {self._seconds:g} s a question")
+            self._seconds, self.stop, (question, f"stopped: the time limit of {self._seconds:g} s is over")
         )
         # A question may outlast the server; its timer must not keep the process.
         limit.daemon = True

@@ -1,4 +1,4 @@
-"""What the routes of a server share: its parts, its counters, who calls, and which film a client means."""
+"""What the routes of a server share: its parts, its counters, its clients and the names of videos."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         counter = partial(Counter, registry=registry)
         times = partial(Histogram, registry=registry, buckets=_SECONDS)
-        self._questions = counter("videopro_questions", "Questions that ended", ["outcome"])
-        self._first = times("videopro_first_step_seconds", "From a question to its first step")
-        self._total = times("videopro_answer_seconds", "From a question to its answer")
-        self._tokens = counter("videopro_tokens", "Tokens of models", ["kind"])
+        self._questions = counter("videopro_questions", "Questions that have ended", ["outcome"])
+        self._first = times("videopro_first_step_seconds", "Seconds from a question to its first step")
+        self._total = times("videopro_answer_seconds", "Seconds from a question to its answer")
+        self._tokens = counter("videopro_tokens", "Tokens read and written by models", ["kind"])
         self._frames = counter("videopro_frames", "Decoded frames")
         self._requests = counter("videopro_requests", "Requests by route and status", ["route", "status"])
         for name, about, value in (
             ("videopro_questions_running", "Questions being answered", lambda: line.running),
-            ("videopro_questions_waiting", "Questions in line", lambda: line.waiting),
-            ("videopro_films_bytes", "Size of the uploaded films", lambda: films.size),
+            ("videopro_questions_waiting", "Questions in the queue", lambda: line.waiting),
+            ("videopro_films_bytes", "Bytes of uploaded videos", lambda: films.size),
         ):
             Gauge(name, about, registry=registry).set_function(value)
 
@@ -50,7 +50,7 @@ class Metrics:
         self._requests.labels(route, str(status)).inc()
 
     def event(self, question: AskedQuestion, event: Event) -> None:
-        """Count what an event says, before it is in the question's log."""
+        """Count an event, before it is in the question's log."""
         passed = time.time() - question.asked_at
         if event["type"] in _STEPS and not any(each["type"] in _STEPS for each in question.log.all()):
             self._first.observe(passed)
@@ -67,13 +67,13 @@ class Metrics:
         self._frames.inc(cost["frames"])
 
     def text(self) -> bytes:
-        """The page."""
+        """The counters, in the format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class ServerState:
-    """The parts of a server that keeps its films and answers in a folder; of a request,
-    `state_of(request)`."""
+    """The parts of a server that stores its videos and answers in a folder; `state_of(request)` has those of
+    a request."""
 
     def __init__(self, limits: ServeLimits, answerer: Answerer, folder: Path) -> None:
         """Raises VideoProError, OSError."""
@@ -87,26 +87,26 @@ class ServerState:
         self.indexing = Indexing(answerer)
 
     def stop(self) -> None:
-        """Stop what is being done: the server ends."""
-        self.questions.stop_all("stopped, because the server ends")
+        """Stop all work, because the server is shutting down."""
+        self.questions.stop_all("stopped: the server is shutting down")
         self.indexing.stop_all()
 
 
 def state_of(request: Request) -> ServerState:
-    """The parts of the server that got the request."""
+    """The parts of the server that received the request."""
     state: ServerState = request.app.state.videopro
     return state
 
 
 def client_of(request: Request) -> str:
-    """Who takes turns with others: a key and an address."""
+    """The client that takes turns with others: a key and an address."""
     host = request.client.host if request.client is not None else ""
     return f"{request.scope.get('videopro.key', '')}@{host}"
 
 
 async def film_named(state: ServerState, name: str) -> Film:
-    """The film that a client means, by its id, by a path in the operator's folders, or as a video of the
-    model's own. Raises Problem."""
+    """The video that a client names by its id, by a path in the operator's folders, or as a sample of the
+    model. Raises Problem."""
     if name.startswith(ID_PREFIX):
         return state.films.get(name)
     if name.startswith(FOLDER_PREFIX):
@@ -115,7 +115,7 @@ async def film_named(state: ServerState, name: str) -> Film:
     if own is not None and name.startswith(f"{own.name}:"):
         return await to_thread.run_sync(lambda: state.films.at(find_video(Path(name)), name))
     message = (
-        f"{printable(name, 100)!r} names no film: upload it to /v1/files and give its id, or give "
+        f"{printable(name, 100)!r} names no video; upload one to /v1/files and give its id, or give "
         f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
     )
     raise Problem(400, message, code="no_film", param="file_id")

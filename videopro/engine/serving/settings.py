@@ -111,7 +111,7 @@ _DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
 
 
 def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_gpu: bool) -> list[str]:
-    """The flags of `vllm serve`; docs/serving.md has the reasons."""
+    """The flags of `vllm serve`; docs/serve.md#model-servers has the reasons."""
     flags = {
         "--served-model-name": model.name,
         "--host": "127.0.0.1",

@@ -2,7 +2,7 @@
 "use strict";
 
 const API = (() => {
-  const LOST = "The connection to the server was lost before it answered: try again when it is back.";
+  const LOST = "The connection was lost before the server answered. Try again when it is back.";
   const EVERY = 1500; // Milliseconds between two tries while the server does not answer.
 
   // What the server says is wrong with a request, in one line.
@@ -21,7 +21,7 @@ const API = (() => {
   function lost() {
     if (isLost) return back;
     isLost = true;
-    say("The server does not answer. This page tries again until it does; what runs there goes on.");
+    say("The server does not respond. This page keeps trying; work on the server continues.");
     back = (async () => {
       for (;;) {
         await new Promise((resolve) => setTimeout(resolve, EVERY));
@@ -67,7 +67,7 @@ const API = (() => {
   }
 
   const refusal = (status, content) =>
-    new Refused(content?.error?.message ?? `The server refused this (HTTP ${status}).`, status, content?.error?.code);
+    new Refused(content?.error?.message ?? `The server refused the request (HTTP ${status}).`, status, content?.error?.code);
 
   const get = async (path) => (await send(path, { cache: "no-store" })).json();
   const post = async (path, content, options) =>

@@ -25,7 +25,7 @@ const ASK = (() => {
         const text = question.value.trim();
         if (!text) return refuse("Write a question first.", question);
         const given = options.values();
-        if (given.length === 1) return refuse("One choice is no choice: add another, or remove it to have the answer in words.", options.node.querySelector("input"));
+        if (given.length === 1) return refuse("Add a second choice, or remove this one for an answer in words.", options.node.querySelector("input"));
         problem.hidden = true;
         submit.disabled = true;
         try {
@@ -70,7 +70,7 @@ const ASK = (() => {
       rows().forEach((field, place) => {
         field.previousSibling.textContent = LETTERS[place];
         field.setAttribute("aria-label", `Choice ${LETTERS[place]}`);
-        field.placeholder = place < 2 ? "" : "another choice, if there is one";
+        field.placeholder = place < 2 ? "" : "another choice (optional)";
       });
     }
     function grow() {

@@ -15,9 +15,9 @@ const HOME = (() => {
   function show(main) {
     document.title = "VideoPro";
     main.className = "home";
-    const chooser = el("section.chooser", { "aria-label": "Film" });
+    const chooser = el("section.chooser", { "aria-label": "Video" });
     const form = ASK.form(async (body) => {
-      if (!film) throw new Error("Choose a film first.");
+      if (!film) throw new Error("Choose a video first.");
       location.hash = VIEW.hash(await ASK.begin(film.id ?? film.named, body));
     }, { draft });
     draft = {};
@@ -25,8 +25,8 @@ const HOME = (() => {
     main.replaceChildren(
       PAGE.bar(null),
       el("div.columns-ask", {},
-        el("div.asking", {}, el("h1", {}, "Ask about a film"), PAGE.model(),
-          el("p.model", {}, "Everybody who may use this server sees all films and questions, and may stop and delete them."),
+        el("div.asking", {}, el("h1", {}, "Ask about a video"), PAGE.model(),
+          el("p.model", {}, "Everyone who can use this server sees all videos and questions, and can stop and delete them."),
           chooser, form.node),
         before));
     dropping(main, chooser);
@@ -46,7 +46,7 @@ const HOME = (() => {
     const there = el("div.there");
     node.replaceChildren(
       el("div.drop", {},
-        el("p", {}, el("strong", {}, "Drop a film here"), " or"),
+        el("p", {}, el("strong", {}, "Drop a video here"), " or"),
         el("button.plain", { type: "button", onclick: () => field.click() }, "Choose a file …"), field),
       there);
     listFilms(node, there);
@@ -64,8 +64,8 @@ const HOME = (() => {
     const uploaded = new Set(films.map((one) => one.filename));
     const entries = [
       ...films.map((one) => ({ film: one, name: one.filename, about: aboutFilm(one) })),
-      ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { path: one.path }, name: one.path, about: `${FILM.bytes(one.bytes)} · in a folder of the server` })),
-      ...(PAGE.sample() && !films.length ? [{ film: { named: PAGE.sample(), filename: PAGE.sample() }, name: PAGE.sample(), about: "a film to try, made when it is asked about" }] : []),
+      ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { path: one.path }, name: one.path, about: `${FILM.bytes(one.bytes)} · in a folder on the server` })),
+      ...(PAGE.sample() && !films.length ? [{ film: { named: PAGE.sample(), filename: PAGE.sample() }, name: PAGE.sample(), about: "a sample video, made with the first question" }] : []),
     ];
     if (!entries.length) return;
     const list = el("ul.films");
@@ -74,12 +74,12 @@ const HOME = (() => {
       list.replaceChildren(...found.slice(0, 200).map((one) => el("li", {},
         el("button.film-row", { type: "button", "data-name": one.name, onclick: () => open(node, one) },
           el("span.name", {}, one.name), el("small", {}, one.about)))));
-      if (!found.length) list.replaceChildren(el("li.none", {}, "No film has such a name."));
-      if (found.length > 200) list.append(el("li.none", {}, `and ${count(found.length - 200)} more: search for them`));
+      if (!found.length) list.replaceChildren(el("li.none", {}, "No video has that name."));
+      if (found.length > 200) list.append(el("li.none", {}, `and ${count(found.length - 200)} more; search to find them`));
     };
     const search = entries.length > 6
-      ? el("input", { type: "search", "aria-label": "Search films", placeholder: `Search ${count(entries.length)} films`, oninput: (event) => draw(event.target.value) }) : null;
-    there.replaceChildren(el("h2", {}, "Or one that is here"), search ?? "", list);
+      ? el("input", { type: "search", "aria-label": "Search videos", placeholder: `Search ${count(entries.length)} videos`, oninput: (event) => draw(event.target.value) }) : null;
+    there.replaceChildren(el("h2", {}, "Or choose one on the server"), search ?? "", list);
     draw("");
   }
 
@@ -136,9 +136,9 @@ const HOME = (() => {
     const state = film.videopro?.index ?? "none";
     if (state === "ready") return node.replaceChildren(el("span", {}, "indexed"));
     node.replaceChildren(el("button.quiet", {
-      type: "button", title: "A search in the film needs an index; otherwise the first question that searches makes it",
+      type: "button", title: "Searching the video needs an index. Otherwise the first question that searches builds it.",
       onclick: () => index(node),
-    }, state === "running" ? "Watch it being indexed" : "Index it now"));
+    }, state === "running" ? "Show indexing progress" : "Index it now"));
   }
 
   async function index(node) {
@@ -179,7 +179,7 @@ const HOME = (() => {
       el("button.plain", { type: "button", onclick: () => stop.abort() }, "Cancel")));
     try {
       // A browser sends all of a film before it reads that it is too large.
-      if (file.size > PAGE.largestFilm()) throw new Error(`this server takes films of up to ${FILM.bytes(PAGE.largestFilm())}`);
+      if (file.size > PAGE.largestFilm()) throw new Error(`the limit of this server is ${FILM.bytes(PAGE.largestFilm())}`);
       const made = await API.upload("v1/files", file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
       choose(node, made);
     } catch (error) {
@@ -216,14 +216,14 @@ const HOME = (() => {
     try {
         const [questions, films] = await Promise.all([API.list("v1/videopro/questions"), API.list("v1/files")]);
         const names = new Map(films.map((one) => [one.id, one.filename]));
-        list.replaceChildren(...questions.map((one) => line(one, names.get(one.film) ?? "a film that is gone")));
-        if (!questions.length) list.replaceChildren(el("li.none", {}, "None yet. Whatever is asked on this server is kept here, with its evidence."));
+        list.replaceChildren(...questions.map((one) => line(one, names.get(one.film) ?? "a deleted video")));
+        if (!questions.length) list.replaceChildren(el("li.none", {}, "None yet. Questions asked on this server appear here, with their evidence."));
     } catch (error) {
       list.replaceChildren(el("li.problem", {}, error.message));
     }
   }
 
-  const ENDS = { waiting: "waiting in line", running: "being answered", stopped: "stopped", failed: "no answer" };
+  const ENDS = { waiting: "in the queue", running: "being answered", stopped: "stopped", failed: "no answer" };
 
   function line(one, filmName) {
     const { answer } = one;

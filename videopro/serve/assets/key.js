@@ -15,7 +15,7 @@ const KEY = (() => {
   function ask(why) {
     asked ??= new Promise((resolve) => {
       const field = el("input", { id: "key", type: "password", autocomplete: "current-password", required: true });
-      const note = el("p.note", { role: "status" }, why ?? "Its operator has one for you.");
+      const note = el("p.note", { role: "status" }, why ?? "Ask the operator for it.");
       const dialog = el("dialog.key", { "aria-labelledby": "key-title" },
         el("form", {
           onsubmit: async (event) => {
@@ -24,13 +24,13 @@ const KEY = (() => {
             const reply = await fetch("v1/videopro/session", { method: "POST", headers: headers() }).catch(() => null);
             if (reply?.ok) return dialog.close();
             note.className = "problem";
-            note.textContent = reply === null ? "The server does not answer." : reply.status === 401 ? "This is not the key." : `The server refused this (HTTP ${reply.status}).`;
+            note.textContent = reply === null ? "The server does not respond." : reply.status === 401 ? "Wrong key." : `The server refused the request (HTTP ${reply.status}).`;
             field.select();
           },
         },
           el("h2", { id: "key-title" }, "This server needs a key"), note,
           el("label", { for: "key" }, "Key"), field,
-          el("div.buttons", {}, el("button.primary", {}, "Go on"))));
+          el("div.buttons", {}, el("button.primary", {}, "Continue"))));
       dialog.addEventListener("cancel", (event) => event.preventDefault()); // There is nothing behind it yet.
       dialog.addEventListener("close", () => {
         dialog.remove();

@@ -4,7 +4,7 @@
 const LIVE = (() => {
   const PAUSE = 250; // Milliseconds between two readings of the page: events may come by the hundred.
   const DOING = {
-    planning: "Writing a program", loading: "Loading a model", indexing: "Indexing the film", answering: "Answering",
+    planning: "Writing a program", loading: "Loading a model", indexing: "Indexing the video", answering: "Answering",
   };
   let shown = null; // The question on the page.
 
@@ -46,7 +46,7 @@ const LIVE = (() => {
     own.content = content;
     content.video.film = film ? { url: FILM.url(film.id) } : null;
     content.video.key = film?.filename ?? content.video.key;
-    own.pictures = film ? FILM.pictures(film) : { cells: {}, error: "The server does not have this film any more: it cannot be played, and there are no pictures of it." };
+    own.pictures = film ? FILM.pictures(film) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
     VIEW.run = { name: "VideoPro", prompts: content.beginnings };
     VIEW.byId = new Map([[content.id, { ...content.row, marks: new Set(content.row.marks) }]]);
     return content;
@@ -58,7 +58,7 @@ const LIVE = (() => {
   }
 
   const SHOWN = 6; // Pieces of evidence that are shown at once.
-  const NAMES = { frames: "frames", interval: "part of the film", subtitle: "subtitle", text: "text in the picture", box: "found" };
+  const NAMES = { frames: "frames", interval: "part of the video", subtitle: "subtitle", text: "text in the frame", box: "found" };
 
   // What the answer rests on: each piece plays the film from there. Its place is kept while there is none.
   function restsOn(content, pictures) {
@@ -72,7 +72,7 @@ const LIVE = (() => {
         more.remove();
       },
     }, `${rest.length} more`);
-    return el("section.rests-on", {}, el("h2", {}, "What the answer rests on", el("small", {}, "a click plays it")), list, rest.length ? more : null);
+    return el("section.rests-on", {}, el("h2", {}, "Evidence", el("small", {}, "click to play")), list, rest.length ? more : null);
   }
 
   function oneOf(piece, pictures) {
@@ -102,19 +102,19 @@ const LIVE = (() => {
 
   function gone(main, own, error) {
     const isUnknown = error instanceof API.Refused && error.status === 404;
-    const text = isUnknown ? "The server does not have this question." : error.message;
+    const text = isUnknown ? "This server does not have this question." : error.message;
     main.replaceChildren(PAGE.bar(own), el("div.problem.gone", {}, el("p", {}, text), el("a.plain.button-like", { href: "#/" }, "Ask a question")));
   }
 
   const again = (own) =>
-    el("button.plain.again", { onclick: () => { HOME.prepare(own.film, { question: own.content.question, choices: own.content.choices }); location.hash = "#/"; } }, "Ask it again");
+    el("button.plain.again", { onclick: () => { HOME.prepare(own.film, { question: own.content.question, choices: own.content.choices }); location.hash = "#/"; } }, "Ask again");
 
   // ---- while it is being answered ----------------------------------------------------------------------------
 
   function follow(own) {
     own.isRunning = true;
     own.began = performance.now() - 1000 * own.content.seconds;
-    say(own, "Beginning");
+    say(own, "Starting");
     own.clock = setInterval(() => tick(own), 1000);
     const source = new EventSource(`v1/videopro/questions/${encodeURIComponent(own.id)}/events`);
     own.source = source;
@@ -141,13 +141,13 @@ const LIVE = (() => {
   }
 
   function tell(own, event) {
-    if (event.type === "queued") say(own, event.position > 0 ? `Waiting in line: ${place(event.position)}` : "Beginning");
+    if (event.type === "queued") say(own, event.position > 0 ? `In the queue: ${place(event.position)}` : "Starting");
     else if (event.type === "wait") say(own, DOING[event.doing] ?? event.doing);
     else if (event.type === "progress") say(own, DOING[event.doing] ?? event.doing, event);
     else if (event.type === "reply") say(own, event.program ? "Running the program" : "Reading the reply");
     else if (event.type === "call") say(own, `Running the program: ${event.name}`);
     else if (event.type === "step") say(own, `Step ${event.number}: ${event.kind}`);
-    else if (event.type === "execution") say(own, "Looking at the program's answer");
+    else if (event.type === "execution") say(own, "Checking the answer of the program");
   }
 
   function place(position) {
@@ -200,7 +200,7 @@ const LIVE = (() => {
     if (own.below.firstChild) return;
     const form = ASK.form(async (body) => {
       location.hash = VIEW.hash(await ASK.begin(content.film, body, own.id));
-    }, { label: "Ask on about this film", draft: { method: content.method } });
+    }, { label: "Ask a follow-up question", draft: { method: content.method } });
     own.below.replaceChildren(...(content.error ? [again(own)] : []), ...(own.film ? [el("section.ask-on", {}, form.node)] : []));
   }
 

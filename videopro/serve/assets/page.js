@@ -9,7 +9,7 @@ const PAGE = (() => {
 
   function bar(question) {
     return el("nav.bar", {},
-      question ? [el("a.back", { href: "#/", title: "Ask about a film (Escape)" }, "← Ask"), el("kbd.hints", { "aria-hidden": "true" }, "esc")] : el("strong.name", {}, "VideoPro"),
+      question ? [el("a.back", { href: "#/", title: "Ask about a video (Escape)" }, "← Ask"), el("kbd.hints", { "aria-hidden": "true" }, "esc")] : el("strong.name", {}, "VideoPro"),
       el("span.id", {}, question ? "" : (model?.id ?? "")),
       question ? el("button.legend-button.copy-link", { onclick: (event) => copyLink(event.currentTarget) }, "Copy link") : null,
       el("span.legend-place"), THEME.picker());
