@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from starlette.requests import Request
 
 from videopro.errors import Cancellation, Cancelled, ConfigError, cancellable
+from videopro.modules.tools import Tell
 from videopro.serve.guards import HANG_UP
 from videopro.serve.line import FairLine
 
@@ -22,13 +23,6 @@ T = TypeVar("T")
 _STEP, _PLACE = 1.0, 0.001
 """By how much the progress of a call rises with what is not counted, since it has to rise. Little for a new
 place in line: what is counted afterwards, such as clips, begins at 0."""
-
-
-class Tell(Protocol):
-    """Tells what is being done."""
-
-    def __call__(self, doing: str, done: float | None = None, total: float | None = None) -> None:
-        """`done` of `total`; None: how much there is to do is not known."""
 
 
 @dataclass(frozen=True)
