@@ -15,11 +15,9 @@ from videopro.modules.tools.images import SIDE, encoded, fitted
 from videopro.modules.tools.results import (
     Answered,
     Boxes,
-    Clip,
     Clips,
     Frames,
     FrameText,
-    Line,
     Lines,
     LocatedBox,
     ShownFrame,
@@ -52,22 +50,18 @@ Start = Annotated[float, Field(ge=0, description="seconds; default: the beginnin
 End = Annotated[float, Field(gt=0, description="seconds; default: the end")]
 Times = Annotated[
     list[Annotated[float, Field(ge=0)]],
-    BeforeValidator(_as_list),
     Field(min_length=1, max_length=MOST_FRAMES, description="times of frames in seconds"),
+    BeforeValidator(_as_list),
 ]
 Box = Annotated[
     list[Annotated[float, Field(ge=0, le=1)]],
+    Field(min_length=4, max_length=4, description="part to enlarge, [x0, y0, x1, y1] as shares, 0 to 1"),
     BeforeValidator(_as_list),
-    Field(
-        min_length=4,
-        max_length=4,
-        description="part of the frame to enlarge, [x0, y0, x1, y1] as shares, 0 to 1",
-    ),
 ]
 Choices = Annotated[
     list[Text],
-    BeforeValidator(_as_list),
     Field(max_length=len(LETTERS), description="answers to choose from; default: answer in words"),
+    BeforeValidator(_as_list),
 ]
 TopK = Annotated[int, Field(ge=1, le=100, description="most results")]
 
@@ -84,7 +78,7 @@ def search(
     _, clips = call.module("get_informative_clips", video=part, query=query, top_k=top_k) or ((), ())
     for clip in clips:
         call.found("interval", clip.start, clip.end)
-    return Clips(clips=[Clip(start=c.start, end=c.end, score=c.score, subtitles=c.subtitles) for c in clips])
+    return Clips.model_validate({"clips": clips}, from_attributes=True)
 
 
 def look(
@@ -143,7 +137,7 @@ def subtitles(
     """Find the subtitle lines that are about `query`."""
     part = call.part(start, end)
     lines = call.module("get_informative_subtitles", video=part, query=query, top_k=top_k) or []
-    return Lines(lines=_lines(call, lines))
+    return Lines.model_validate({"lines": _noted(call, lines)}, from_attributes=True)
 
 
 def transcript(
@@ -155,13 +149,14 @@ def transcript(
     """Read everything that is said in a part of the video, in order."""
     part, given = call.part(start, end), call.context.subtitles
     lines = [] if given is None else given.between(part.start, part.end)
-    return Transcript(lines=_lines(call, lines[:limit]), left_out=max(0, len(lines) - limit))
+    shown = {"lines": _noted(call, lines[:limit]), "left_out": max(0, len(lines) - limit)}
+    return Transcript.model_validate(shown, from_attributes=True)
 
 
-def _lines(call: ToolCall, lines: Any) -> list[Line]:
+def _noted(call: ToolCall, lines: Any) -> Any:
     for line in lines:
         call.found("subtitle", line.start, line.end, text=line.text)
-    return [Line(start=line.start, end=line.end, text=line.text) for line in lines]
+    return lines
 
 
 def locate(
@@ -176,11 +171,8 @@ def locate(
         call.tell("looking", number, len(handles))
         time = round(handle.time, 3)
         for found in call.module("detect_object", frame=handle, text=text, box_threshold=threshold):
-            sides = (
-                *(found.x0 / handle.width, found.y0 / handle.height),
-                *(found.x1 / handle.width, found.y1 / handle.height),
-            )
-            box = [round(min(max(side, 0.0), 1.0), _DIGITS) for side in sides]
+            sides = zip((found.x0, found.y0, found.x1, found.y1), handle.size * 2, strict=True)
+            box = [round(min(max(side / whole, 0.0), 1.0), _DIGITS) for side, whole in sides]
             boxes.append(LocatedBox(time=time, box=box, label=found.label, score=found.score))
             call.found("box", time, time, time=time, box=box, text=found.label)
     return Boxes(boxes=boxes)

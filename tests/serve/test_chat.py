@@ -169,7 +169,7 @@ def test_another_model_or_film_is_not_here(client: OpenAI, film: str) -> None:
     with pytest.raises(NotFoundError, match="this server has 'colours'"):
         client.chat.completions.create(model="gpt-5", messages=[message(film)])  # type: ignore[list-item]
     names = {
-        "file-" + "0" * 32: "there is no film",
+        "file-" + "0" * 32: "there is no video",
         "folder:../out/serve.lock": "no relative path inside",
         **dict.fromkeys(("/etc/passwd", "http://127.0.0.1/a.mp4", "pocket:test/long_013"), "names no film"),
         "data:video/mp4;base64,AAAA": "names no film",

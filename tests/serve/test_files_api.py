@@ -198,7 +198,7 @@ def test_subtitles_and_removal(client: OpenAI, world: World) -> None:
     with pytest.raises(APIStatusError) as gone:
         client.files.retrieve(film)
     assert gone.value.status_code == 404
-    assert "there is no film" in gone.value.message
+    assert "there is no video" in gone.value.message
     assert not (world.folder / "out" / "films" / film).exists()
 
 

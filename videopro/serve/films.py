@@ -143,7 +143,7 @@ class FilmStore:
         with self._lock:
             film = self._films.get(id)
         if film is None:
-            message = f"there is no film {printable(id, 60)!r} here; upload it, or name it by its path"
+            message = f"there is no video {printable(id, 60)!r} here; name one that is here, or its path"
             raise Problem(404, message, code="no_film")
         if _has_changed(film):
             message = f"{film.name}: is gone from its folder or has changed there; name it by its path again"
@@ -212,7 +212,7 @@ class FilmStore:
             with self._lock:
                 film = self._films.pop(id, None)
             if film is None:
-                raise Problem(404, f"there is no film {printable(id, 60)!r} here", code="no_film")
+                raise Problem(404, f"there is no video {printable(id, 60)!r} here", code="no_film")
             shutil.rmtree(self._folder / film.id, ignore_errors=True)
 
     def _keep(self, film: Film, part: Path | None = None) -> Film:
@@ -316,7 +316,7 @@ class FilmFolders:
         anything else; the message never says what is elsewhere on this machine."""
         printed = printable(relative, _LONGEST_NAME)
         if not self._folders:
-            message = "this server offers no folders of films; upload the film to /v1/files"
+            message = "this server offers no folders of videos; upload the video to /v1/files"
             raise Problem(400, message, code="no_folders")
         path = PurePosixPath(relative)
         if not relative or "\0" in relative or path.is_absolute() or ".." in path.parts:

@@ -43,6 +43,7 @@ _INSTRUCTIONS = (
     "from a video's start. Boxes are [x0, y0, x1, y1] as shares of the frame, 0 to 1."
 )
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_Work = Callable[..., CallToolResult | BaseModel]
 _Video = Annotated[str, Field(min_length=1, description="the id of an open video, or its path")]
 
 
@@ -86,15 +87,16 @@ class _Tools:
             if tool.need in self._videos.lacking:
                 continue
             about: dict[str, Any] = {"video": (_Video, ...)}
-            work, result = partial(self._call, tool), tool.result
+            work: _Work = partial(self._call, tool)
+            result = tool.result
             if name == "ask" and (answerer := self._videos.answerer) is not None:
-                methods: Any = Literal[tuple(each["id"] for each in answerer.offered())]
+                methods: Any = Literal[tuple(answerer.method_names)]
                 about["method"] = (Annotated[methods, Field(description="default: the server's own")], None)
                 work, result = self._ask, results.Answered
             served.append(self._served(replace(tool_of(tool.run, **about), result=result), work))
         return served
 
-    def _served(self, tool: Tool, work: Callable[..., CallToolResult | BaseModel]) -> ServedTool:
+    def _served(self, tool: Tool, work: _Work) -> ServedTool:
         async def call(context: Context[Any, Any], given: dict[str, Any]) -> CallToolResult:
             try:
                 checked = tool.checked(given)
