@@ -37,10 +37,10 @@ class ToolCall:
 
     name: str
     context: VideoContext
-    use_frames: Callable[[int], None] = lambda count: None
+    use_frames: Callable[[int], None]
     """As that of `ModuleLibrary`."""
-    tell: Tell = lambda doing, done=None, total=None: None
-    number: int = 1
+    tell: Tell
+    number: int
     images: list[dict[str, Any]] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
 
@@ -119,7 +119,7 @@ class Tool:
     """Gets the call, and the checked arguments by name; gives plain JSON or a model."""
     need: str = ""
     """What it cannot work without: a part of a video's context, or "model"."""
-    result: type[BaseModel] | None = None
+    result: type[BaseModel] = BaseModel
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _checked_by_module(hint: Any, accepts: str) -> Any:
     return Annotated[Any, WithJsonSchema(schema)]
 
 
-def _run(module: Module, hints: Mapping[str, Any], call: ToolCall, **values: Any) -> Any:
+def _run(module: Module, hints: Mapping[str, Any], call: ToolCall, /, **values: Any) -> Any:
     for name, value in values.items():
         hint = hints.get(name)
         if hint == _SEGMENT:
@@ -73,10 +73,10 @@ def _run(module: Module, hints: Mapping[str, Any], call: ToolCall, **values: Any
 
 def as_json(value: Any) -> Any:
     """A result as JSON: objects of the video as their fields."""
+    if isinstance(value, HostHandle):
+        names = (name for name in value.__program_fields__ if name not in _SECOND_NAMES)
+        value = {name: getattr(value, name) for name in names}
     match value:
-        case HostHandle():
-            names = (name for name in value.__program_fields__ if name not in _SECOND_NAMES)
-            return {name: as_json(getattr(value, name)) for name in names}
         case Mapping():
             return {str(name): as_json(part) for name, part in value.items()}
         case list() | tuple():

@@ -22,15 +22,6 @@ class Evidence(BaseModel):
     source: str = Field(description="the call or step that it comes from")
 
 
-class VideoInfo(BaseModel):
-    """A video."""
-
-    duration: Time
-    width: int
-    height: int
-    has_subtitles: bool
-
-
 class Clip(BaseModel):
     """A part of the video."""
 

@@ -35,7 +35,6 @@ from videopro.modules.tools.calling import LONGEST_NAME, Tell, Tool, ToolCall, a
 from videopro.modules.tools.images import reply_text, tool_messages
 from videopro.modules.tools.models import ToolModels, as_models
 from videopro.modules.tools.plugins import plugin_tool
-from videopro.modules.tools.results import VideoInfo
 from videopro.modules.tools.vocabulary import TOOLS
 from videopro.storage import InvalidJson, parse_json, stored_text
 from videopro.video import Subtitles, Video, load_subtitles, subtitles_of
@@ -127,6 +126,9 @@ class VideoTools:
         self.context = context
         self._spending = Spending(budget)
         self._tell = tell
+        self._has = {"", *filter(context.has, NEEDS)}
+        if "answering" not in context.without:
+            self._has.add("model")
         self._offered = self._tools(only)
         self._lock = threading.Lock()
         # Needs no lock: a step of this counter is never shared by two threads.
@@ -139,10 +141,8 @@ class VideoTools:
     @property
     def video(self) -> dict[str, Any]:
         """The video: its duration in seconds, its size in pixels, and whether it has subtitles."""
-        video, has_subtitles = self.context.video, self.context.subtitles is not None
-        return VideoInfo(
-            duration=video.duration, width=video.width, height=video.height, has_subtitles=has_subtitles
-        ).model_dump()
+        described = {name: getattr(self.context.video, name) for name in ("duration", "width", "height")}
+        return {**described, "has_subtitles": self.context.subtitles is not None}
 
     @property
     def names(self) -> list[str]:
@@ -177,7 +177,6 @@ class VideoTools:
         number, started = next(self._numbers), time.monotonic()
         # One for each call: what it records is this call alone, also while other threads make theirs.
         call = ToolCall(name, self.context, self._spending.use_frames, self._tell, number)
-        images: dict[str, Any] = {}
         try:
             # Wrong calls count too, or an agent could go on making them for ever.
             self._spending.begin_call()
@@ -186,9 +185,8 @@ class VideoTools:
                 raise ArgumentError(f"{name}(): {wrong}")
             result = tool.run(call, **tool.checked(given))
             reply = {"result": result.model_dump() if isinstance(result, BaseModel) else result}
-            images = {"images": call.images} if call.images else {}
         except Exception as error:
-            call.evidence.clear()
+            call.images, call.evidence = [], []
             reply = {"error": _described(name, error)}
         seconds = time.monotonic() - started
         self._spending.end_call(seconds)
@@ -208,7 +206,7 @@ class VideoTools:
         with self._lock:
             self._calls.append(entry)
             self._evidence += [piece.model_dump() for piece in call.evidence]
-        return {**reply, **images}
+        return {**reply, "images": call.images} if call.images else reply
 
     def call_text(self, name: str, arguments: str) -> dict[str, Any]:
         """As `call`, with the arguments as a model wrote them: the text of a JSON object, which may be
@@ -216,11 +214,10 @@ class VideoTools:
         try:
             parsed = parse_json(arguments or "{}")
         except InvalidJson as error:
-            parsed = str(error)
+            parsed = f"a text that is none ({error})"
         if isinstance(parsed, dict):
             return self.call(name, **parsed)
-        why = f" ({parsed})" if isinstance(parsed, str) else ""
-        message = f"{name}(): the arguments are not a JSON object{why}; write one"
+        message = f"{name}(): the arguments must be a JSON object, not {str(parsed)[:LONGEST_NAME]}"
         return {"error": {"type": "ArgumentError", "message": message}}
 
     def answer(self, tool_calls: Iterable[Any]) -> list[dict[str, Any]]:
@@ -251,16 +248,16 @@ class VideoTools:
 
     @property
     def evidence(self) -> list[dict[str, Any]]:
-        """What the calls looked at and result, piece by piece: frames, intervals, subtitle lines, texts and
+        """What the calls looked at and found, piece by piece: frames, intervals, subtitle lines, texts and
         boxes, each with its time in seconds and the call that it comes from."""
         with self._lock:
             return [dict(piece) for piece in self._evidence]
 
-    def _replied(self, name: str, reply: Callable[[Mapping[str, Any]], Any], **arguments: Any) -> Any:
+    def _replied(self, name: str, reply: Callable[[Mapping[str, Any]], Any], /, **arguments: Any) -> Any:
         return reply(self.call(name, **arguments))
 
     def _tools(self, only: Sequence[str] | None) -> dict[str, Tool]:
-        tools = {name: tool for name, tool in TOOLS.items() if self._has(tool.need)}
+        tools = {name: tool for name, tool in TOOLS.items() if tool.need in self._has}
         for module in available_modules(self.context):
             if PLUGIN_MODULES.get(module.name) is module:
                 if module.name in TOOLS:
@@ -273,15 +270,10 @@ class VideoTools:
                 raise ConfigError(f"only: no tool {name!r} for this video; {did_you_mean(name, list(tools))}")
         return tools if only is None else {name: tools[name] for name in only}
 
-    def _has(self, need: str) -> bool:
-        if need == "model":
-            return "answering" not in self.context.without
-        return not need or self.context.has(need)
-
     def _tool(self, name: str) -> Tool:
         if (tool := self._offered.get(name)) is not None:
             return tool
-        if name in TOOLS and not self._has(need := TOOLS[name].need):
+        if name in TOOLS and (need := TOOLS[name].need) not in self._has:
             raise UnavailableError(f"{name}() cannot be used: {_NEEDS[need]}; do without it")
         raise ArgumentError(f"there is no tool {name!r}; {did_you_mean(name, self.names)}")
 

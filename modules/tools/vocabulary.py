@@ -3,6 +3,7 @@ names another tool, which may not be offered."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -20,7 +21,6 @@ from videopro.modules.tools.results import (
     FrameText,
     Lines,
     LocatedBox,
-    ShownFrame,
     Texts,
     Transcript,
 )
@@ -37,11 +37,8 @@ _DIGITS = 4
 
 def _as_list(value: Any) -> Any:
     # Some models write a list as a text, or a single number in place of one.
-    if isinstance(value, str):
-        try:
-            value = parse_json(value)
-        except InvalidJson:
-            return value
+    with suppress(InvalidJson):
+        value = parse_json(value) if isinstance(value, str) else value
     return [value] if isinstance(value, int | float) else value
 
 
@@ -107,12 +104,10 @@ def look(
                 f"look(): {len(decoded)} images of this size have more than {MOST_IMAGE_BYTES // 10**6} MB; "
                 "ask for fewer frames, a smaller side, or format jpeg"
             )
-        time = round(handle.time, 3)
-        call.images.append({"time": time, **image})
-        shown = {name: image[name] for name in ("width", "height")}
-        frames.append(ShownFrame(time=time, **shown, subtitles=handle.subtitles))
+        call.images.append({"time": round(handle.time, 3), **image})
+        frames.append({**call.images[-1], "subtitles": handle.subtitles})
     call.looked(box)
-    return Frames(frames=frames)
+    return Frames.model_validate({"frames": frames})
 
 
 def read_text(call: ToolCall, times: Times, box: Box | None = None) -> Texts:

@@ -338,8 +338,10 @@ def test_an_error_says_what_to_do(name: str, arguments: dict[str, Any], message:
 
 def test_arguments_that_are_no_json_object_are_an_error_too() -> None:
     film = tools()
-    assert "the arguments are not a JSON object (" in error(film.call_text("look", '{"times": [1, 2'))
-    assert "the arguments are not a JSON object; write one" in error(film.call_text("look", "[1]"))
+    assert "must be a JSON object, not a text that is none (" in error(
+        film.call_text("look", '{"times": [1, 2')
+    )
+    assert "the arguments must be a JSON object, not [1]" in error(film.call_text("look", "[1]"))
     assert result(film.call_text("look", '{"times": 1}'))["frames"][0]["time"] == 1.0
 
 

@@ -22,11 +22,15 @@ class VideoFile(BaseModel):
     bytes: int
 
 
-class OpenedVideo(results.VideoInfo):
+class OpenedVideo(BaseModel):
     """An open video."""
 
     id: str = Field(description="names the video in other calls")
     name: str
+    duration: results.Time
+    width: int
+    height: int
+    has_subtitles: bool
 
 
 class Opened(BaseModel):
@@ -72,10 +76,9 @@ def answered(events: Sequence[dict[str, Any]]) -> Answered:
     answer = events[-1]
     if answer["type"] == "error":
         raise ConfigError(f"the question could not be answered: {answer['error']['message']}")
-    names = ("letter", "confidence", "probabilities", "is_fallback", "notes", "cost")
-    return Answered(
-        answer=answer["choice"] or answer["text"],
-        steps=[event for event in events if event["type"] in _STEPS],
-        evidence=[results.Evidence(**event) for event in events if event["type"] == "evidence"],
-        **{name: answer[name] for name in names},
-    )
+    made = {
+        "answer": answer["choice"] or answer["text"],
+        "steps": [event for event in events if event["type"] in _STEPS],
+        "evidence": [event for event in events if event["type"] == "evidence"],
+    }
+    return Answered.model_validate({**answer, **made})

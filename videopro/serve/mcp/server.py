@@ -149,7 +149,6 @@ class _Tools:
             ImageContent(type="image", data=image["data"], mime_type=image["mime_type"])
             for image in reply.get("images", ())
         ]
-        assert tool.result is not None
         return structured(tool.result.model_validate(reply["result"]), images)
 
     def _ask(
@@ -181,12 +180,15 @@ class _Tools:
         if name == "ask":
             return Turn(self._questions, client, self._seconds)
 
-        def is_indexed(tell: Tell) -> bool:
-            return self._videos.is_indexed(self._videos.video(given["video"]))
+        if name == "search":
+            # Finding the video of a path reads the file.
+            is_indexed = partial(self._is_indexed, given["video"])
+            if not await work_for(context, self._calls, short, is_indexed):
+                return Turn(self._indexing, client)
+        return short
 
-        if name != "search" or await work_for(context, self._calls, short, is_indexed):
-            return short
-        return Turn(self._indexing, client)
+    def _is_indexed(self, video: str, tell: Tell) -> bool:
+        return self._videos.is_indexed(self._videos.video(video))
 
 
 PATH = "/mcp"

@@ -107,7 +107,8 @@ class OfferedVideos:
     def tools(self, film: Film, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
         """The tools of a video for one call, whose progress is told. Raises VideoProError."""
         models = self.models(tell)
-        _check_scope(models, film)
+        with called_by_name({str(film.path): film.name}):
+            models.check_video(film.path)
         if is_indexed:
             self.index(film, tell)
         key = (film.id, film.subtitles, is_indexed)
@@ -140,8 +141,3 @@ class OfferedVideos:
                 if path.is_relative_to(folder):
                     return path.relative_to(folder).as_posix()
         return name
-
-
-def _check_scope(models: ToolModels, film: Film) -> None:
-    with called_by_name({str(film.path): film.name}):
-        models.check_video(film.path)
