@@ -13,6 +13,8 @@ from videopro.modules.tools.images import reply_text as reply_text
 from videopro.modules.tools.models import ToolModels as ToolModels
 from videopro.modules.tools.models import load_models as load_models
 from videopro.modules.tools.models import tool_settings as tool_settings
+from videopro.modules.tools.results import Answer as Answer
+from videopro.modules.tools.results import Time as Time
 from videopro.modules.tools.toolbox import Budget as Budget
 from videopro.modules.tools.toolbox import BudgetError as BudgetError
 from videopro.modules.tools.toolbox import VideoTools as VideoTools

@@ -100,7 +100,7 @@ class Boxes(BaseModel):
     boxes: list[LocatedBox]
 
 
-class Answered(BaseModel):
+class Answer(BaseModel):
     """The answer to a question."""
 
     answer: str = Field(description="the text of the choice, or words")

@@ -14,7 +14,7 @@ from videopro.modules.calls.arguments import MAX_TEXT
 from videopro.modules.tools.calling import Tool, ToolCall, tool_of
 from videopro.modules.tools.images import SIDE, encoded, fitted
 from videopro.modules.tools.results import (
-    Answered,
+    Answer,
     Boxes,
     Clips,
     Frames,
@@ -173,7 +173,7 @@ def locate(
     return Boxes(boxes=boxes)
 
 
-def ask(call: ToolCall, question: Text, choices: Choices | None = None) -> Answered:
+def ask(call: ToolCall, question: Text, choices: Choices | None = None) -> Answer:
     """Ask a video model about the whole video. Returns its answer with a confidence and evidence."""
     options = {"choices": choices} if choices else {}
     reply = call.module(
@@ -181,7 +181,7 @@ def ask(call: ToolCall, question: Text, choices: Choices | None = None) -> Answe
     )
     call.looked()
     letter = reply.answer if reply.choices and reply.answer else None
-    return Answered(
+    return Answer(
         answer=reply.choices[LETTERS.index(letter)] if letter else reply.raw_output.strip(),
         letter=letter,
         confidence=round(reply.confidence, _DIGITS),

@@ -1,4 +1,4 @@
-"""The requests of perf.tool_choice are served by their calls, and the scoring knows right calls from wrong."""
+"""The requests of perf.tool_choice are served by their calls, and right calls are told from wrong ones."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from mcp_types import CallToolResult, ContentBlock, TextContent
 from pydantic import BaseModel, Field
 
 from videopro.errors import ConfigError
-from videopro.modules.tools import results
+from videopro.modules.tools import Answer, Time
 
 # What an answer's steps are made of; evidence and the answer have fields of their own.
 _STEPS = ("reply", "call", "execution", "step")
@@ -27,7 +27,7 @@ class OpenedVideo(BaseModel):
 
     id: str = Field(description="names the video in other calls")
     name: str
-    duration: results.Time
+    duration: Time
     width: int
     height: int
     has_subtitles: bool
@@ -40,7 +40,7 @@ class Opened(BaseModel):
     videos: list[VideoFile] = []
 
 
-class Answered(results.Answered):
+class Answered(Answer):
     """The answer to a question, how it came about, and what it rests on."""
 
     is_fallback: bool = Field(
