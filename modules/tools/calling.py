@@ -138,7 +138,7 @@ class Tool:
         """The arguments converted, with defaults. Raises ArgumentError, in one line for a model to read."""
         known = self.arguments.model_fields
         unknown = [repr(name[:LONGEST_NAME]) for name in given if name not in known]
-        if unknown and self.arguments.model_config.get("extra") == "forbid":
+        if unknown:
             takes = ", ".join(known) or "no arguments"
             raise ArgumentError(f"{self.name}() takes no {', '.join(unknown[:5])}; it takes {takes}")
         try:
@@ -146,7 +146,7 @@ class Tool:
             values = self.arguments(**{name: value for name, value in given.items() if value is not None})
         except ValidationError as error:
             raise ArgumentError(f"{self.name}(): {first_mistake(error)}") from None
-        return {**{name: getattr(values, name) for name in known}, **(values.model_extra or {})}
+        return {name: getattr(values, name) for name in known}
 
 
 def tool_of(function: Callable[..., Any], need: str = "", **first: Any) -> Tool:

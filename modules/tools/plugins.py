@@ -43,10 +43,7 @@ def plugin_tool(module: Module) -> Tool:
                 _IN_JSON.get(hints[each.name]) or _checked_by_module(hints[each.name], each.kind.accepts),
                 default if each.is_required else each.default,
             )
-    takes_any = any(each.is_var_keyword for each in module.parameters)
-    model = create_model(
-        module.name, __config__=ConfigDict(extra="allow" if takes_any else "forbid"), **fields
-    )
+    model = create_model(module.name, __config__=ConfigDict(extra="forbid"), **fields)
     description = f"{module.doc} {module.returns and f'Returns {module.returns}'}"
     return Tool(module.name, " ".join(description.split()), model, partial(_run, module, hints))
 

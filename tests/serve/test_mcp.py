@@ -361,7 +361,9 @@ def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:
             assert reply.headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_a_server_offers_what_its_models_can_do_and_names_nothing_else(folder: Path) -> None:
+def test_a_server_offers_what_its_models_can_do_and_names_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(folder / "talk.mp4", folder / "silent.mp4")
 
     async def dialogue(client: Client) -> None:
@@ -380,6 +382,9 @@ def test_a_server_offers_what_its_models_can_do_and_names_nothing_else(folder: P
 
     with closing(OfferedVideos([folder], None, {"ocr": "none"})) as videos:
         talk(create_mcp(videos), dialogue)
+        monkeypatch.setattr("videopro.serve.mcp.server._MOST_VIDEOS", 1)
+        listed = talk(create_mcp(videos), lambda client: structured(client, "open"))
+        assert (len(listed["videos"]), listed["left_out"]) == (1, 1)
     parts = {"detector": "grounding-dino:NAME", "encoder": "clip:numbers"}
     with closing(OfferedVideos([folder], None, parts)) as videos:
         assert videos.lacking == {"model"}

@@ -38,6 +38,7 @@ class Opened(BaseModel):
 
     video: OpenedVideo | None = None
     videos: list[VideoFile] = []
+    left_out: int = Field(default=0, description="more videos in the folders")
 
 
 class Answered(Answer):

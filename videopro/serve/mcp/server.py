@@ -38,6 +38,8 @@ from videopro.serve.state import client_of
 
 _AT_ONCE = 16
 """Short calls that are served at a time."""
+_MOST_VIDEOS = 1000
+"""That are listed."""
 _INSTRUCTIONS = (
     "Tools about the videos in this server's folders; `open` without a path lists them. Times are in seconds "
     "from a video's start. Boxes are [x0, y0, x1, y1] as shares of the frame, 0 to 1."
@@ -131,8 +133,9 @@ class _Tools:
         """Open a video: its id, duration and size, and whether it has subtitles. Without a path, list the
         videos that can be opened."""
         if not path:
-            files = [results.VideoFile(**each) for each in self._videos.store.folders.films()]
-            return results.Opened(videos=files)
+            files = self._videos.store.folders.films()
+            videos = [results.VideoFile(**each) for each in files[:_MOST_VIDEOS]]
+            return results.Opened(videos=videos, left_out=len(files) - len(videos))
         opened = self._videos.video(path)
         if subtitles:
             opened = self._videos.with_subtitles(opened, subtitles)
@@ -179,7 +182,6 @@ class _Tools:
         short = Turn(self._at_once, client)
         if name == "ask":
             return Turn(self._questions, client, self._seconds)
-
         if name == "search":
             # Finding the video of a path reads the file.
             is_indexed = partial(self._is_indexed, given["video"])
