@@ -71,9 +71,8 @@ class ToolCall:
 
     def found(self, kind: str, start: float, end: float, **details: Any) -> None:
         """Note a piece of evidence."""
-        source = f"call {self.number} {self.name}"
-        piece = Evidence(kind=kind, start=round(start, 3), end=round(end, 3), source=source, **details)
-        self.evidence.append(piece)
+        piece = {"kind": kind, "start": round(start, 3), "end": round(end, 3), **details}
+        self.evidence.append(Evidence(**piece, source=f"call {self.number} {self.name}"))
 
     def looked(self, box: Sequence[float] | None = None) -> None:
         """Note the frames that were looked at as evidence."""
@@ -137,8 +136,7 @@ class Tool:
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments converted, with defaults. Raises ArgumentError, in one line for a model to read."""
         known = self.arguments.model_fields
-        unknown = [repr(name[:LONGEST_NAME]) for name in given if name not in known]
-        if unknown:
+        if unknown := [repr(name[:LONGEST_NAME]) for name in given if name not in known]:
             takes = ", ".join(known) or "no arguments"
             raise ArgumentError(f"{self.name}() takes no {', '.join(unknown[:5])}; it takes {takes}")
         try:

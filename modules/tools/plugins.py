@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import typing
 from collections.abc import Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, WithJsonSchema, create_model
@@ -35,7 +36,8 @@ _IN_JSON: Mapping[Any, Any] = {
 
 def plugin_tool(module: Module) -> Tool:
     """The tool of a plug-in's module."""
-    hints, fields = typing.get_type_hints(module.function), dict[str, Any]()
+    hints = {name: _present(hint) for name, hint in typing.get_type_hints(module.function).items()}
+    fields: dict[str, Any] = {}
     for each in module.parameters:
         if each.kind.is_documented and not each.is_var_keyword:
             default = None if hints[each.name] == _SEGMENT else ...
@@ -46,6 +48,12 @@ def plugin_tool(module: Module) -> Tool:
     model = create_model(module.name, __config__=ConfigDict(extra="forbid"), **fields)
     description = f"{module.doc} {module.returns and f'Returns {module.returns}'}"
     return Tool(module.name, " ".join(description.split()), model, partial(_run, module, hints))
+
+
+def _present(hint: Any) -> Any:
+    """A type without None, which JSON leaves out."""
+    parts = [part for part in typing.get_args(hint) if part is not type(None)]
+    return reduce(operator.or_, parts) if type(None) in typing.get_args(hint) else hint
 
 
 def _checked_by_module(hint: Any, accepts: str) -> Any:
@@ -71,8 +79,7 @@ def _run(module: Module, hints: Mapping[str, Any], call: ToolCall, /, **values: 
 def as_json(value: Any) -> Any:
     """A result as JSON: objects of the video as their fields."""
     if isinstance(value, HostHandle):
-        names = (name for name in value.__program_fields__ if name not in _SECOND_NAMES)
-        value = {name: getattr(value, name) for name in names}
+        value = {name: getattr(value, name) for name in value.__program_fields__ if name not in _SECOND_NAMES}
     match value:
         case Mapping():
             return {str(name): as_json(part) for name, part in value.items()}

@@ -394,9 +394,11 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"numbers": numbers[:most], "box": box, "label": label, "first": first, "nan": float("nan")}
 
     @module(family="retrieval")
-    def between(call: CallContext, video: Segment, note: Text | None = None) -> list[tuple[float, float]]:
+    def between(
+        call: CallContext, video: Segment, note: Text | None = None, until: SingleFrame | None = None
+    ) -> list[tuple[float, float]]:
         """Tell which part is meant."""
-        return [(video.start, video.end)]
+        return [(video.start, video.end if until is None else until.time)]
 
     @module(family="retrieval")
     def look(call: CallContext, video: Segment) -> str:
@@ -427,9 +429,11 @@ def test_modules_of_plug_ins_take_times_and_give_plain_json() -> None:
     assert (film.evidence[-1]["start"], film.evidence[-1]["end"]) == (0.5, 2.0)
     assert result(film.call("between")) == [[0.0, 60.0]]
     assert result(film.call("between", video=[10, 20])) == [[10.0, 20.0]]
+    assert result(film.call("between", video=[10, 20], until=15)) == [[10.0, 15.0]]
+    assert film.schemas()[-1]["function"]["parameters"]["properties"]["note"] == {"type": "string"}
     for arguments, says in (
         ({"video": [20, 10]}, "between(): 20 to 10 s is empty"),
-        ({"part": [1, 2]}, "between() takes no 'part'; it takes video, note"),
+        ({"part": [1, 2]}, "between() takes no 'part'; it takes video, note, until"),
         ({"note": 3}, "between(): note must be a text"),
     ):
         assert says in error(film.call("between", **arguments))

@@ -140,8 +140,7 @@ class _Tools:
         if subtitles:
             opened = self._videos.with_subtitles(opened, subtitles)
         known = {name: getattr(opened, name) for name in ("id", "name", "duration", "width", "height")}
-        has_subtitles = opened.subtitles is not None
-        return results.Opened(video=results.OpenedVideo(**known, has_subtitles=has_subtitles))
+        return results.Opened(video=results.OpenedVideo(**known, has_subtitles=opened.subtitles is not None))
 
     def _call(self, tool: Tool, tell: Tell, video: str, **given: Any) -> CallToolResult:
         opened, is_indexed = self._videos.video(video), tool.need == "index"
