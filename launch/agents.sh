@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source launch/setup.sh test
 
-packages=(smolagents==1.26.0 langgraph==1.2.24 langchain-openai==1.7.4 verifiers==0.4.0 uv==0.13.9)
+packages=(smolagents==1.26.0 langchain==1.3.14 langchain-openai==1.7.4 verifiers==0.4.0 uv==0.13.9)
 if [ "$(cat .agents/.installed 2>/dev/null)" != "${packages[*]}" ]; then
     rm -rf .agents
     .venv/bin/python -m venv .agents

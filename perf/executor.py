@@ -258,9 +258,7 @@ def equal(run: Run) -> int:
 def compare(settings: ExecutorSettings) -> None:
     """Measure, print the table and write it. Raises ConfigError without smolagents."""
     if find_spec("smolagents") is None:
-        raise ConfigError(
-            "this compares with smolagents, which is not installed: pip install -e '.[perf]'"
-        )
+        raise ConfigError("this compares with smolagents, which is not installed: pip install -e '.[perf]'")
     load = os.getloadavg()[0]
     # First, before there are threads: this forks.
     rows: dict[str, dict[str, Any]] = {

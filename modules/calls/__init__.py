@@ -8,7 +8,6 @@ from videopro.modules.calls.arguments import Count as Count
 from videopro.modules.calls.arguments import FrameCount as FrameCount
 from videopro.modules.calls.arguments import Frames as Frames
 from videopro.modules.calls.arguments import NoChoices as NoChoices
-from videopro.modules.calls.arguments import ObjectKind as ObjectKind
 from videopro.modules.calls.arguments import OptionalChoices as OptionalChoices
 from videopro.modules.calls.arguments import OptionalText as OptionalText
 from videopro.modules.calls.arguments import PositiveSeconds as PositiveSeconds

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeAlias
 
 from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, FrameHandle, VideoHandle, show
 from videopro.question import LETTERS
@@ -51,10 +51,6 @@ class Scope:
         return replace(self, characters=max(self.characters, characters), text=max(self.text, characters))
 
 
-ObjectKind = Literal["segment", "frame", "frames", "box"]
-"""The kinds of arguments that name objects of the video."""
-
-
 @dataclass(frozen=True)
 class ArgumentType:
     """An argument type: `check`, which converts a value or raises ValueError with what is wrong, and, for
@@ -62,10 +58,6 @@ class ArgumentType:
 
     check: Callable[[Any, Scope], Any]
     accepts: str
-    schema: Mapping[str, Any] | None = field(default=None, compare=False)
-    """JSON Schema, for tools; None: of a type of the user's own, only what it `accepts` is known."""
-    objects: ObjectKind | None = None
-    """What it names, if that are objects of the video: tools pass them by their ids."""
     is_read: bool = False
     """Whether a model reads it as text: the characters of all such arguments of a call count together."""
     is_documented: bool = True
@@ -237,47 +229,16 @@ def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
     return x0, y0, x1, y1
 
 
-_NUMBERS = {"type": "array", "items": {"type": "number"}}
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-_ONE_FRAME = [{"type": "string"}, {"type": "number"}]
-_COUNT = {"type": "integer", "minimum": 1}
-_OPTIONS = "the options, without letters"
-
-# Models that call tools read the schemas, and their authors read of `accepts` in docs/reference/modules.md.
 Segment: TypeAlias = Annotated[
-    VideoHandle | ClipHandle,
-    ArgumentType(
-        _segment,
-        "the whole video, or a clip or line of it",
-        {
-            "anyOf": [{"type": "string"}, {**_NUMBERS, "minItems": 2, "maxItems": 2}],
-            "description": 'the id of a clip or line, [start, end] in seconds, or "video" for all of it',
-            "default": "video",
-        },
-        "segment",
-    ),
+    VideoHandle | ClipHandle, ArgumentType(_segment, "the whole video, or a clip or line of it")
 ]
-SingleFrame: TypeAlias = Annotated[
-    FrameHandle,
-    ArgumentType(
-        _frame,
-        "one frame, not a list",
-        {"anyOf": _ONE_FRAME, "description": "the id of a frame, or a time in seconds"},
-        "frame",
-    ),
-]
+SingleFrame: TypeAlias = Annotated[FrameHandle, ArgumentType(_frame, "one frame, not a list")]
 Frames: TypeAlias = Annotated[
     tuple[FrameHandle, ...],
     ArgumentType(
         _frames,
         "a frame, a clip or the video, or a list of these that is not empty and may hold such lists; a clip "
         "is read as one frame a second",
-        {
-            "anyOf": [*_ONE_FRAME, {"type": "array", "items": {"anyOf": _ONE_FRAME}, "minItems": 1}],
-            "description": "ids of frames, or times in seconds; of a clip or line, it means one frame a "
-            "second",
-        },
-        "frames",
     ),
 ]
 Text: TypeAlias = Annotated[
@@ -285,7 +246,6 @@ Text: TypeAlias = Annotated[
     ArgumentType(
         _text,
         f"a text that is not empty, of at most {MAX_TEXT:,} characters; an answer is read as one",
-        {"type": "string", "minLength": 1},
         is_read=True,
     ),
 ]
@@ -295,7 +255,6 @@ OptionalText: TypeAlias = Annotated[
         _optional_text,
         f"a text that may be empty, of at most {MAX_CONTEXT:,} characters; an answer is read as one, and a "
         "list of texts is joined with newlines",
-        {"type": "string"},
         is_read=True,
     ),
 ]
@@ -304,15 +263,12 @@ Count: TypeAlias = Annotated[
     ArgumentType(
         _counts(MAX_COUNT, f"give at most {MAX_COUNT:,}"),
         f"a whole number from 1 to {MAX_COUNT:,}, as 3 or 3.0; a count of query_count is read as one",
-        _COUNT,
     ),
 ]
 WordCount: TypeAlias = Annotated[
     int,
     ArgumentType(
-        _counts(MAX_WORDS, f"give at most {MAX_WORDS:,} words"),
-        f"as `Count`, but at most {MAX_WORDS:,}",
-        {**_COUNT, "maximum": MAX_WORDS},
+        _counts(MAX_WORDS, f"give at most {MAX_WORDS:,} words"), f"as `Count`, but at most {MAX_WORDS:,}"
     ),
 ]
 FrameCount: TypeAlias = Annotated[
@@ -320,50 +276,26 @@ FrameCount: TypeAlias = Annotated[
     ArgumentType(
         _counts(MAX_FRAMES_PER_CALL, f"one call gives at most {MAX_FRAMES_PER_CALL} frames"),
         f"as `Count`, but at most {MAX_FRAMES_PER_CALL:,}",
-        {**_COUNT, "maximum": MAX_FRAMES_PER_CALL},
     ),
 ]
-Seconds: TypeAlias = Annotated[
-    float,
-    ArgumentType(
-        _real("a time in seconds, as a number"),
-        "a number",
-        {"type": "number", "description": "seconds"},
-    ),
-]
+Seconds: TypeAlias = Annotated[float, ArgumentType(_real("a time in seconds, as a number"), "a number")]
 PositiveSeconds: TypeAlias = Annotated[
-    float,
-    ArgumentType(
-        _real("a number of seconds above 0", lambda number: number > 0),
-        "a number above 0",
-        {"type": "number", "exclusiveMinimum": 0, "description": "seconds"},
-    ),
+    float, ArgumentType(_real("a number of seconds above 0", lambda number: number > 0), "a number above 0")
 ]
 UnitInterval: TypeAlias = Annotated[
     float,
-    ArgumentType(
-        _real("a number from 0 to 1", lambda number: 0 <= number <= 1),
-        "a number from 0 to 1",
-        {"type": "number", "minimum": 0, "maximum": 1},
-    ),
+    ArgumentType(_real("a number from 0 to 1", lambda number: 0 <= number <= 1), "a number from 0 to 1"),
 ]
 Choices: TypeAlias = Annotated[
     tuple[str, ...],
     ArgumentType(
         _choices,
         f'a list of 2 to {len(LETTERS)} texts or numbers; letters before them, as in "A. red", are removed',
-        {**_TEXTS, "minItems": 2, "description": _OPTIONS},
         is_read=True,
     ),
 ]
 OptionalChoices: TypeAlias = Annotated[
-    tuple[str, ...],
-    ArgumentType(
-        _options_if_any,
-        "as `Choices`, or None or an empty list",
-        {**_TEXTS, "description": _OPTIONS},
-        is_read=True,
-    ),
+    tuple[str, ...], ArgumentType(_options_if_any, "as `Choices`, or None or an empty list", is_read=True)
 ]
 NoChoices: TypeAlias = Annotated[
     tuple[str, ...],
@@ -377,14 +309,6 @@ NoChoices: TypeAlias = Annotated[
 ]
 Box: TypeAlias = Annotated[
     tuple[float, float, float, float],
-    ArgumentType(
-        _box,
-        "a box of detect_object, or four numbers [x0, y0, x1, y1]",
-        {
-            "anyOf": [{"type": "string"}, {**_NUMBERS, "minItems": 4, "maxItems": 4}],
-            "description": "the id of a box, or [x0, y0, x1, y1] in pixels of the frame or all from 0 to 1",
-        },
-        "box",
-    ),
+    ArgumentType(_box, "a box of detect_object, or four numbers [x0, y0, x1, y1]"),
 ]
 AnyValue: TypeAlias = Annotated[Any, ArgumentType(lambda value, scope: value, "anything; it is not checked")]

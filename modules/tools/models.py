@@ -64,6 +64,11 @@ _WITHOUT_MODEL: Mapping[str, Any] = {
 }
 
 
+def tool_settings(parts: Mapping[str, Any], *, has_model: bool) -> ModuleSettings:
+    """The settings of the models behind the tools. Raises ConfigError."""
+    return build_settings(ModuleSettings, parts if has_model else {**_WITHOUT_MODEL, **parts}, "models")
+
+
 class ToolModels:
     """A model that answers, if there is one, and the models behind the modules. Thread-safe."""
 
@@ -78,9 +83,7 @@ class ToolModels:
         """`model` as `--model` of the commands, `backbone` its settings; `parts`: those of `ModuleSettings`.
         Nothing is loaded yet but the model. Raises ConfigError or BackboneError."""
         self.model = model
-        self._settings = build_settings(
-            ModuleSettings, parts if model is not None else {**_WITHOUT_MODEL, **parts}, "models"
-        )
+        self._settings = tool_settings(parts, has_model=model is not None)
         self._backbone_settings = dict(backbone or {})
         if model is None:
             if self._backbone_settings:
@@ -106,11 +109,6 @@ class ToolModels:
         answering = None if model is None else own_model(self.backbone)
         self.modules = ModuleModels(self._settings, answering=answering, flag=_FLAG)
 
-    @property
-    def without(self) -> tuple[str, ...]:
-        """The families of modules that cannot be used: those that ask a model, if there is none."""
-        return ("answering",) if self.model is None else ()
-
     def check_video(self, path: Path) -> None:
         """Raise ConfigError for a video that one of the models would be sure of wrong answers about."""
         check_scope({**asdict(self._settings), "model": self.model, **self._backbone_settings}, [path])
@@ -118,7 +116,8 @@ class ToolModels:
     def context(self, video: Video, subtitles: Subtitles | None, *, is_indexed: bool = True) -> VideoContext:
         """The context of a video's modules; its clips are indexed if needed, unless they are not to be.
         Raises VideoProError."""
-        return self.modules.context(video, self.backbone, subtitles, self.without, is_indexed=is_indexed)
+        without = ("answering",) if self.model is None else ()
+        return self.modules.context(video, self.backbone, subtitles, without, is_indexed=is_indexed)
 
     def close(self) -> None:
         """Release the model's memory and connections."""
@@ -136,7 +135,4 @@ def as_models(models: ToolModels | Mapping[str, Any] | str | None) -> ToolModels
     """The models that a caller of `open_video` names. Raises as `load_models`."""
     if isinstance(models, ToolModels):
         return models
-    if models is None or isinstance(models, str):
-        return load_models(models)
-    settings = dict(models)
-    return load_models(settings.pop("model", None), **settings)
+    return load_models(**({"model": models} if models is None or isinstance(models, str) else models))

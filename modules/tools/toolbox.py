@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import threading
 import time
@@ -14,6 +15,8 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from videopro.backbones import find_video
 from videopro.cli import did_you_mean
@@ -25,17 +28,14 @@ from videopro.errors import (
     check_cancelled,
     is_machines,
 )
-from videopro.modules import ArgumentError, ModuleError, ModuleLibrary, VideoContext, available_modules
-from videopro.modules.calls import ALIASES, FAMILIES, Module
+from videopro.modules import ArgumentError, ModuleError, VideoContext, available_modules
+from videopro.modules.calls import NEEDS, PLUGIN_MODULES
+from videopro.modules.errors import UnavailableError
+from videopro.modules.tools.calling import LONGEST_NAME, Tell, Tool, ToolCall, as_function, read_arguments
+from videopro.modules.tools.images import reply_text, tool_messages
 from videopro.modules.tools.models import ToolModels, as_models
-from videopro.modules.tools.objects import (
-    LONGEST_NAME,
-    ObjectTable,
-    evidence_of,
-    read_arguments,
-)
-from videopro.modules.tools.pictures import LOOK, Picture, frames_seen, reply_text, tool_messages
-from videopro.modules.tools.schemas import as_function, module_schema
+from videopro.modules.tools.plugins import plugin_tool
+from videopro.modules.tools.vocabulary import TOOLS
 from videopro.storage import InvalidJson, parse_json, stored_text
 from videopro.video import Subtitles, Video, load_subtitles, subtitles_of
 
@@ -61,6 +61,9 @@ class Budget:
                 raise ConfigError(f"budget: {limit.name} is {value!r}; it must be above 0, or None")
 
 
+_ENOUGH = "answer from what was seen so far"
+
+
 class Spending:
     """What calls have used of a budget. Thread-safe."""
 
@@ -73,24 +76,17 @@ class Spending:
         """Count a call. Raises BudgetError if there is none left, or no time."""
         with self._lock:
             for name in ("calls", "seconds"):
-                if name in self._limits and self._used[name] >= self._limits[name]:
-                    raise BudgetError(
-                        f"the budget of {self._limits[name]:g} {name} is used up; answer from what was seen "
-                        "so far"
-                    )
+                if self._used[name] >= self._limits.get(name, math.inf):
+                    raise BudgetError(f"the budget of {self._limits[name]:g} {name} is used up; {_ENOUGH}")
             self._used["calls"] += 1
 
     def use_frames(self, count: int) -> None:
         """Count frames, before they are decoded. Raises BudgetError if so many are not left; then none are
         counted, and a smaller call may follow."""
         with self._lock:
-            most = self._limits.get("frames")
-            if most is not None and (left := most - self._used["frames"]) < count:
-                advice = "look at fewer" if left else "answer from what was seen so far"
-                raise BudgetError(
-                    f"this call looks at {count} frames, and {left} of the {most} of the budget are left; "
-                    f"{advice}"
-                )
+            if (left := self._limits.get("frames", math.inf) - self._used["frames"]) < count:
+                advice = "look at fewer" if left else _ENOUGH
+                raise BudgetError(f"this call looks at {count} frames, and {left} are left; {advice}")
             self._used["frames"] += count
 
     def end_call(self, seconds: float) -> None:
@@ -111,8 +107,7 @@ class Spending:
 
 logger = logging.getLogger(__name__)
 
-# It puts together what a program returns; an agent answers in its own words.
-_PROGRAMS_ONLY = ("make_result",)
+_NEEDS = {**NEEDS, "model": "no model is set up"}
 
 
 class VideoTools:
@@ -123,16 +118,18 @@ class VideoTools:
         context: VideoContext,
         budget: Budget,
         *,
-        is_open: bool = True,
         only: Sequence[str] | None = None,
+        tell: Tell = lambda doing, done=None, total=None: None,
     ) -> None:
-        """Use `open_video`. `is_open`: the modules in their forms for open questions; `only`: the names of
-        the tools to offer. Raises ConfigError for one that cannot be."""
+        """Use `open_video`. `only`: the names of the tools to offer; `tell` is told of the progress of calls.
+        Raises ConfigError for a tool that cannot be offered."""
         self.context = context
         self._spending = Spending(budget)
-        self._objects = ObjectTable(context)
-        self._is_open = is_open
-        self._offered, self._lacking = self._tools(only)
+        self._tell = tell
+        self._has = {"", *filter(context.has, NEEDS)}
+        if "answering" not in context.without:
+            self._has.add("model")
+        self._offered = self._tools(only)
         self._lock = threading.Lock()
         # Needs no lock: a step of this counter is never shared by two threads.
         self._numbers = itertools.count(1)
@@ -143,8 +140,8 @@ class VideoTools:
 
     @property
     def video(self) -> dict[str, Any]:
-        """The video: its id, duration in seconds, size in pixels and rate, and whether it has subtitles."""
-        described: dict[str, Any] = self._objects.as_json(self.context.handle)
+        """The video: its duration in seconds, its size in pixels, and whether it has subtitles."""
+        described = {name: getattr(self.context.video, name) for name in ("duration", "width", "height")}
         return {**described, "has_subtitles": self.context.subtitles is not None}
 
     @property
@@ -154,7 +151,7 @@ class VideoTools:
 
     def schemas(self) -> list[dict[str, Any]]:
         """The tools in the form of OpenAI's `tools`: name, description, and parameters as JSON Schema."""
-        return [module_schema(module) for module in self._offered.values()]
+        return [tool.schema for tool in self._offered.values()]
 
     def functions(
         self, reply: Callable[[Mapping[str, Any]], Any] = reply_text, returns: Any = str
@@ -162,63 +159,54 @@ class VideoTools:
         """The tools as Python functions with signatures and docstrings, for libraries that read these.
         `reply`: what a function makes of what `call` returns, and `returns` the annotation of that."""
         return [
-            as_function(schema, partial(self._replied, schema["function"]["name"], reply), returns)
-            for schema in self.schemas()
+            as_function(tool, partial(self._replied, name, reply), returns)
+            for name, tool in self._offered.items()
         ]
 
     # Calls
 
     def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call a tool with JSON values; objects are named by the ids that earlier calls returned.
+        """Call a tool with JSON values.
 
-        Returns {"result": ...}, with "images" if pictures were asked for, or {"error": {"type", "message"}}
-        if the call failed; both with what is left of the budget, "left", if it has limits. Raises what the
-        agent can do nothing about: the machine's own errors, and Cancelled.
+        Returns {"result": ...}, with "images" if the tool gives some, or {"error": {"type", "message"}} if
+        the call failed; both with what is left of the budget, "left", if it has limits. Raises what the agent
+        can do nothing about: the machine's own errors, and Cancelled.
         """
         check_cancelled()
         name, (given, wrong) = stored_text(name, LONGEST_NAME), read_arguments(arguments)
         number, started = next(self._numbers), time.monotonic()
         # One for each call: what it records is this call alone, also while other threads make theirs.
-        library = ModuleLibrary(self.context, use_frames=self._spending.use_frames)
-        resolved: dict[str, Any] = {}
-        result: Any = None
-        images: list[dict[str, Any]] = []
+        call = ToolCall(name, self.context, self._spending.use_frames, self._tell, number)
         try:
             # Wrong calls count too, or an agent could go on making them for ever.
             self._spending.begin_call()
-            module = self._tool(name)
+            tool = self._tool(name)
             if wrong:
                 raise ArgumentError(f"{name}(): {wrong}")
-            resolved = self._resolved(module, given)
-            result = library.function(module)(**resolved)
-            if isinstance(result, list) and result and isinstance(result[0], Picture):
-                images = [{"id": self._objects.id_of(each.handle), **each.as_json()} for each in result]
-                result = [each.handle for each in result]
-            reply = {"result": self._objects.as_json(result)}
+            result = tool.run(call, **tool.checked(given))
+            reply = {"result": result.model_dump() if isinstance(result, BaseModel) else result}
         except Exception as error:
+            call.images, call.evidence = [], []
             reply = {"error": _described(name, error)}
         seconds = time.monotonic() - started
         self._spending.end_call(seconds)
         if left := self._spending.left():
             reply["left"] = left
-        record = library.calls[0] if library.calls else None
-        seen = [] if record is None else frames_seen(record.frames)
+        made = call.library.calls
         entry = {
             "number": number,
             "name": name,
             "arguments": given,
-            # Without the data of pictures, which would fill the log.
+            # Without the data of images, which would fill the log.
             "reply": dict(reply),
-            "frames": seen,
+            "frames": call.frames,
             "seconds": round(seconds, 3),
-            "cached": record is not None and record.cached,
+            "cached": bool(made) and all(each.cached for each in made),
         }
-        about = resolved.get("frame", resolved.get("frames"))
-        pieces = evidence_of(f"call {number} {name}", result, about, seen)
         with self._lock:
             self._calls.append(entry)
-            self._evidence += pieces
-        return {**reply, "images": images} if images else reply
+            self._evidence += [piece.model_dump() for piece in call.evidence]
+        return {**reply, "images": call.images} if call.images else reply
 
     def call_text(self, name: str, arguments: str) -> dict[str, Any]:
         """As `call`, with the arguments as a model wrote them: the text of a JSON object, which may be
@@ -226,16 +214,15 @@ class VideoTools:
         try:
             parsed = parse_json(arguments or "{}")
         except InvalidJson as error:
-            message = f"are not JSON ({error}); write one JSON object"
-        else:
-            if isinstance(parsed, dict):
-                return self.call(name, **parsed)
-            message = "must be a JSON object, such as {}"
-        return {"error": {"type": "ArgumentError", "message": f"{name}(): the arguments {message}"}}
+            parsed = f"a text that is none ({error})"
+        if isinstance(parsed, dict):
+            return self.call(name, **parsed)
+        message = f"{name}(): the arguments must be a JSON object, not {str(parsed)[:LONGEST_NAME]}"
+        return {"error": {"type": "ArgumentError", "message": message}}
 
     def answer(self, tool_calls: Iterable[Any]) -> list[dict[str, Any]]:
         """Make the calls of an assistant's message of the `openai` client (`message.tool_calls`). Returns the
-        messages that answer them; pictures come last, in a message of the user."""
+        messages that answer them; images come last, in a message of the user."""
         return tool_messages(
             (each.id, self.call_text(each.function.name, each.function.arguments)) for each in tool_calls
         )
@@ -261,55 +248,34 @@ class VideoTools:
 
     @property
     def evidence(self) -> list[dict[str, Any]]:
-        """What the calls looked at and result, piece by piece: frames, intervals, subtitle lines, texts and
+        """What the calls looked at and found, piece by piece: frames, intervals, subtitle lines, texts and
         boxes, each with its time in seconds and the call that it comes from."""
         with self._lock:
             return [dict(piece) for piece in self._evidence]
 
-    def _replied(self, name: str, reply: Callable[[Mapping[str, Any]], Any], **arguments: Any) -> Any:
+    def _replied(self, name: str, reply: Callable[[Mapping[str, Any]], Any], /, **arguments: Any) -> Any:
         return reply(self.call(name, **arguments))
 
-    def _tools(self, only: Sequence[str] | None) -> tuple[dict[str, Module], dict[str, Module]]:
-        """The tools that are offered, and the modules that lack something on this video."""
-        lacking = self.context.modules(is_open=self._is_open)
-        there = [lacking.pop(each.name) for each in available_modules(self.context, is_open=self._is_open)]
-        shown = [each for each in there if each.is_documented and each.name not in _PROGRAMS_ONLY]
-        shown.sort(key=lambda module: list(FAMILIES).index(module.family))
-        tools = {module.name: module for module in [*shown, LOOK]}
+    def _tools(self, only: Sequence[str] | None) -> dict[str, Tool]:
+        tools = {name: tool for name, tool in TOOLS.items() if tool.need in self._has}
+        for module in available_modules(self.context):
+            if PLUGIN_MODULES.get(module.name) is module:
+                if module.name in TOOLS:
+                    raise ConfigError(
+                        f"extra_modules: {module.name}() has the name of a tool; rename the function"
+                    )
+                tools[module.name] = plugin_tool(module)
         for name in only or ():
             if name not in tools:
                 raise ConfigError(f"only: no tool {name!r} for this video; {did_you_mean(name, list(tools))}")
-        return (tools if only is None else {name: tools[name] for name in only}), lacking
+        return tools if only is None else {name: tools[name] for name in only}
 
-    def _tool(self, name: str) -> Module:
-        # The library says what a module lacks that is called all the same.
-        module = self._offered.get(name) or self._lacking.get(name)
-        if module is None or name in _PROGRAMS_ONLY:
-            raise ArgumentError(f"there is no tool {name!r}; {did_you_mean(name, self.names)}")
-        return module
-
-    def _resolved(self, module: Module, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with objects in place of their ids; others are checked by the module's library. What
-        is to be searched is the whole video unless a call says so."""
-        parameters = {parameter.name: parameter for parameter in module.parameters}
-        resolved: dict[str, Any] = {
-            parameter.name: self.context.handle
-            for parameter in module.parameters
-            if parameter.kind.objects == "segment" and parameter.is_required
-        }
-        for keyword, value in arguments.items():
-            name = ALIASES.get(keyword, keyword)
-            parameter = parameters.get(name)
-            if parameter is None:
-                resolved[keyword] = value
-            # Models write null for what they leave out.
-            elif value is not None or (name not in resolved and parameter.is_required):
-                kind = parameter.kind.objects
-                try:
-                    resolved[name] = value if kind is None else self._objects.resolve(kind, value)
-                except ArgumentError as error:
-                    raise ArgumentError(f"{module.name}(): {keyword}: {error}") from None
-        return resolved
+    def _tool(self, name: str) -> Tool:
+        if (tool := self._offered.get(name)) is not None:
+            return tool
+        if name in TOOLS and (need := TOOLS[name].need) not in self._has:
+            raise UnavailableError(f"{name}() cannot be used: {_NEEDS[need]}; do without it")
+        raise ArgumentError(f"there is no tool {name!r}; {did_you_mean(name, self.names)}")
 
 
 def _described(name: str, error: Exception) -> dict[str, str]:
@@ -334,26 +300,25 @@ def open_video(
     models: ToolModels | Mapping[str, Any] | str | None = None,
     *,
     budget: Budget | None = None,
-    options: bool = False,
     only: Sequence[str] | None = None,
 ) -> VideoTools:
     """The tools of a video file. Its clips are indexed first, once, if there is a clip encoder.
 
     `subtitles`: a subtitle file, or a video file with embedded subtitles; True: those in the video, else
-    those beside it (film.srt, film.en.srt), if there are any; False: none. `models`: a VideoLLM by name, as
-    `--model` takes it; or a mapping with "model", its "backbone" settings, and the modules' models
-    ("encoder", "text_encoder", "ocr", "detector", "tracker", "speech"); or `load_models(...)` for many
-    videos. Without a model, nothing is downloaded: an agent searches subtitles, reads text and looks at
-    frames itself. `budget`: what all calls may use together. `options`: offer the modules in their forms for
-    questions with options. `only`: the names of the tools to offer; None: all that the video and the models
-    allow. Raises VideoProError for what the caller can fix.
+    those next to it (video.srt, video.en.srt), if there are any; False: none. `models`: a VideoLLM by name,
+    as `--model` takes it; or a mapping with "model", its "backbone" settings, and the modules' models
+    ("encoder", "text_encoder", "ocr", "detector", "tracker", "speech", "extra_modules"); or
+    `load_models(...)` for many videos. Without a model, nothing is downloaded: an agent searches subtitles,
+    reads text and looks at frames itself. `budget`: what all calls may use together. `only`: the names of the
+    tools to offer; None: all that the video and the models allow. Raises VideoProError for what the caller
+    can fix.
     """
     file = find_video(Path(path))
     loaded = as_models(models)
     loaded.check_video(file)
     video = Video.open(file)
     context = loaded.context(video, _subtitles(file, video, subtitles))
-    return VideoTools(context, budget or Budget(), is_open=not options, only=only)
+    return VideoTools(context, budget or Budget(), only=only)
 
 
 def _subtitles(file: Path, video: Video, named: str | os.PathLike[str] | bool) -> Subtitles | None:

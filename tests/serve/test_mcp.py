@@ -1,10 +1,11 @@
-"""Films over the Model Context Protocol, with the SDK's own client. The command: test_mcp_process.py."""
+"""Videos over the Model Context Protocol, with the SDK's own client. The command: test_mcp_process.py."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import io
+import re
 import shutil
 import threading
 import time
@@ -31,11 +32,12 @@ from tests.support.served import listening
 from videopro.errors import Cancellation, check_cancelled
 from videopro.methods import last_event
 from videopro.modules import loading
+from videopro.modules.tools import ToolModels, VideoTools, open_video
 from videopro.question import Answer, Question
 from videopro.serve import Answerer, ServeLimits
 from videopro.serve.guards import HANG_UP
 from videopro.serve.line import FairLine
-from videopro.serve.mcp import OfferedFilms, create_mcp, mcp_app
+from videopro.serve.mcp import OfferedVideos, create_mcp, mcp_app
 from videopro.serve.mcp.results import answered
 from videopro.serve.mcp.work import Calls, Turn, work_for
 from videopro.traces import AGENT, Result, Round
@@ -45,11 +47,11 @@ PARTS = {"encoder": "clip:numbers", "text_encoder": "none", "ocr": "none", "dete
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with film.mp4, one minute of numbered pictures, its subtitles, and links out of it."""
-    made = tmp_path / "films"
+    """A folder with talk.mp4, one minute of numbered pictures, its subtitles, and links out of it."""
+    made = tmp_path / "videos"
     made.mkdir()
-    shutil.copy(video().path, made / "film.mp4")
-    (made / "film.srt").write_text(
+    shutil.copy(video().path, made / "talk.mp4")
+    (made / "talk.srt").write_text(
         "\n".join(
             f"{number}\n00:00:{line.start:02.0f},000 --> 00:00:{line.end:02.0f},000\n{line.text}\n"
             for number, line in enumerate(LINES, start=1)
@@ -83,9 +85,9 @@ def served(
 ) -> Iterator[str]:
     """The address of a server over HTTP in this process."""
     answerer = None if backbone is None else Answerer("fake", load=lambda *_, **__: backbone)
-    films = OfferedFilms([folder], answerer, PARTS)
+    videos = OfferedVideos([folder], answerer, PARTS)
     limits = limits or ServeLimits()
-    with closing(films), listening(mcp_app(create_mcp(films, limits), limits)) as address:
+    with closing(videos), listening(mcp_app(create_mcp(videos, limits), limits)) as address:
         yield f"{address}/mcp"
 
 
@@ -126,6 +128,12 @@ def numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Number
     return use
 
 
+def tools_of(folder: Path) -> VideoTools:
+    """The tools in Python of the same video with the same models."""
+    models = ToolModels("fake", load=lambda *_, **__: ReadingBackbone(), **PARTS)
+    return open_video(folder / "talk.mp4", models=models)
+
+
 def test_every_tool_gives_structured_results_with_evidence(
     folder: Path, numbers: Callable[[NumberEncoder], None]
 ) -> None:
@@ -137,57 +145,78 @@ def test_every_tool_gives_structured_results_with_evidence(
 
     async def dialogue(client: Client) -> None:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(listed) == {
-            *("open", "index", "search", "look", "read_text", "subtitles", "locate", "ask")
-        }
-        assert all(tool.output_schema and tool.description for tool in listed.values())
+        assert set(listed) == {"open", "search", "look", "subtitles", "transcript", "ask"}
+        for tool in listed.values():
+            assert tool.output_schema
+            assert tool.input_schema["additionalProperties"] is False
+            assert "\n" not in tool.description
+        methods = listed["ask"].input_schema["properties"]["method"]["enum"]
+        assert {"native", "videopro"} <= set(methods)
         opened = await structured(client, "open")
-        assert [each["path"] for each in opened["films"]] == ["film.mp4"]
-        about = (await structured(client, "open", path="film.mp4"))["film"]
-        assert (about["duration"], about["has_subtitles"]) == (60.0, True)
-        film = about["film"]
+        assert [each["path"] for each in opened["videos"]] == ["talk.mp4"]
+        about = (await structured(client, "open", path="talk.mp4"))["video"]
+        assert (about["duration"], about["has_subtitles"], about["name"]) == (60.0, True, "talk.mp4")
+        video = about["id"]
 
-        indexed = await client.call_tool("index", {"film": film}, progress_callback=note)
-        assert indexed.structured_content["clips"] == 6
-        assert (progress[0][2], progress[-1]) == ("loading the model", (6, 6, "indexing"))
         # Picture 100 is shown from 25 s: in the third clip, whose middle picture is 100.
-        found = await structured(client, "search", film=film, query="100", top_k=1)
-        assert [(clip["start"], clip["end"]) for clip in found["clips"]] == [(20.0, 30.0)]
-        assert (found["evidence"][0]["kind"], found["evidence"][0]["start"]) == ("interval", 20.0)
+        found = await client.call_tool(
+            "search", {"video": video, "query": "100", "top_k": 1}, progress_callback=note
+        )
+        assert (progress[0][2], progress[-1]) == ("loading the model", (6, 6, "indexing"))
+        assert [(clip["start"], clip["end"]) for clip in found.structured_content["clips"]] == [(20.0, 30.0)]
 
-        looked = await client.call_tool("look", {"film": film, "times": [2.5], "format": "png"})
+        # The clips are indexed: these are the same models.
+        in_python = {each["function"]["name"]: each["function"] for each in tools_of(folder).schemas()}
+        for name, function in in_python.items():
+            properties = dict(listed[name].input_schema["properties"])
+            assert properties.pop("video")["description"] == "the id of an open video, or its path"
+            properties.pop("method", None)
+            assert properties == function["parameters"]["properties"]
+            assert listed[name].description == function["description"]
+
+        looked = await client.call_tool("look", {"video": video, "times": [2.5], "format": "png"})
         text, image = looked.content
         assert (text.type, image.type, image.mime_type) == ("text", "image", "image/png")
         picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(image.data))))
         assert read_number(picture) == 10
-        assert looked.structured_content["frames"] == [{"time": 2.5, "subtitles": LINES[0].text}]
-        part = await structured(client, "look", film=film, times=[2.5], box=[0.5, 0, 1, 1])
-        assert part["evidence"][0]["box"] == [0.5, 0.0, 1.0, 1.0]
-        spread = await structured(client, "look", film=film, start=10, end=20, count=2)
+        assert looked.structured_content["frames"] == [
+            {"time": 2.5, "width": 128, "height": 64, "subtitles": LINES[0].text}
+        ]
+        part = await structured(client, "look", video=video, times=[2.5], box=[0.5, 0, 1, 1])
+        assert part["frames"][0]["width"] == 64
+        spread = await structured(client, "look", video=video, start=10, end=20, count=2)
         assert [frame["time"] for frame in spread["frames"]] == [12.5, 17.5]
 
-        lines = await structured(client, "subtitles", film=film, query="storm")
-        assert (lines["lines"][0]["start"], lines["lines"][0]["text"]) == (30.0, LINES[2].text)
-        assert lines["evidence"][0]["kind"] == "subtitle"
-        some = await structured(client, "subtitles", film="film.mp4", end=20, top_k=1)
+        lines = await structured(client, "subtitles", video=video, query="storm")
+        assert lines["lines"] == [{"start": 30.0, "end": 33.0, "text": LINES[2].text}]
+        some = await structured(client, "transcript", video="talk.mp4", end=20, limit=1)
         assert (some["lines"][0]["text"], some["left_out"]) == (LINES[0].text, 1)
 
         answer = await structured(
-            client, "ask", film=film, question="Which?", choices=["red", "green", "blue"]
+            client, "ask", video=video, question="Which?", choices=["red", "green", "blue"], method="native"
         )
         # Eight frames, the middles of eight parts: the first is at 3.75 s, picture 15, and 15 modulo 3 is 0.
-        assert (answer["letter"], answer["choice"], answer["confidence"]) == ("A", "red", 0.8)
+        assert (answer["letter"], answer["answer"], answer["confidence"]) == ("A", "red", 0.8)
         assert answer["evidence"][0]["kind"] == "frames"
         assert answer["cost"]["frames"] == 8
 
         for name, arguments, says in (
-            ("read_text", {"times": [1]}, "no OCR model is set up"),
-            ("locate", {"text": "cup", "times": []}, "give times in seconds"),
-            ("look", {"times": [61]}, "61 s lies outside the video"),
-            ("ask", {"question": "Why?", "method": "guess"}, "unknown method 'guess'"),
-            ("ask", {"question": "x" * 20_001}, "at most 20000 characters"),
+            ("look", {"times": []}, "look(): times: List should have at least 1 item"),
+            ("look", {"times": [61]}, "look(): 61 s is outside the video (0 to 60 s)"),
+            ("look", {"time": [10]}, "look() takes no 'time'; it takes video, times, start, end, count"),
+            (
+                "ask",
+                {"question": "?", "options": ["a"]},
+                "ask() takes no 'options'; it takes video, method",
+            ),
+            ("open", {"film": "talk.mp4"}, "open() takes no 'video', 'film'; it takes path, subtitles"),
+            ("ask", {"question": "Why?", "method": "guess"}, "ask(): method: Input should be '"),
+            ("ask", {"question": "x" * 20_001}, "at most 16000 characters"),
         ):
-            assert says in await refused(client, name, film=film, **arguments)
+            message = await refused(client, name, video=video, **arguments)
+            assert says in message
+            assert "\n" not in message
+        assert await refused(client, "search", query="a cup") == "search(): video: Field required"
 
     with served(folder, ReadingBackbone()) as address:
         talk(address, dialogue)
@@ -197,11 +226,8 @@ def test_an_answer_that_no_call_gave_a_confidence_is_an_answer() -> None:
     """As that of an agent whose reply names the option."""
     answer = Answer("B", raw="B")
     by_agent = Result((Round(AGENT, "B"),), answer, answer, selected=0)
-    result = answered([last_event(by_agent, Question("Which?", ("red", "green")))])
-    assert not result.is_error
-    assert result.structured_content is not None
-    told = result.structured_content
-    assert (told["letter"], told["choice"], told["confidence"]) == ("B", "green", None)
+    told = answered([last_event(by_agent, Question("Which?", ("red", "green")))])
+    assert (told.letter, told.answer, told.confidence) == ("B", "green", None)
 
 
 def test_no_file_outside_of_the_folders_is_opened(folder: Path) -> None:
@@ -209,21 +235,21 @@ def test_no_file_outside_of_the_folders_is_opened(folder: Path) -> None:
         "../secret.mp4",
         "link.mp4",
         "/etc/passwd",
-        "films/../../secret.mp4",
+        "videos/../../secret.mp4",
         "no.mp4",
-        "film.mp4\0",
+        "talk.mp4\0",
         ".",
     )
 
     async def dialogue(client: Client) -> None:
-        full = await structured(client, "open", path=str(folder / "film.mp4"))
-        assert full["film"]["name"] == "film.mp4"
+        full = await structured(client, "open", path=str(folder / "talk.mp4"))
+        assert full["video"]["name"] == "talk.mp4"
         for path in paths:
-            for opened in ({"path": path}, {"path": "film.mp4", "subtitles": path}):
+            for opened in ({"path": path}, {"path": "talk.mp4", "subtitles": path}):
                 assert "the server's folders" in await refused(client, "open", **opened)
 
-    with closing(OfferedFilms([folder], None, {})) as films:
-        talk(create_mcp(films), dialogue)
+    with closing(OfferedVideos([folder], None, {})) as videos:
+        talk(create_mcp(videos), dialogue)
 
 
 def test_subtitles_are_those_of_the_client_that_gave_them(folder: Path) -> None:
@@ -232,13 +258,13 @@ def test_subtitles_are_those_of_the_client_that_gave_them(folder: Path) -> None:
         (folder / name).write_text("none" if name == "broken.srt" else lines.format(name))
 
     async def dialogue(client: Client, given: str) -> tuple[str, str]:
-        about = (await structured(client, "open", path="film.mp4", subtitles=given))["film"]
+        about = (await structured(client, "open", path="talk.mp4", subtitles=given))["video"]
         assert about["has_subtitles"]
-        return about["film"], about["name"]
+        return about["id"], about["name"]
 
-    async def said(client: Client, film: str) -> str:
-        read = await structured(client, "subtitles", film=film, top_k=1)
-        asked = await structured(client, "look", film=film, times=[2.5])
+    async def said(client: Client, video: str) -> str:
+        read = await structured(client, "transcript", video=video, limit=1)
+        asked = await structured(client, "look", video=video, times=[2.5])
         assert asked["frames"][0]["subtitles"] == read["lines"][0]["text"]
         return str(read["lines"][0]["text"])
 
@@ -246,17 +272,17 @@ def test_subtitles_are_those_of_the_client_that_gave_them(folder: Path) -> None:
         french, name = talk(address, lambda client: dialogue(client, "french.srt"))
         german, _ = talk(address, lambda client: dialogue(client, "german.srt"))
         own, _ = talk(address, lambda client: dialogue(client, ""))
-        assert name == "film.mp4"
+        assert name == "talk.mp4"
         assert talk(address, lambda client: said(client, french)) == "french.srt"
         assert talk(address, lambda client: said(client, german)) == "german.srt"
-        for film in (own, "film.mp4"):
-            assert talk(address, lambda client, film=film: said(client, film)) == LINES[0].text
-        # Given again, to the id of another choice, they are the same film; and no id is made up.
+        for video in (own, "talk.mp4"):
+            assert talk(address, lambda client, video=video: said(client, video)) == LINES[0].text
+        # Given again, to the id of another choice, they are the same video; and no id is made up.
         again = talk(address, lambda c: structured(c, "open", path=german, subtitles="french.srt"))
-        assert again["film"]["film"] == french
-        wrong = talk(address, lambda client: refused(client, "look", film=f"{own}+0123", times=[1]))
-        assert "there is no film" in wrong
-        broken = talk(address, lambda c: refused(c, "open", path="film.mp4", subtitles="broken.srt"))
+        assert again["video"]["id"] == french
+        wrong = talk(address, lambda client: refused(client, "look", video=f"{own}+0123", times=[1]))
+        assert "there is no video" in wrong
+        broken = talk(address, lambda c: refused(c, "open", path="talk.mp4", subtitles="broken.srt"))
         assert broken.startswith("broken.srt is not a")
 
 
@@ -269,17 +295,17 @@ def test_a_call_that_is_cancelled_stops_its_work_and_others_go_on(
 
     async def dialogue(client: Client) -> float:
         async with anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "index", {"film": "film.mp4"})
+            group.start_soon(client.call_tool, "search", {"video": "talk.mp4", "query": "1"})
             while not encoder.begun.is_set():
                 await anyio.sleep(0.01)
             # The work of one call holds up no other.
-            await structured(client, "look", film="film.mp4", times=[1])
+            await structured(client, "look", video="talk.mp4", times=[1])
             assert not encoder.ended.is_set()
             group.cancel_scope.cancel()
         cancelled = time.monotonic()
         while not encoder.ended.is_set():
             await anyio.sleep(0.01)
-        await structured(client, "look", film="film.mp4", times=[2])
+        await structured(client, "look", video="talk.mp4", times=[2])
         return time.monotonic() - cancelled
 
     with served(folder) as address:
@@ -300,7 +326,7 @@ def test_a_client_of_2025_that_goes_without_a_word_stops_its_call(
         return {"jsonrpc": "2.0", "method": method, "params": params, **number}
 
     about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-    call = {"name": "index", "arguments": {"film": "film.mp4"}}
+    call = {"name": "search", "arguments": {"video": "talk.mp4", "query": "1"}}
     with served(folder) as address, httpx2.Client(trust_env=False, headers=headers, timeout=20) as http:
         begun = http.post(address, json=message("initialize", about, 1))
         http.headers["Mcp-Session-Id"] = begun.headers["mcp-session-id"]
@@ -335,18 +361,30 @@ def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:
             assert reply.headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_a_server_without_models_says_what_is_missing(folder: Path) -> None:
+def test_a_server_offers_what_its_models_can_do_and_names_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(folder / "talk.mp4", folder / "silent.mp4")
+
     async def dialogue(client: Client) -> None:
-        assert "ask" not in {tool.name for tool in (await client.list_tools()).tools}
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == ["open", "look", "subtitles", "transcript"]
+        told = " ".join([client.instructions or "", *(tool.description or "" for tool in listed)])
+        assert not re.search(r"\b(search|read_text|locate|ask)\b", told)
         for tool, arguments, says in (
-            ("open", {"path": "film.mp4", "subtitles": "film.mp4"}, "film.mp4: is no subtitle file"),
-            ("search", {"film": "film.mp4", "query": "a cup"}, "--modules encoder=languagebind"),
-            ("locate", {"film": "film.mp4", "text": "a cup", "times": [1]}, "no object detector is set up"),
-            ("look", {"film": "file-1", "times": [1]}, "there is no film"),
+            ("open", {"path": "talk.mp4", "subtitles": "talk.mp4"}, "talk.mp4: is no subtitle file"),
+            ("look", {"video": "file-1", "times": [1]}, "there is no video"),
+            ("transcript", {"video": "silent.mp4"}, "transcript() cannot be used: this video has no subtitl"),
         ):
             assert says in await refused(client, tool, **arguments)
-        about = await structured(client, "open", path="film.mp4", subtitles="film.srt")
-        assert about["film"]["has_subtitles"]
+        about = await structured(client, "open", path="talk.mp4", subtitles="talk.srt")
+        assert about["video"]["has_subtitles"]
 
-    with closing(OfferedFilms([folder], None, {"ocr": "none"})) as films:
-        talk(create_mcp(films), dialogue)
+    with closing(OfferedVideos([folder], None, {"ocr": "none"})) as videos:
+        talk(create_mcp(videos), dialogue)
+        monkeypatch.setattr("videopro.serve.mcp.server._MOST_VIDEOS", 1)
+        listed = talk(create_mcp(videos), lambda client: structured(client, "open"))
+        assert (len(listed["videos"]), listed["left_out"]) == (1, 1)
+    parts = {"detector": "grounding-dino:NAME", "encoder": "clip:numbers"}
+    with closing(OfferedVideos([folder], None, parts)) as videos:
+        assert videos.lacking == {"model"}

@@ -1,6 +1,6 @@
 """The command `videopro mcp` as a process, with the SDK's own client over both transports: questions wait in
 line, in turn with those of other clients, and each call is told its place. Libraries that print disturb
-nothing. And the client that docs/mcp.md shows."""
+nothing. And the client that docs/tools.md shows."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ raise SystemExit(main(sys.argv[1:], load=lambda *_, **__: backbone))
 '''
 LAST = "last"
 PARTS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none")
-COMMAND = ("films", "--model", "held", "--in-flight", "1", "--modules", *PARTS)
+COMMAND = ("videos", "--model", "held", "--in-flight", "1", "--modules", *PARTS)
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Where the command is started: its script, and a folder of films."""
-    (tmp_path / "films").mkdir()
-    make_video(tmp_path / "films" / "film.mp4", "green")
+    """Where the command is started: its script, and a folder of videos."""
+    (tmp_path / "videos").mkdir()
+    make_video(tmp_path / "videos" / "talk.mp4", "green")
     (tmp_path / "held.py").write_text(SCRIPT)
     return tmp_path
 
@@ -86,7 +86,7 @@ async def over_http(home: Path, addresses: Sequence[str]) -> AsyncIterator[list[
     try:
         assert process.stdout is not None
         line = await anyio.to_thread.run_sync(process.stdout.readline)
-        url = line.removeprefix("serving films at ").strip()
+        url = line.removeprefix("serving videos at ").strip()
         async with AsyncExitStack() as stack:
             clients = {}
             for address in dict.fromkeys(addresses):
@@ -97,7 +97,7 @@ async def over_http(home: Path, addresses: Sequence[str]) -> AsyncIterator[list[
             yield [clients[address] for address in addresses]
             (home / "may_answer").unlink()
             # Of a call that is at work when the server ends, its client is told, and stderr no stack.
-            arguments = {"film": "film.mp4", "question": LAST, "choices": ["red", "green"]}
+            arguments = {"video": "talk.mp4", "question": LAST, "choices": ["red", "green"]}
             last = asyncio.create_task(clients[addresses[0]].call_tool("ask", arguments))
             await until(lambda: LAST in (home / "asked").read_text())
             process.terminate()
@@ -129,12 +129,12 @@ class Calls:
         async def note(done: float, total: float | None, message: str | None) -> None:
             told.append(str(message))
 
-        arguments: dict[str, Any] = {"film": "film.mp4", "question": name, "choices": ["red", "green"]}
+        arguments: dict[str, Any] = {"video": "talk.mp4", "question": name, "choices": ["red", "green"]}
         with anyio.CancelScope() as scope:
             self.scopes[name] = scope
             reply = await client.call_tool("ask", arguments, progress_callback=note)
             assert not reply.is_error, reply.content
-            self.answers[name] = reply.structured_content["choice"]
+            self.answers[name] = reply.structured_content["answer"]
         self.has_left |= scope.cancelled_caught
 
     def asked(self) -> list[str]:
@@ -182,9 +182,9 @@ def test_each_call_knows_its_place_and_nobody_starves(
                     await until(lambda name=name: name in calls.asked() or calls.places(name))
                 calls.scopes["gone"].cancel()
                 await until(lambda: calls.has_left)
-                assert (await clients[0].call_tool("open", {})).structured_content["films"]
+                assert (await clients[0].call_tool("open", {})).structured_content["videos"]
                 # Who waits keeps no other call waiting; over stdio this one comes behind the cancelled one.
-                looked = await clients[0].call_tool("look", {"film": "film.mp4", "times": [0]})
+                looked = await clients[0].call_tool("look", {"video": "talk.mp4", "times": [0]})
                 assert not looked.is_error
                 await until(lambda: max(calls.places(name)[-1] for name in order[1:]) == 4)
                 (home / "may_answer").touch()
@@ -196,7 +196,7 @@ def test_each_call_knows_its_place_and_nobody_starves(
 
 
 def block(title: str, language: str) -> str:
-    page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
     found = re.search(rf"<!-- {title}: client -->\n```{language}\n(.*?)```", page, re.DOTALL)
     assert found is not None
     return found[1]

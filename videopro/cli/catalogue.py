@@ -66,12 +66,12 @@ _ANSWER = (
     Command(
         "mcp",
         "videopro.commands.mcp",
-        "Give the films of a folder to any client of the Model Context Protocol.",
+        "Give the videos of a folder to any client of the Model Context Protocol.",
         (
-            "videopro mcp films",
-            "videopro mcp films --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1 "
+            "videopro mcp videos",
+            "videopro mcp videos --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1 "
             "--method videopro",
-            "videopro mcp films --modules encoder=languagebind --transport http",
+            "videopro mcp videos --modules encoder=languagebind --transport http",
         ),
     ),
     Command(

@@ -1,7 +1,7 @@
-"""videopro mcp: films for any client of the Model Context Protocol.
+"""videopro mcp: videos for any client of the Model Context Protocol.
 
-    videopro mcp films                                                # the client starts it: stdin and stdout
-    videopro mcp films --model Qwen/Qwen3-VL-8B-Instruct --transport http
+    videopro mcp videos                                               # the client starts it: stdin and stdout
+    videopro mcp videos --model Qwen/Qwen3-VL-8B-Instruct --transport http
 
 Keys for HTTP come from the environment, as those of videopro serve.
 """
@@ -30,7 +30,7 @@ class McpConfig(ServingSettings):
     """The settings of `videopro mcp`."""
 
     folders: tuple[Path, ...] = field(
-        metadata=setting("folders whose films may be opened; nothing else is read", positional=True)
+        metadata=setting("folders whose videos may be opened; nothing else is read", positional=True)
     )
     model: str | None = option(
         None,
@@ -59,17 +59,17 @@ COMMAND = CommandLine("mcp", McpConfig, options=METHOD_OPTIONS)
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     with exit_status("stopped") as status:
-        serve_films(COMMAND.parse(argv), load=load)
+        serve_videos(COMMAND.parse(argv), load=load)
     return status.code
 
 
-def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backbone) -> None:
+def serve_videos(config: McpConfig, *, load: Callable[..., Backbone] = load_backbone) -> None:
     """Serve until the client goes, or a signal comes. Raises VideoProError."""
     with needs_extra("serve", "videopro mcp"):
         from videopro.serve import Answerer, ServeLimits, listen
-        from videopro.serve.mcp import Calls, OfferedFilms, create_mcp, run_http, run_stdio
+        from videopro.serve.mcp import Calls, OfferedVideos, create_mcp, run_http, run_stdio
     if not config.folders:
-        raise ConfigError("videopro mcp: give the folders whose films may be opened")
+        raise ConfigError("videopro mcp: give the folders whose videos may be opened")
     # What is wrong shows before a client is served; the models are loaded when they are needed.
     settings = build_settings(ModuleSettings, config.modules, "modules")
     answerer = None
@@ -98,20 +98,20 @@ def serve_films(config: McpConfig, *, load: Callable[..., Backbone] = load_backb
         hosts=config.hosts,
         origins=config.origins,
     )
-    films = OfferedFilms(config.folders, answerer, config.modules)
+    videos = OfferedVideos(config.folders, answerer, config.modules)
     try:
         calls = Calls()
-        server = create_mcp(films, limits, calls)
+        server = create_mcp(videos, limits, calls)
         if config.transport == "stdio":
             run_stdio(server)
             return
         with listen(config.host, config.port) as sock:
             config.check_key(sock, limits.keys)
             run_http(
-                server, limits, calls, sock, lambda address: print(f"serving films at {address}", flush=True)
+                server, limits, calls, sock, lambda address: print(f"serving videos at {address}", flush=True)
             )
     finally:
-        films.close()
+        videos.close()
 
 
 def _at_once(config: McpConfig) -> int:

@@ -69,6 +69,7 @@ class Answerer:
             lambda: self.backbone.frames,
             load,
         )
+        self.method_names = self._methods.names
         self._load = load
         self._settings = self._methods.model_settings()
         self._loaded: Backbone | None = None

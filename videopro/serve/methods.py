@@ -120,6 +120,8 @@ class PreparedMethods:
         named = [name for name in METHODS.ours() if not others or name in others] + others
         self._kinds: dict[str, type[Method]] = {name: METHODS[name] for name in named}
         self._kinds[self.first.method.name] = type(self.first.method)
+        self.names = list(self._kinds)
+        """Of the methods that a client may name."""
         self._frames = frames
 
     def model_settings(self) -> dict[str, Any]:

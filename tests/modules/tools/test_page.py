@@ -7,7 +7,6 @@ import json
 import os
 import re
 import runpy
-import shlex
 import shutil
 import subprocess
 import sys
@@ -26,16 +25,16 @@ PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 SNIPPETS = dict(re.findall(r"<!-- snippet: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
 (VF_EVAL,) = re.findall(r"<!-- command: verifiers -->\n```bash\n(.*?)```", PAGE, re.DOTALL)
 ANSWER = "At 30 s; a bridge."
-SEARCH = ("get_informative_subtitles", {"query": "storm bridge"})
-LOOK = ("look", {"frames": ["line-1"], "side": 64})
+SEARCH = ("subtitles", {"query": "storm bridge"})
+LOOK = ("look", {"start": 30, "end": 33, "count": 3, "side": 64})
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with film.mp4, one minute of numbered pictures, and its subtitles."""
-    shutil.copy(video().path, tmp_path / "film.mp4")
+    """A folder with video.mp4, one minute of numbered pictures, and its subtitles."""
+    shutil.copy(video().path, tmp_path / "video.mp4")
     lines = [f"00:00:{line.start:06.3f} --> 00:00:{line.end:06.3f}\n{line.text}\n" for line in LINES]
-    (tmp_path / "film.srt").write_text("\n".join(lines))
+    (tmp_path / "video.srt").write_text("\n".join(lines))
     return tmp_path
 
 
@@ -112,60 +111,63 @@ def needs(*packages: str) -> pytest.MarkDecorator:
 
 
 def test_the_agent_of_the_page_works(printed_by: Callable[[str, StubServer], str]) -> None:
-    with calling([[SEARCH], [LOOK, ("run_ocr", {"frame": 99})], ANSWER]) as server:
+    with calling([[SEARCH], [LOOK, ("read_text", {"times": [99]})], ANSWER]) as server:
         printed = printed_by("openai", server)
     first, second, third = server.chats
-    assert {"look", "get_informative_subtitles", "run_ocr", "trim_around"} <= {
-        each["function"]["name"] for each in first["tools"]
-    }
+    assert [each["function"]["name"] for each in first["tools"]] == [
+        *("look", "read_text", "subtitles", "transcript")
+    ]
     # The third line of the subtitles is on from 30 to 33 s.
     (found,) = results(second)
-    assert [(line["id"], line["start"], line["end"]) for line in found["result"]] == [("line-1", 30.0, 33.0)]
+    assert found["result"]["lines"] == [{"start": 30.0, "end": 33.0, "text": LINES[2].text}]
     _, looked, refused = results(third)
-    assert [frame["time"] for frame in looked["result"]] == [30.5, 31.5, 32.5]
-    assert "99 s lies outside the video" in refused["error"]["message"]
+    assert [frame["time"] for frame in looked["result"]["frames"]] == [30.5, 31.5, 32.5]
+    assert "99 s is outside the video" in refused["error"]["message"]
     pictures = [part for part in third["messages"][-1]["content"] if part["type"] == "image_url"]
     assert len(pictures) == 3
     assert printed.splitlines()[0] == ANSWER
-    assert f"call 1 get_informative_subtitles subtitle 30.0 33.0 {LINES[2].text}" in printed
+    assert f"call 1 subtitles subtitle 30.0 33.0 {LINES[2].text}" in printed
     assert "'calls': 3, 'frames': 3" in printed
 
 
 @pytest.mark.long
 @needs("smolagents")
 def test_the_same_tools_in_smolagents(printed_by: Callable[[str, StubServer], str]) -> None:
-    turns = [[SEARCH], [("extract_frames", {"video": "line-1"})], [("final_answer", {"answer": ANSWER})]]
+    turns = [[SEARCH], [LOOK], [("final_answer", {"answer": ANSWER})]]
     with calling(turns) as server:
         printed = printed_by("smolagents", server)
     assert printed.splitlines()[-1] == ANSWER
     assert LINES[2].text in json.dumps(server.chats[1]["messages"])
-    assert "frame-1" in json.dumps(server.chats[2]["messages"])
+    assert "30.5" in json.dumps(server.chats[2]["messages"])
 
 
-@needs("langgraph", "langchain_openai")
+@needs("langchain", "langchain_openai")
 def test_the_same_tools_in_langgraph(printed_by: Callable[[str, StubServer], str]) -> None:
-    turns = [[SEARCH], [("extract_frames", {"video": "line-1", "num_frames": 2})], ANSWER]
-    with calling(turns) as server:
+    with calling([[SEARCH], [LOOK, ("look", {"time": [30]})], ANSWER]) as server:
         printed = printed_by("langgraph", server)
     assert printed.splitlines()[-1] == ANSWER
-    found, frames = results(server.chats[2])
-    assert found["result"][0]["text"] == LINES[2].text
-    assert [frame["time"] for frame in frames["result"]] == [30.75, 32.25]
+    offered = {each["function"]["name"]: each["function"] for each in server.chats[0]["tools"]}
+    times = offered["look"]["parameters"]["properties"]["times"]
+    assert "times of frames in seconds" in json.dumps(times)
+    found, frames, _ = results(server.chats[2])
+    assert found["result"]["lines"][0]["text"] == LINES[2].text
+    assert [frame["time"] for frame in frames["result"]["frames"]] == [30.5, 31.5, 32.5]
 
 
 @needs("verifiers", "uv")
 def test_a_rollout_in_verifiers(folder: Path) -> None:
     """The page's environment, by the page's command: the library starts the tools and its harness, whose
     model calls them, and scores the reply."""
-    program = SNIPPETS["verifiers"].replace("/films/film.mp4", str(folder / "film.mp4"))
-    (folder / "films.py").write_text(program)
-    called = [("film_tools_get_informative_subtitles", SEARCH[1])]
+    program = SNIPPETS["verifiers"].replace("/videos/video.mp4", str(folder / "video.mp4"))
+    (folder / "videos.py").write_text(program)
+    called = [("video_toolset_subtitles", SEARCH[1])]
     programs = Path(sys.executable).parent
     with calling([called, ANSWER]) as server:
         command = VF_EVAL.replace("MODEL", "scripted", 1).replace("URL", server.url, 1)
-        paths = {"PYTHONPATH": f"{folder}:{ROOT}", "PATH": f"{programs}:{os.environ['PATH']}"}
+        command = command.replace("PYTHONPATH=$PWD", f"PYTHONPATH=$PWD:{ROOT}", 1)
+        paths = {"PATH": f"{programs}:{os.environ['PATH']}"}
         done = subprocess.run(
-            shlex.split(command.replace("\\\n", " ")),
+            ["bash", "-c", command],
             cwd=folder,
             env={**os.environ, **surroundings(server), **paths},
             capture_output=True,
@@ -174,10 +176,10 @@ def test_a_rollout_in_verifiers(folder: Path) -> None:
         )
     assert done.returncode == 0, done.stderr
     first, second = server.chats
-    names = {each["function"]["name"].removeprefix("film_tools_") for each in first["tools"]}
-    assert {"look", "trim_frames", "get_informative_subtitles"} <= names
+    names = {each["function"]["name"].removeprefix("video_toolset_") for each in first["tools"]}
+    assert {"look", "read_text", "subtitles", "transcript"} == names
     (found,) = results(second)
-    assert found["result"][0]["text"] == LINES[2].text
+    assert found["result"]["lines"][0]["text"] == LINES[2].text
     assert found["left"] == {"calls": 19}
     (file,) = folder.glob("rollouts/*/traces.jsonl")
     (trace,) = json.loads(file.read_text())["traces"]

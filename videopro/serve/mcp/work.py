@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from starlette.requests import Request
 
 from videopro.errors import Cancellation, Cancelled, ConfigError, cancellable
+from videopro.modules.tools import Tell
 from videopro.serve.guards import HANG_UP
 from videopro.serve.line import FairLine
 
@@ -24,19 +25,8 @@ _STEP, _PLACE = 1.0, 0.001
 place in line: what is counted afterwards, such as clips, begins at 0."""
 
 
-class Tell(Protocol):
-    """Tells what is being done."""
-
-    def __call__(self, doing: str, done: float | None = None, total: float | None = None) -> None:
-        """`done` of `total`; None: how much there is to do is not known."""
-
-
-@dataclass(frozen=True)
-class _Told:
-    doing: str
-    done: float | None = None
-    total: float | None = None
-    rise: float = _STEP
+_Told = tuple[str, float | None, float | None, float]
+"""What is being done, how much of it is done, of how much, and by how much the progress rises."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,7 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
 
         def tell(doing: str, done: float | None = None, total: float | None = None) -> None:
             cancellation.check()
-            soon(told.put_nowait, _Told(doing, done, total))
+            soon(told.put_nowait, (doing, done, total, _STEP))
 
         def stop_late() -> None:
             is_late.set()
@@ -137,7 +127,7 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
             ticket = turn.line.enter(
                 turn.client,
                 job,
-                lambda place: soon(told.put_nowait, _Told(f"waiting, place {place} in line", rise=_PLACE)),
+                lambda place: soon(told.put_nowait, (f"waiting, place {place} in line", None, None, _PLACE)),
             )
             try:
                 return await result
@@ -159,9 +149,9 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
 async def _tell_client(context: Context[Any, Any], told: asyncio.Queue[_Told | None]) -> None:
     last: float | None = None
     while (report := await told.get()) is not None:
-        uncounted = 0.0 if last is None else last + report.rise
-        progress = uncounted if report.done is None else report.done
+        doing, done, total, rise = report
+        progress = done if done is not None else 0.0 if last is None else last + rise
         # The protocol wants it to rise.
         if last is None or progress > last:
-            await context.report_progress(progress, report.total, report.doing)
+            await context.report_progress(progress, total, doing)
             last = progress

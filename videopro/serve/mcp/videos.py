@@ -1,4 +1,4 @@
-"""The films that a client may open, from the operator's folders, and their tools."""
+"""The videos that a client may open, from the operator's folders, and their tools."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from cachetools import LRUCache
 
 from videopro.errors import ConfigError, acquired
 from videopro.modules import VideoContext
-from videopro.modules.tools import Budget, ToolModels, VideoTools, load_models
+from videopro.modules.tools import Budget, Tell, ToolModels, VideoTools, load_models, tool_settings
 from videopro.serve.answering import Answerer, FilmIndexes
 from videopro.serve.films import ID_PREFIX, Film, FilmStore, video_of
-from videopro.serve.mcp.work import Tell
 from videopro.serve.problems import called_by_name
 from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
 _KEPT_CONTEXTS = 32
 _GIVEN, _DIGITS = "+", 16
-"""After the id of a film: a digest of the subtitles with which it was opened."""
+"""After the id of a video: a digest of the subtitles with which it was opened."""
+_PARTS = {"encoder": "index", "ocr": "ocr", "detector": "detector"}
+"""What tools need, by the part of the settings that brings it."""
 
 
-class OfferedFilms:
-    """The films in the operator's folders, and the models that look at them. Thread-safe. Nothing is loaded
+class OfferedVideos:
+    """The videos in the operator's folders, and the models that look at them. Thread-safe. Nothing is loaded
     before it is needed: a client expects the server at once."""
 
     def __init__(self, folders: Sequence[Path], answerer: Answerer | None, parts: Mapping[str, Any]) -> None:
@@ -35,13 +36,19 @@ class OfferedFilms:
         ConfigError for a folder that is none."""
         for folder in folders:
             if not folder.is_dir():
-                raise ConfigError(f"{folder}: is no folder; give folders of films")
+                raise ConfigError(f"{folder}: is no folder; give folders of videos")
         self._folders = [folder.expanduser().resolve() for folder in folders]
-        # Of a film in a folder nothing is kept but what is known of it.
+        # Of a video in a folder nothing is kept but what is known of it.
         self._home = tempfile.TemporaryDirectory(prefix="videopro-mcp-")
         self.store = FilmStore(Path(self._home.name), 1, folders)
         self.answerer = answerer
         self._parts = dict(parts)
+        own = None if answerer is None else answerer.own
+        named = tool_settings(self._parts, has_model=answerer is not None).resolved(own)
+        self.lacking = {need for part, need in _PARTS.items() if named[part] == "none"}
+        """What no tool of this server has, by the needs of tools."""
+        if answerer is None:
+            self.lacking.add("model")
         self._models: ToolModels | None = None
         self._contexts: LRUCache[Any, VideoContext] = LRUCache(_KEPT_CONTEXTS)
         self._given: dict[str, Path] = {}
@@ -51,13 +58,13 @@ class OfferedFilms:
         self._indexes: FilmIndexes | None = None
 
     def close(self) -> None:
-        """Release the models, and forget the films."""
+        """Release the models, and forget the videos."""
         if self._models is not None:
             self._models.close()
         self._home.cleanup()
 
-    def film(self, name: str) -> Film:
-        """The film of an id, or of a path in the folders. Raises Problem."""
+    def video(self, name: str) -> Film:
+        """The video of an id, or of a path in the folders. Raises Problem."""
         if name in self._given:
             return replace(self.store.get(name.partition(_GIVEN)[0]), id=name, subtitles=self._given[name])
         if name.startswith(ID_PREFIX):
@@ -65,10 +72,10 @@ class OfferedFilms:
         return self.store.from_folder(self._relative(name))
 
     def with_subtitles(self, film: Film, path: str) -> Film:
-        """The film with the subtitles in a file of the folders, under an id of its own: nobody else's film
+        """The video with the subtitles in a file of the folders, under an id of its own: nobody else's video
         changes. Raises VideoProError."""
         file = self.store.folders.resolve(self._relative(path))
-        # By its name first: a film in its place would be read into memory.
+        # By its name first: a video in its place would be read into memory.
         if file.suffix.lower() not in SUBTITLE_ENDINGS:
             endings = ", ".join(SUBTITLE_ENDINGS)
             raise ConfigError(f"{file.name}: is no subtitle file; give one that ends in {endings}")
@@ -98,9 +105,10 @@ class OfferedFilms:
             return self._models
 
     def tools(self, film: Film, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
-        """The tools of a film for one call. Raises VideoProError."""
+        """The tools of a video for one call, whose progress is told. Raises VideoProError."""
         models = self.models(tell)
-        _check_scope(models, film)
+        with called_by_name({str(film.path): film.name}):
+            models.check_video(film.path)
         if is_indexed:
             self.index(film, tell)
         key = (film.id, film.subtitles, is_indexed)
@@ -112,25 +120,17 @@ class OfferedFilms:
             context = models.context(video, subtitles, is_indexed=is_indexed)
             with self._lock:
                 self._contexts[key] = context
-        return VideoTools(context, Budget())
+        return VideoTools(context, Budget(), tell=tell)
 
     def is_indexed(self, film: Film) -> bool:
-        """Whether the clips of a film are known to be indexed. Nothing is loaded to find out."""
+        """Whether the clips of a video are known to be indexed. Nothing is loaded to find out."""
         return self._indexes is not None and self._indexes.has(film, may_load=False)
 
-    def index(self, film: Film, tell: Tell) -> int:
-        """Index the clips of a film, if they are not. Returns how many there are. Raises VideoProError, and
-        Cancelled; what was done of the index is kept."""
-        models = self.models(tell)
-        _check_scope(models, film)
+    def index(self, film: Film, tell: Tell) -> None:
+        """Index the clips of a video, if they are not. Raises VideoProError, and Cancelled; what was done of
+        the index is kept."""
         assert self._indexes is not None
-        clips = self._indexes.make(film, lambda done, total: tell("indexing", done, total))
-        if clips is None:
-            raise ConfigError(
-                "this server has no clip encoder, so clips cannot be searched; its operator can start it "
-                "with --modules encoder=languagebind"
-            )
-        return clips
+        self._indexes.make(film, lambda done, total: tell("indexing", done, total))
 
     def _relative(self, name: str) -> str:
         """A path as the folders take it: clients name files in full, too."""
@@ -141,8 +141,3 @@ class OfferedFilms:
                 if path.is_relative_to(folder):
                     return path.relative_to(folder).as_posix()
         return name
-
-
-def _check_scope(models: ToolModels, film: Film) -> None:
-    with called_by_name({str(film.path): film.name}):
-        models.check_video(film.path)
