@@ -77,7 +77,7 @@ def main(folder: Path) -> None:
             copy.write_text(with_links(text, source, target), encoding="utf-8")
         elif source.suffix in FILES:
             shutil.copyfile(source, copy)
-    with (folder / "docs" / "commands.md").open("a", encoding="utf-8") as page:
+    with (folder / "docs" / "reference" / "commands.md").open("a", encoding="utf-8") as page:
         page.write(helps())
     shutil.copyfile(ROOT / "mkdocs.yml", folder / "mkdocs.yml")
 

@@ -1,6 +1,6 @@
 """The picture of README: what a refined question of the pocket world goes through, drawn from its trace.
 
-launch/pictures.py calls it with the demo's run. Every value in the picture is the trace's own.
+launch/pictures.py calls it with a run that has the question. Every value in the picture is the trace's own.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from videopro import benchmarks
 from videopro.benchmarks import Item
 from videopro.cli import read_yaml
 from videopro.runs import RunFolder
-from videopro.traces import Round, Trace
+from videopro.traces import Call, Round, Trace
 from videopro.video import Video, uniform_times
 
-QUESTION = "test_long_013_sign"
-"""It takes 17 minutes of video, text that is read, and one refinement."""
+QUESTION = "test_long_015_spoken"
+"""About 17 minutes of video, with a subtitle that is found, and one refinement. No OCR: what it reads in a
+picture may be other letters with another version of its library."""
 
 WIDTH, HEIGHT, MARGIN, COLUMN = 960, 614, 28, 434
 STRIP, STRIP_FRAMES = (62, 60), 9
@@ -46,7 +47,7 @@ def draw(run: Path) -> str:
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="#ffffff" stroke="{LINE}"/>',
         _text(MARGIN, 40, item.question.text, size=19, weight=600),
-        _text(WIDTH - MARGIN, 40, "     ".join(_choices(item)), size=15, fill=GREY, anchor="end"),
+        _text(WIDTH / 2, 141, "     ".join(_choices(item)), size=15, fill=GREY, anchor="middle"),
         *_strip(video, trace),
         *_round(1, trace.rounds[0], item, video, threshold),
         *_round(2, trace.rounds[1], item, video, threshold),
@@ -54,9 +55,9 @@ def draw(run: Path) -> str:
         'stroke-width="2.5"/>',
     ]
     title = (
-        f"One question about a video of {video.duration // 60:.0f} minutes: a first program looks at the "
-        "wrong part and is unsure; a second one finds the sign and reads "
-        f"{_read(trace.rounds[1])[-1]}"
+        f"One question about a video of {video.duration // 60:.0f} minutes: the first program looks at the "
+        "wrong frames and has low confidence; the refined program looks at the right frames and answers "
+        f"{item.question.choice(trace.final.letter)}"
     )
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
@@ -78,12 +79,12 @@ def _strip(video: Video, trace: Trace) -> list[str]:
         f'<rect x="{MARGIN}" y="{top}" width="{width}" height="{height}" fill="none" stroke="{LINE}"/>'
     )
     for round, colour in zip(trace.rounds, (FIRST, SECOND), strict=True):
-        for start, end in _clips(round):
-            left, right = (MARGIN + width * time / video.duration for time in (start, end))
-            parts.append(
-                f'<rect x="{left:.1f}" y="{top - 3}" width="{right - left:.1f}" height="{height + 6}" '
-                f'fill="{colour}" fill-opacity=".35" stroke="{colour}" stroke-width="1.5"/>'
-            )
+        start, end = _looked_at(round)
+        left, right = (MARGIN + width * time / video.duration for time in (start, end))
+        parts.append(
+            f'<rect x="{left:.1f}" y="{top - 3}" width="{max(right - left, 6):.1f}" height="{height + 6}" '
+            f'fill="{colour}" fill-opacity=".5" stroke="{colour}" stroke-width="1.5"/>'
+        )
     parts.append(_text(MARGIN, 140, "0:00", size=12, fill=GREY))
     parts.append(_text(WIDTH - MARGIN, 140, _clock(video.duration), size=12, fill=GREY, anchor="end"))
     return parts
@@ -97,21 +98,19 @@ def _round(number: int, round: Round, item: Item, video: Video, threshold: float
     colour = SECOND if is_sure else FIRST
     left = MARGIN + (number - 1) * (WIDTH - 2 * MARGIN - COLUMN)
     inside, right = left + 16, left + COLUMN - 16
-    heading = "A program is written and run" if number == 1 else "The program is refined, and run again"
-    query = next(call.args["query"] for call in round.execution.calls if call.fn == "get_informative_clips")
-    spans = ", ".join(f"{_clock(start)}–{_clock(end)}" for start, end in _clips(round))
-    read = _read(round)
-    time = next(call.frames[0][0] for call in round.execution.calls if call.result == repr(read[-1]))
-    frame = video.frames([time])[0]
+    heading = "The first program" if number == 1 else "The refined program"
+    find, take, ask = round.execution.calls
+    looked = _looked_at(round)
+    frame = video.frames([looked[0]])[0]
     bar, bar_width = inside + 100, 252.0
     steps = (
-        (222, "Find clips", spans, f'get_informative_clips(video, "{query}")'),
-        (276, "Read the text in their frames", ", ".join(f"“{text}”" for text in read), "run_ocr(frame)"),
+        (222, "Find the subtitle", _span(*find.intervals[0]), _call(round, find)),
+        (276, "Take frames", _span(*looked), _call(round, take)),
         (
             488,
-            "Ask the model, with frames and text",
+            "Ask the model about the frames",
             next(choice for choice in _choices(item) if choice.startswith(answer.letter)),
-            "query_mc(frames, question, choices, context)",
+            _call(round, ask),
         ),
     )
     parts = [
@@ -123,7 +122,7 @@ def _round(number: int, round: Round, item: Item, video: Video, threshold: float
     for y, step, result, call in steps:
         parts.append(_text(inside, y, step, size=15, weight=600))
         parts.append(_text(right, y, result, size=15, weight=600, fill=colour, anchor="end"))
-        parts.append(_text(inside, y + 20, call, size=12, fill=CODE, family=MONOSPACE))
+        parts.append(_text(inside, y + 20, call, size=10, fill=CODE, family=MONOSPACE))
     marked = bar + bar_width * threshold
     end = (
         f"Confident: the answer is {answer.letter}."
@@ -134,7 +133,7 @@ def _round(number: int, round: Round, item: Item, video: Video, threshold: float
         *parts,
         _image(inside, 316, *FRAME, frame.image),
         f'<rect x="{inside}" y="316" width="{FRAME[0]}" height="{FRAME[1]}" fill="none" stroke="{LINE}"/>',
-        _text(inside + FRAME[0] + 14, 334, f"at {_clock(time)}", size=13, fill=GREY),
+        _text(inside + FRAME[0] + 14, 334, f"at {_clock(looked[0])}", size=13, fill=GREY),
         _text(inside, 536, "Confidence", size=15, weight=600),
         *(
             f'<rect x="{bar}" y="526" width="{bar_width * share:.1f}" height="10" rx="5" fill="{fill}"/>'
@@ -151,24 +150,24 @@ def _choices(item: Item) -> list[str]:
     return [f"{letter}  {choice}" for letter, choice in zip("ABCDEFGH", item.question.choices, strict=False)]
 
 
-def _clips(round: Round) -> list[tuple[float, float]]:
-    """What the round's program found to look at: (start, end) in seconds, neighbours joined."""
+def _looked_at(round: Round) -> tuple[float, float]:
+    """The times in seconds of the first and the last frame that the model was asked about."""
     assert round.execution is not None
-    clips: list[tuple[float, float]] = []
-    for call in round.execution.calls:
-        for start, end in call.intervals:
-            if clips and clips[-1][1] == start:
-                clips[-1] = (clips[-1][0], end)
-            else:
-                clips.append((start, end))
-    return clips
+    times = [frame[0] for frame in round.execution.calls[-1].frames]
+    return min(times), max(times)
 
 
-def _read(round: Round) -> list[str]:
-    """The different texts that the round's program read in frames."""
-    assert round.execution is not None
-    texts = (call.result.strip("'") for call in round.execution.calls if call.fn == "run_ocr")
-    return list(dict.fromkeys(text for text in texts if text))
+def _call(round: Round, call: Call) -> str:
+    """The call as the program has it."""
+    assert round.program is not None
+    assert call.line is not None
+    line = round.program.splitlines()[call.line - 1]
+    return line[line.index(f"{call.fn}(") :]
+
+
+def _span(start: float, end: float) -> str:
+    first, last = _clock(start), _clock(end)
+    return first if first == last else f"{first}–{last}"
 
 
 def _clock(seconds: float) -> str:

@@ -32,6 +32,8 @@ RUNS = (
     " --backbone adapter=pocket-vca --options preset=equal temperature=0 max_new_tokens=200 max_rounds=2",
     "infer --benchmark pocket --model pocket --ids test_long_013_color --output lvagent --method lvagent"
     f" --options preset=equal agents={LVAGENT} max_new_tokens=64",
+    "infer --benchmark pocket --model pocket --ids test_long_015_spoken --output refined --method videopro"
+    " --planner pocket-teacher",
     "view demo/videopro",
     "view vca",
     "view lvagent",
@@ -99,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
         with serving(folder) as address:
             take_served(address, browser, lambda page, name: save(page, SERVE / name))
     drawing = VIEW / "one_question.svg"
-    drawing.write_text(draw(folder / "demo" / "videopro"), encoding="utf-8")
+    drawing.write_text(draw(folder / "refined"), encoding="utf-8")
     print(f"{drawing.relative_to(DOCS)}: {drawing.stat().st_size // 1000} kB")
     return 0
 

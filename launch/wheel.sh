@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it with its dependencies into a new environment, and runs the commands of the
-# quickstart there, outside the checkout: first without any extra, then with report and train. Prints
+# Builds the wheel, installs it with its dependencies into a new environment, and runs what
+# users type first there, outside the checkout: first without any extra, then with report and train. Prints
 # what ran and how long it took. Needs a network for pip, 10 GB of disk, and 15 minutes on two cores.
 # Usage: bash launch/wheel.sh [FOLDER]     (FOLDER keeps the environment and the runs; else they are deleted)
 set -euo pipefail

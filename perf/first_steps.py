@@ -3,9 +3,9 @@
     python -m perf.first_steps                    all three; needs a network for pip and 10 GB of disk
     python -m perf.first_steps install demo       only these; the others stay as they were recorded
 
-Writes perf/first_steps.json, of which README and docs/quickstart.md are made (launch/recorded_tables.py). Run
-it with nothing else on the machine: the load average before each step is recorded, and the first one is
-said if it is high.
+Writes perf/first_steps.json, of which README and docs/index.md are made (launch/recorded_tables.py). Run it
+with nothing else on the machine: the load average before each step is recorded, and the first one is said if
+it is high.
 """
 
 from __future__ import annotations

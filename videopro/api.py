@@ -2,8 +2,8 @@
 
 from videopro import VideoPro
 
-with VideoPro("Qwen/Qwen3-VL-8B-Instruct") as videopro:
-    answer = videopro.ask("talk.mp4", "What is on the table?", choices=["a cup", "a book"])
+with VideoPro("Qwen/Qwen3-VL-8B-Instruct") as pro:
+    answer = pro.ask("talk.mp4", "What is on the table?", choices=["a cup", "a book"])
     print(answer.letter, answer.confidence, answer.program)
 """
 

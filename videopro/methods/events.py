@@ -7,7 +7,7 @@ that a player can seek to.
     for piece in evidence(result): emit({"type": "evidence", **piece})
     emit(last_event(result, question))    # {"type": "answer", ...}, or {"type": "error", ...}
 
-docs/commands.md describes each type for users.
+docs/reference/commands.md (JSON lines) describes each type for users.
 """
 
 from __future__ import annotations
