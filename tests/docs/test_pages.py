@@ -162,7 +162,7 @@ def test_commands() -> None:
 
 def test_extras() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    listed = first_cells(DOCS / "reference" / "commands.md", "extra")
+    listed = first_cells(DOCS / "index.md", "extra")
     assert sorted(listed) == sorted(extras)
 
 

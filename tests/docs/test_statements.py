@@ -72,7 +72,7 @@ def test_a_table_is_the_recorded_one(page: Path, file: str, title: str, table: s
 # The heads of tables whose figures are no measurements.
 _NO_MEASUREMENTS = {
     # settings, their defaults and values that can be given; exit statuses
-    *("| config | |", "| field | |", "| exit status | when |"),
+    *("| config | |", "| field | |", "| setting | default | |", "| exit status | when |"),
     "| you have | run |",
     "| refused | status |",
     "| annotation | a program may pass | the module gets | parameters |",
