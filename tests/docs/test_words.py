@@ -12,7 +12,7 @@ import pytest
 from tests.support import ROOT
 
 INSTEAD = {
-    r"(?<![-/])films?(?!-gib)": "video",
+    r"films?": "video",
     r"whoever": "anyone who, or name the client",
     r"(?:is|are|was|were) told": "reports, receives",
     r"of one's own": "your own",

@@ -20,7 +20,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("serve")
     films = folder / "films"
     films.mkdir()
-    world = World(folder, folders=(films,), film_bytes=200_000, json_bytes=50_000)
+    world = World(folder, folders=(films,), video_bytes=200_000, json_bytes=50_000)
     yield world
     world.close()
 

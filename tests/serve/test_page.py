@@ -372,7 +372,7 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     page.set_input_files("#file", tmp_path / "notes.mp4")
     page.wait_for_selector(".chooser .problem:has-text('notes.mp4')")
     assert len(page.inner_text(".chooser .problem").splitlines()) == 1
-    small = open_page(serve(film_bytes=1000))
+    small = open_page(serve(video_bytes=1000))
     small.set_input_files("#file", film)
     small.wait_for_selector(".chooser .problem:has-text('The kite.mp4')")
     unknown = open_page(serve(), "#/q/question-of-nobody")

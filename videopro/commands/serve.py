@@ -88,7 +88,7 @@ class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     folders: tuple[Path, ...] = option((), "folders of videos that clients can name by relative path")
     port: int = option(8080, "port; 0: any free port", group=ADDRESS)
     root_path: str = option("", "path at a reverse proxy, such as /videos", group=ADDRESS)
-    film_gib: float = option(8.0, "largest video, in GiB", group=_LIMITS)
+    video_gib: float = option(8.0, "largest video, in GiB", group=_LIMITS)
     store_gib: float = option(64.0, "all uploaded videos together, in GiB", group=_LIMITS)
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
             at_once=at_once,
             waiting=config.waiting,
             seconds=config.question_seconds,
-            film_bytes=int(config.film_gib * _GIB),
+            video_bytes=int(config.video_gib * _GIB),
             store_bytes=int(config.store_gib * _GIB),
             keys=keys,
             hosts=config.hosts,

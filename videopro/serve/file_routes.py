@@ -102,7 +102,7 @@ async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
 async def upload(request: Request) -> dict[str, Any]:
     """Upload a video as a form; `purpose` is ignored."""
     state = state_of(request)
-    most = state.limits.film_bytes
+    most = state.limits.video_bytes
     with state.films.receive(int(request.headers.get("content-length", most))) as part:
         name = await receive_file(request, part, most)
         film = await to_thread.run_sync(state.films.add, part, name)

@@ -39,7 +39,7 @@ class ServeLimits:
     """Length of the queue; more questions are refused (429)."""
     seconds: float = 1800.0
     """Time limit of a question, from its start."""
-    film_bytes: int = 8 * GIB
+    video_bytes: int = 8 * GIB
     """Largest video."""
     store_bytes: int = 64 * GIB
     """All uploaded videos together."""
@@ -55,7 +55,7 @@ class ServeLimits:
     """Folders of videos that clients can name by relative path."""
 
     def __post_init__(self) -> None:
-        for name in ("at_once", "film_bytes", "store_bytes", "json_bytes"):
+        for name in ("at_once", "video_bytes", "store_bytes", "json_bytes"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.waiting < 0 or not self.seconds > 0:
@@ -214,7 +214,7 @@ class Guard:
         """The most bytes that the body of a request may have, and the refusal of more."""
         path = get_route_path(scope)
         if scope["method"] == "POST" and path == "/v1/files":
-            return self._limits.film_bytes + _FORM_BYTES, too_large(self._limits.film_bytes)
+            return self._limits.video_bytes + _FORM_BYTES, too_large(self._limits.video_bytes)
         if scope["method"] == "POST" and _SUBTITLES.fullmatch(path):
             return SUBTITLE_BYTES + _FORM_BYTES, too_large(SUBTITLE_BYTES)
         most = self._limits.json_bytes
