@@ -41,7 +41,7 @@ def fences(page: Path) -> list[Fence]:
 def test_what_a_fence_needs_is_one_of_a_few_words() -> None:
     named = {(page.name, fence.needs) for page in PAGES for fence in fences(page) if fence.needs}
     assert {each for each in named if each[1] not in NEEDS} == set()
-    assert sum(not fence.needs for page in PAGES for fence in fences(page)) >= 20
+    assert sum(not fence.needs for page in PAGES for fence in fences(page)) >= 15
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
