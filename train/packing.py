@@ -209,8 +209,8 @@ def check_parts(
     attention, off = str(model.config._attn_implementation), f"set {setting}: false"
     if is_recurrent:
         raise ConfigError(
-            f"{setting} is true, but some layers of this model are recurrent, and would carry their state "
-            f"from one part of a row to the next; {off}"
+            f"{setting} is true, but this model has recurrent layers, which would carry state from one part "
+            f"of a row to the next; {off}"
         )
     # It is a mean over the tokens of a whole row.
     if aux_loss:
@@ -220,7 +220,7 @@ def check_parts(
         )
     if attention != "sdpa" and not (flash and attention.startswith("flash_attention")):
         raise ConfigError(
-            f"{setting} is true, but attention is {attention!r}, which takes no mask of parts; set "
+            f"{setting} is true, but attention {attention!r} does not support block masks; set "
             f"attn_implementation: sdpa, or {off}"
         )
 

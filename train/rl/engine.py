@@ -115,7 +115,7 @@ def write_adapter(model: Any, weights: Weights, folder: Path) -> None:
     """Write an adapter with these weights and the settings of a PEFT model's into a folder. Raises RunError
     if the disk, or the memory that stands for one, does not take it."""
     # safetensors has an error of its own for a full disk, which is no OSError.
-    with writing("the adapter for the engine", folder, then="re-run the same command to resume"):
+    with writing("the engine's adapter", folder, then="re-run the same command to resume"):
         save_file(dict(weights), folder / "adapter_model.safetensors")
         settings = model.peft_config[model.active_adapter]
         settings.save_pretrained(str(folder))
@@ -135,9 +135,9 @@ class TrainingEngines:
     model: ServedModel
     engines: Sequence[Engine]
     started: Sequence[EngineProcess]
-    """Those of them that this process started."""
+    """Engines that this process started."""
     first: int = 0
-    """The index of the one that it asks first."""
+    """The index of the engine that it asks first."""
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def training_engines(
     if one does not start."""
     if not (training.adapter or model.use_peft):
         raise ConfigError(
-            "sampler is 'vllm', and all weights are trained: an engine gets adapters only; set use_peft: "
+            "sampler is 'vllm', but all weights are trained and engines only take adapters; set use_peft: "
             "true, or sampler: local"
         )
     named = training.dedicated_gpus
@@ -159,8 +159,8 @@ def training_engines(
     )
     if PartialState().num_processes > 1 and settings.start_seconds >= training.ddp_timeout:
         raise ConfigError(
-            f"vllm: start_seconds is {settings.start_seconds}, and the processes wait for each other for at "
-            f"most {training.ddp_timeout} s; give a larger --ddp_timeout, or fewer start_seconds"
+            f"vllm: start_seconds is {settings.start_seconds}, but processes wait at most "
+            f"{training.ddp_timeout} s for each other; set a larger --ddp_timeout, or fewer start_seconds"
         )
     # In every process, also in those that start none.
     settings.command()
@@ -376,8 +376,8 @@ class EngineSampler:
         """Raise BackboneError unless the engine's prompt is ours, after which the update scores the reply."""
         if differs := difference(ids, draw.prompt.encoded.ids, self._decode):
             raise BackboneError(
-                f"the engine's prompt of row {draw.row.id!r} is not ours, after which its replies are "
-                f"trained: {differs}; or set sampler: local"
+                f"the engine's prompt for row {draw.row.id!r} differs from the one that training scores: "
+                f"{differs}; or set sampler: local"
             )
 
     def _reply(self, drawn: DrawnTokens) -> SampledReply:

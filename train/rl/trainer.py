@@ -79,9 +79,9 @@ class VideoGRPOTrainer(LossTrainer):
         run, is_sharded = self._run, is_deepspeed_zero3_enabled()
         if is_sharded and not self.args.ds3_gather_for_generation:
             raise ConfigError(
-                "ds3_gather_for_generation is false, but each process samples replies of its own lengths, "
-                "and under ZeRO-3 all would have to run each layer together; leave it out, set sampler: "
-                "vllm, or use ZeRO-2"
+                "ds3_gather_for_generation is false, but processes sample replies of different lengths, and "
+                "ZeRO-3 would run each layer in all of them together; leave it out, set sampler: vllm, or "
+                "use ZeRO-2"
             )
         # Sharded weights have no addresses that stay.
         copy = None if is_sharded else copy_to_sample_with(run.model, run.device)
@@ -127,7 +127,7 @@ class VideoGRPOTrainer(LossTrainer):
         return {**scored, "rollouts": self._rollouts}
 
     def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
-        """What TRL calls for replies to the rows in hand."""
+        """The rollout function that TRL calls: replies to the current rows."""
         with self._weights_for_sampling():
             round = self._written_ahead() or self._begin_round(self._rows, self._seed())
             self._rollouts = self._written(round)
@@ -264,7 +264,7 @@ class VideoGRPOTrainer(LossTrainer):
         try:
             return self._sampler.write(draws, sampling, functools.partial(self._submit, draws), version)
         except NonFiniteLogits as error:
-            raise self.stopped("the policy's output is NaN or infinite") from error
+            raise self.stopped("the policy's logits are NaN or infinite") from error
 
     def _submit(self, draws: Sequence[Draw], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:

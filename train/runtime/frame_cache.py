@@ -50,7 +50,7 @@ class FrameCache:
     nearest_intact: float = 0.0
     """As of `Video.open`."""
     decoded: int = field(default=0, init=False)
-    """The number of videos that this object decoded; the others were cached."""
+    """The number of videos that this object decoded; others came from the cache."""
 
     def frames(self, path: Path) -> list[Frame]:
         """The frames of a video, decoded if they are not cached yet. Raises VideoError for a video that
@@ -81,7 +81,7 @@ class FrameCache:
                 else:
                     stood_in = sum(map(len, wanted.values()))
                 if stood_in:
-                    print(f"{path}: {stood_in} frames stand in for damaged ones", file=sys.stderr)
+                    print(f"{path}: {stood_in} damaged frames replaced by intact ones", file=sys.stderr)
             except VideoError as error:
                 return str(error)
             finally:
@@ -127,8 +127,8 @@ class FrameCache:
                 raise
         except (OSError, SafetensorError) as error:
             raise ConfigError(
-                f"cannot write frames to {self.root} ({error}); free space there or give another folder "
-                "with --frame_cache"
+                f"cannot write frames to {self.root} ({error}); free space there, or set another folder with "
+                "--frame_cache"
             ) from error
         return frames
 

@@ -38,7 +38,7 @@ def test_rows_that_cannot_be_learned_are_named_before_anything_is_decoded(
     assert sft.main(flags(tmp_path / "run", **LORA, **words, max_steps=1)) == 2
     *_, first, second, third, more = capsys.readouterr().err.strip().splitlines()
     assert f"{path}, line 2: the reply contains '<|im_end|>'" in first
-    assert f"{path}, line 3: the model's chat template refuses it (no system turns)" in second
+    assert f"{path}, line 3: the model's chat template rejects it (no system turns)" in second
     assert f"{path}, line 4: " in third
     assert more == "and 2 more rows"
     assert not (tmp_path / "frames").exists()
@@ -133,7 +133,7 @@ def test_rows_that_cannot_be_trained_on_are_left_out_and_named(tmp_path: Path) -
 def test_one_row_must_be_left(tmp_path: Path) -> None:
     bad, path = {**GOOD, "videos": []}, tmp_path / "rows.jsonl"
     assert read_rows(world.write(path, [GOOD, *[bad] * 5])).summary().endswith("; and 2 more")
-    with pytest.raises(DatasetError, match=r"rows.jsonl: none of its 1 rows can be used: line 1: "):
+    with pytest.raises(DatasetError, match=r"rows.jsonl: all 1 rows are unusable: line 1: "):
         read_rows(world.write(path, [bad]))
     with pytest.raises(DatasetError, match="has no rows"):
         read_rows(world.write(path, []))

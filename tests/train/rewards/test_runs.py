@@ -155,7 +155,7 @@ def test_one_exception_stops_a_training_only_if_no_row_works(tmp_path: Path) -> 
                 assert score(rewards, [one, row()], [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
     with make() as rewards:
         score(rewards, bad[:2], [LOCAL, LOCAL])
-        with pytest.raises(WorkerBug, match="left out all rows of 3 videos in a row"):
+        with pytest.raises(WorkerBug, match="failed all rows of 3 videos in a row"):
             score(rewards, bad[2:3], [LOCAL])
 
 

@@ -182,7 +182,7 @@ def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None
         (line(oracle_mode="both"), "oracle_mode is 'both'"),
         (line(subtitles=3), "field 'subtitles' is 3"),
         (line(prompt_video="no"), "prompt_video is 'no'"),
-        (line(id="plan"), "has the id 'plan' of line 1"),
+        (line(id="plan"), "id 'plan' repeats line 1"),
         (chat(PLAN), "has no gold answer (answer, solution, gold, ground_truth)"),
         (chat(PLAN, solution="E"), "its gold answer solution='E' is not one of A, B, C, D"),
         (chat(PLAN, solution="A", answer="B"), "its gold answer answer='B', solution='A' is not one of"),
@@ -199,5 +199,5 @@ def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None
     assert list(found.left_out) == [*range(2, 2 + len(unusable))]
     for reason, (row, said) in zip(found.left_out.values(), unusable, strict=True):
         assert reason.startswith(said), row
-    with pytest.raises(DatasetError, match="none of its 1 rows can be used"):
+    with pytest.raises(DatasetError, match="all 1 rows are unusable"):
         read_grpo_rows(world.write(path, [unusable[0][0]]))

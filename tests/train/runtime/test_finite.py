@@ -113,7 +113,7 @@ def test_grpo_stops_where_the_output_is_nan(
     words = arguments(tmp_path / "run", **EXPLODING, **saves(every=1), max_steps=3)
     assert grpo_command.main(words) == 2
     said = capsys.readouterr().err
-    assert "error: step 2: the policy's output is NaN or infinite" in said
+    assert "error: step 2: the policy's logits are NaN or infinite" in said
     assert not saved_weights(tmp_path / "run")
 
 
