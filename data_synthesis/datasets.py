@@ -115,7 +115,7 @@ def assemble(
         if evaluated and not skip:
             raise RunError(
                 f"question {trace.question_id!r}: its video {trace.video.path} is {evaluated}, which is for "
-                "evaluation; no dataset was written. Leave such videos out with --evaluation skip"
+                "evaluation; no dataset was written. Skip evaluation videos with --evaluation skip"
             )
         if evaluated:
             datasets.rejected["question: video of an evaluation split"] += 1

@@ -257,7 +257,7 @@ def _plan_lines(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     recorded = f", {plan['recorded']:,} of them recorded" if plan["recorded"] else ""
     yield "questions to ask", f"{plan['questions']:,} about {plan['videos']:,} videos{recorded}", "counted"
     if plan["missing videos"]:
-        yield "videos that are not there", f"{plan['missing videos']:,}", "their questions end as errors"
+        yield "missing videos", f"{plan['missing videos']:,}", "questions about them end as errors"
     if len({str(side) for side in plan["sides"].values()}) > 1:
         for name, side in plan["sides"].items():
             yield f"for {name}.jsonl", f"{side['questions']:,} about {side['videos']:,} videos", "counted"
@@ -272,12 +272,12 @@ def _plan_lines(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "tokens, prompts + replies", tokens, basis["tokens"]
     if teacher["cost"] is not None and basis["tokens"] != "free":
         yield "cost (estimate)", _about(teacher["cost"]), "tokens, price_in and price_out"
-        yield "cost if every reply is of max_new_tokens", _about(teacher["most"]), "requests"
+        yield "cost if every reply has max_new_tokens", _about(teacher["most"]), "requests"
     if teacher["max_cost"] is not None and basis["tokens"] != "free":
         yield "max_cost", f"{teacher['max_cost']:,.6g}", "set"
     if teacher["ends at"] is not None:
         open_questions = plan["questions"] - plan["recorded"]
-        yield "a cap ends it", f"after about question {teacher['ends at']:,} of {open_questions:,}", "cost"
+        yield "stopped by a cap", f"after about question {teacher['ends at']:,} of {open_questions:,}", "cost"
     if basis["tokens"] != "free":
         yield "hours of the teacher (estimate)", f"{hours['teacher']:,}", basis["time"]
     yield "hours of the model on one GPU (estimate)", f"{hours['model']:,}", basis["time"]
@@ -294,17 +294,17 @@ def show_plan(plan: Mapping[str, Any], source: str) -> None:
     """Print the tables, and what an assumption is worth."""
     console = Console()
     for title, heads, rows in (
-        (f"what is left of {source}", FILTER_HEADS, filter_rows(plan["filters"])),
-        ("what to expect", PLAN_HEADS, plan_rows(plan)),
+        (f"questions left of {source}", FILTER_HEADS, filter_rows(plan["filters"])),
+        ("estimate", PLAN_HEADS, plan_rows(plan)),
     ):
         lefts = frozenset(() if heads is FILTER_HEADS else heads)
         console.print(TextTable(title, heads, tuple(rows), lefts=lefts))
     if "assumed" in plan["rests on"].values():
         print(
-            "assumed: rates that were not measured on your model, teacher and source. Ask a hundred "
-            "questions first (--limit 100); the plan then rests on what they gave."
+            "assumed: rates not measured on your model, teacher and source. Run 100 questions first (--limit "
+            "100) to base the plan on measured rates."
         )
-    print("Nothing was loaded, asked or written.")
+    print("Dry run: nothing was loaded, asked or written.")
 
 
 def shortage(plan: Mapping[str, Any]) -> str | None:
@@ -313,6 +313,6 @@ def shortage(plan: Mapping[str, Any]) -> str | None:
         return None
     open_questions = plan["questions"] - plan["recorded"]
     return (
-        f"a cap is expected to end this after about question {plan['teacher']['ends at']:,} of "
-        f"{open_questions:,} (estimate; videopro synthesize --plan shows what it rests on)"
+        f"a cap is expected to stop this after about question {plan['teacher']['ends at']:,} of "
+        f"{open_questions:,} (estimate; videopro synthesize --plan shows its basis)"
     )

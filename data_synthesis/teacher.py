@@ -23,7 +23,7 @@ from videopro.storage import JsonLinesLog, SetAside, parse_json
 
 ENOUGH_REPLIES = 30
 """Recorded replies from which mean tokens are taken."""
-_OUTCOME = "a reply without another line is asked for again"
+_OUTCOME = "replies without other lines are requested again"
 
 
 class CapReached(Exception):
@@ -270,7 +270,7 @@ REFUSALS_IN_A_ROW = 20
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that returned no text, and why."""
+    """The error of a request that returned no text."""
 
     reason: str
 
@@ -304,7 +304,7 @@ class NoTeacher(Planner):
         return {"planner": self.name}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
-        raise AssertionError(f"{len(requests)} programs were asked for without a teacher")
+        raise AssertionError(f"{len(requests)} programs were requested without a teacher")
 
 
 def no_teacher(*args: object, **settings: object) -> Planner:
@@ -394,8 +394,8 @@ class Teacher:
             self._refusals += 1
             if self._refusals >= REFUSALS_IN_A_ROW:
                 self._stopped = RunError(
-                    f"teacher {self.planner.name}: {REFUSALS_IN_A_ROW} requests in a row gave no text, the "
-                    f"last one: {error}\nThe others are likely to fail as well, so the run stops. Replies so "
+                    f"teacher {self.planner.name}: {REFUSALS_IN_A_ROW} requests in a row returned no text, "
+                    f"the last one: {error}\nThe rest would likely fail too, so the run stops. Replies so "
                     "far are saved; fix this and re-run the same command to resume."
                 )
                 raise self._stopped from error

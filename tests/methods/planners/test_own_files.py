@@ -276,7 +276,7 @@ def test_nothing_is_refined_and_the_user_is_told(tmp_path: Path) -> None:
     result = run.method.run(item(), context(SceneBackbone()))
     (only,) = result.rounds
     assert only.execution.status == "failed"
-    with pytest.raises(ConfigError, match="nor one program for all questions teaches anything"):
+    with pytest.raises(ConfigError, match="nor one program for all questions can teach"):
         SynthesisConfig(source="pocket", teacher=spec, model="pocket", output=tmp_path)
 
 
