@@ -93,7 +93,7 @@ def test_differences_to_the_record_are_noted(
     backbone = load_backbone(base, adapter=str(tuned), frames=4, pixels=PIXELS)
     assert backbone.frames == 4
     (note,) = backbone.notes
-    assert "trained with frames=6, and the setting frames=4 counts" in note
+    assert "trained with frames=6, but runs with frames=4" in note
     assert f"warning: {note}" in caplog.messages
     (plain / "videopro.json").unlink()
     backbone = load_backbone(base, adapter=str(plain))

@@ -1,5 +1,5 @@
-"""What is known of a model beside its answers: what it needs before it is loaded, the identity that it would
-have, and whether it serves requests at all.
+"""Checks of a model besides its answers: what it needs before it is loaded, the identity that it would have,
+and whether it serves requests at all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _checkpoint(subject: str, name: str) -> Need:
     if path.is_dir():
         return Need(subject)
     problem = (
-        "it is a file; give the folder with its config and weights"
+        "it is a file; pass the folder with its config and weights"
         if path.exists()
         else ("there is no such folder; give an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct")
     )
@@ -54,8 +54,8 @@ def check_alive(backbone: Backbone, message: str) -> None:
         backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
     except BackboneError as error:
         raise BackboneError(
-            f"{message}\nIt serves no other request either, so the run stops. All finished answers are kept; "
-            "fix this and re-run the same command to resume."
+            f"{message}\nEvery other request fails too, so the run stops. Finished answers are kept; fix "
+            "this and re-run the same command to resume."
         ) from error
 
 

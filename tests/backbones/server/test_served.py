@@ -111,13 +111,13 @@ def test_an_adapters_own_record_comes_before_its_base(
             other = make(stub, **asked, frames=8, pixels=4096, video="frames")
             assert other.identity()["frames"] == 8
             (note,) = other.notes
-            assert "was trained with frames=6, and the setting frames=8 counts" in note
+            assert "was trained with frames=6, but runs with frames=8" in note
             assert note in caplog.text
         base["weights"] = "0f"
         (folder / "videopro.json").write_text(json.dumps(record))
         changed = make(stub, model="mine", video="frames")
         changed.identity()
-        assert "was trained on pocket (files 0f), and is put on /srv/pocket (files" in changed.notes[0]
+        assert "was trained on pocket (files 0f), but is applied to /srv/pocket (files" in changed.notes[0]
     # No request is needed where the settings give both.
     given = make("http://127.0.0.1:9/v1", frames=3, pixels=1024)
     assert (given.frames, given.pixels) == (3, 1024)
@@ -166,7 +166,7 @@ def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
     ) as stub:
         backbone = make(stub, model="pocket", video="video")
         backbone.identity()
-        assert "tokens of frames, and ours has" in backbone.notes[0]
+        assert "frame tokens instead of" in backbone.notes[0]
     # An older engine, or a processor that is not here: nothing to compare.
     with StubServer(models=models, takes_video="times") as stub:
         backbone = make(stub, model="pocket")

@@ -102,7 +102,7 @@ def test_a_named_answerer_is_in_the_key() -> None:
 def test_a_run_stops_if_its_answerer_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answerer_module, "load_backbone", lambda config: SceneBackbone(gone=True))
     method = create("adaptive", {**OPTIONS, "answerer": "pocket"})
-    with pytest.raises(BackboneError, match="serves no other request either"):
+    with pytest.raises(BackboneError, match="Every other request fails too"):
         method.run(item(), context(SceneBackbone(lambda request: NATIVE)))
 
 

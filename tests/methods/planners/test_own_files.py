@@ -136,7 +136,7 @@ def test_another_form_than_that_of_the_training_is_named() -> None:
     plain, compact = PlannerRecord(), PlannerRecord(reference="compact")
     assert notes(plain) == notes(plain, planner_prompt="short") == notes(compact, reference="compact") == ""
     assert "our short prompts, and is asked with our full prompts" in notes(plain, planner_prompt="full")
-    assert "with frames=6, and the setting planner_frames=4 counts" in notes(plain, planner_frames=4)
+    assert "with frames=6, but runs with planner_frames=4" in notes(plain, planner_frames=4)
     assert "reference=none, and is asked with reference=compact" in notes(plain, reference="compact")
 
 

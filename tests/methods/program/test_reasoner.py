@@ -357,7 +357,7 @@ def test_an_observer_is_notified_in_order() -> None:
 
 
 def test_a_thread_without_a_meter_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="chosen no meter"):
+    with pytest.raises(RuntimeError, match="no meter chosen"):
         ThreadMeter().add(Cost(frames=1))
 
 

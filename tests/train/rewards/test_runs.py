@@ -184,7 +184,7 @@ def test_a_dead_backbone_stops_the_run() -> None:
     with make(SceneBackbone(gone=True)) as rewards:
         with pytest.raises(BackboneError, match="cannot serve this request") as stopped:
             score(rewards, rows(2), [caught, "prose"])
-        assert "serves no other request either" in str(stopped.value)
+        assert "Every other request fails too" in str(stopped.value)
 
 
 def test_refused_rows_and_videos_that_cannot_be_read_are_left_out_and_named_once(

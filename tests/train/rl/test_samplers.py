@@ -169,7 +169,7 @@ def test_an_engine_that_reads_another_prompt_or_hides_what_it_drew_is_refused(ma
     _, ids = draws_of(made, [row])
     with pytest.raises(BackboneError, match=f"row '{row.id}' differs.*another chat template"):
         written(made, replies({row.prompt: [*ids[row.prompt][:-1], 11]}))
-    with pytest.raises(BackboneError, match="does not say which tokens it drew"):
+    with pytest.raises(BackboneError, match="does not return token ids"):
         written(made, lambda body: completion("x", [entry("x", -0.5)]))
 
 
@@ -248,7 +248,7 @@ def test_an_error_of_one_of_several_engines_ends_the_others(made: VideoGRPOTrain
     ):
         sampler = served(made, Engine(one.url), Engine(two.url))
         sampler.sync(0)
-        with pytest.raises(BackboneError, match="does not say which tokens it drew"):
+        with pytest.raises(BackboneError, match="does not return token ids"):
             sampler.write(draws, Sampling(5, temperature=1.0), lambda *_: None)
         assert not answered.is_set()
         raised.set()

@@ -137,7 +137,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     name = damaged(file, sorted(load_file(file))[2], NAN)
     with pytest.raises(BackboneError) as refused:
         load_backbone(read_spec(str(folder)))
-    assert f"{file}: tensor {name} holds NaN" in str(refused.value)
+    assert f"{file}: tensor {name} contains NaN" in str(refused.value)
 
 
 def test_a_damaged_encoder_is_refused(tmp_path: Path) -> None:

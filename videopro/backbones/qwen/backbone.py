@@ -447,7 +447,7 @@ class QwenBackbone(Backbone):
     def adapter(self, enabled: bool) -> Iterator[None]:
         """Turn the adapter on or off within a `with` block; other threads wait until the block ends."""
         if enabled and self._adapter is None:
-            raise BackboneError(f"backbone {self.name!r} has no adapter; name one in the setting 'adapter'")
+            raise BackboneError(f"backbone {self.name!r} has no adapter; set 'adapter'")
         with self._lock:
             before = self._adapter_on
             self._switch(enabled)

@@ -97,8 +97,8 @@ class NonFiniteLogits(BackboneError):
 
     def __init__(self, rows: Sequence[int]) -> None:
         super().__init__(
-            "the model's output is NaN: its weights or its adapter are damaged, or its dtype is "
-            "too narrow for it; load them again, or use dtype 'fp32'"
+            "the model's logits are NaN: its weights or adapter are damaged, or its dtype is too narrow; "
+            "load them again, or use dtype 'fp32'"
         )
         self.rows = tuple(rows)
 

@@ -208,8 +208,8 @@ def _read_drawn(completion: Completion, server: str, limit: int) -> DrawnTokens:
     tokens = None if choice.logprobs is None else choice.logprobs.content
     if completion.prompt_token_ids is None or choice.token_ids is None or tokens is None:
         raise BackboneError(
-            f"{server} does not say which tokens it drew and with which log-probabilities; training samples "
-            "from vLLM 0.31 or newer"
+            f"{server} does not return token ids and log-probabilities; training samples from vLLM 0.31 or "
+            "newer"
         )
     if len(tokens) != len(choice.token_ids):
         raise BackboneError(

@@ -239,9 +239,9 @@ class ServedReply:
     def why_empty(self) -> str:
         """Why there is no text, and what helps."""
         if self.cut_at is not None:
-            doing = "while the model was thinking" if self.thoughts else "before the model said anything"
+            doing = "while the model was thinking" if self.thoughts else "before the model wrote anything"
             return (
-                f"the reply has no text: its limit of {self.cut_at} tokens ended it {doing}; raise "
+                f"the reply has no text: the limit of {self.cut_at} tokens ended it {doing}; raise "
                 "max_new_tokens, or turn thinking off"
             )
         return "the reply has no text" + (" besides thoughts" if self.thoughts else "")
@@ -274,8 +274,8 @@ def read_finish(completion: Completion, server: str, limit: int) -> Literal["sto
         return "length"
     if reason in _FAILED:
         raise BackboneError(
-            f"{server} ended a reply with {encodable(server_reason)[:_LONGEST_REASON]!r}: it did not "
-            "finish the reply, or does not give it away"
+            f"{server} ended a reply with {encodable(server_reason)[:_LONGEST_REASON]!r}: it did not finish "
+            "or return the reply"
         )
     if reason in _ENDED:
         return "stop"
@@ -290,19 +290,18 @@ TOP_LOGPROBS = 20
 _ROUNDING = 1e-2
 
 NO_LOGPROBS = (
-    "gives no log-probabilities, which confidence needs. vLLM gives them unless it was started "
-    "with --max-logprobs below 20; with other servers and OpenAI, choose a model that supports "
-    "'logprobs' and 'top_logprobs'"
+    "returns no log-probabilities, which confidence needs. Start vLLM without --max-logprobs below 20; with "
+    "other servers and OpenAI, choose a model that supports 'logprobs' and 'top_logprobs'"
 )
 _THINKS_FIRST = (
-    "thinks before it answers, so its first token is not a letter; turn thinking off with extra_body "
-    '{"chat_template_kwargs": {"enable_thinking": false}}, let it write its answer (method native: --options '
-    "reply=text reply_tokens=4096), or use a model without it"
+    "thinks before answering, so its first token is not a letter; turn thinking off with extra_body "
+    '{"chat_template_kwargs": {"enable_thinking": false}}, let it generate its answer (method native: '
+    "--options reply=text reply_tokens=4096), or use a model without thinking"
 )
 _TEXT_UNMATCHED = (
-    "sets thoughts apart but lists the log-probabilities of all tokens, and its text is not among them, so "
-    "confidence cannot be told; turn thinking off with extra_body "
-    '{"chat_template_kwargs": {"enable_thinking": false}}, or start the server without its reasoning parser'
+    "returns thoughts separately but lists log-probabilities of all tokens, among which its text is not "
+    'found, so confidence is unknown; turn thinking off with extra_body {"chat_template_kwargs": '
+    '{"enable_thinking": false}}, or start the server without its reasoning parser'
 )
 
 # End-of-sequence tokens as servers write them, if they list them at all.

@@ -149,7 +149,7 @@ class BatchingBackbone(BackboneWrapper):
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         raise BackboneError(
-            "this backbone has one adapter setting for all callers; switch the wrapped backbone's instead"
+            "this backbone's adapter setting is fixed for all callers; switch the wrapped backbone's instead"
         )
 
     def _submit(
@@ -411,4 +411,6 @@ class AdapterBackbone(BackboneWrapper):
         return self._call(self.inner.identity)
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        raise BackboneError("this backbone has one adapter setting for all callers; switch its inner one's")
+        raise BackboneError(
+            "this backbone's adapter setting is fixed for all callers; switch its inner one's"
+        )

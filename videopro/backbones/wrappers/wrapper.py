@@ -148,7 +148,7 @@ class ThreadMeter(CostCounter):
     def add(self, cost: Cost) -> None:
         meter = self._chosen.__dict__.get("meter")
         if meter is None:
-            raise RuntimeError("a call is counted in a thread that has chosen no meter")
+            raise RuntimeError("no meter chosen in this thread to count a call")
         meter.add(cost)
 
 
