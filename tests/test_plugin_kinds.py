@@ -312,7 +312,7 @@ class Own(Method):
 
 @pytest.mark.parametrize(
     ("name", "named"),
-    [("'native'", "method 'native'"), ("'own'\n    Settings = int", "Own.Settings is no data class")],
+    [("'native'", "method 'native'"), ("'own'\n    Settings = int", "Own.Settings is not a dataclass")],
 )
 def test_a_method_that_cannot_be_used_is_one_line(name: str, named: str, tmp_path: Path) -> None:
     file = written(tmp_path, "own.py", METHOD.replace('"own"', name))

@@ -29,9 +29,7 @@ from videopro.modules import OPTIONS_FLAG, Spoken
 from videopro.traces import Call, Cost, Execution, FallbackRule, Result, Round, Step, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
-FALLBACK_HELP = (
-    "fallback if a method's programs or agent give no answer: none, or native (ask the model directly)"
-)
+FALLBACK_HELP = "fallback if the programs or agent give no answer: none, or native (ask the model directly)"
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,7 @@ class Method(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if not is_dataclass(cls.Settings):
-            raise TypeError(f"{cls.__name__}.Settings is no data class; put @dataclass(frozen=True) above it")
+            raise TypeError(f"{cls.__name__}.Settings is not a dataclass; add @dataclass(frozen=True)")
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -238,7 +236,7 @@ class Method(ABC):
         if not self.answers_open_questions:
             questions.require_choices(
                 f"method {self.name!r} answers multiple-choice questions only",
-                f"{questions.open} of these questions are open: use --method native or videopro",
+                f"{questions.open} of these questions are open-ended; use --method native or videopro",
             )
         return Adaptation(self, request.options, request.backbone)
 
@@ -260,16 +258,16 @@ class WritingSettings:
     """The settings of every method whose models write: programs, or an agent's replies."""
 
     max_new_tokens: int = option(
-        1024, "maximum tokens of a planner's or an agent's reply", client="less", answers=True
+        1024, "maximum tokens of a planner or agent reply", client="less", answers=True
     )
     subtitles: Literal["listed", "none"] = option(
-        "listed", "subtitles: those the benchmark lists, or none", client="any", answers=True
+        "listed", "subtitles: the benchmark's, or none", client="any", answers=True
     )
     fallback: FallbackRule = option("none", FALLBACK_HELP, client="any", answers=True)
-    max_parallel: int = option(8, "maximum questions of a video that run in parallel", answers=False)
+    max_parallel: int = option(8, "maximum questions of a video to run in parallel", answers=False)
     api_key_env: str | None = option(
         None,
-        "variable with the API key of the method's own servers; unset: OPENAI_API_KEY, for OpenAI only",
+        "variable with the API key of the method's servers; unset: OPENAI_API_KEY, for OpenAI only",
         answers=False,
     )
 
@@ -335,7 +333,7 @@ def answer_each(
             # Of a method of one's own: its record could not be read again.
             if result.selected is not None and not 0 <= result.selected < len(result.rounds):
                 raise ValueError(
-                    f"Result.selected is {result.selected}, and it has {len(result.rounds)} rounds"
+                    f"Result.selected is {result.selected}, but the result has {len(result.rounds)} rounds"
                 )
             left.remove(item)
             yield item, result

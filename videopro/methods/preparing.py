@@ -73,7 +73,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     for option in fields(kind.Settings):
         if option.name in request.options and not is_setting(option):
             raise ConfigError(
-                f"method {kind.name}: {option.name} is no setting: a run finds it out by itself; leave it out"
+                f"method {kind.name}: {option.name} is not a setting: a run detects it; leave it out"
             )
     options, notes = _with_recorded_prompts(dict(request.options), request.recorded)
     with plugin.located():
@@ -188,7 +188,7 @@ def _with_recorded_prompts(
     file, texts = options.get("prompts"), recorded.get("prompts")
     if not isinstance(file, str) or not texts or Path(file).expanduser().exists():
         return options, ()
-    note = f"prompts {file}: not there; the run goes on with those that it recorded"
+    note = f"prompts {file}: not found; the run continues with the prompts that it recorded"
     return {**options, "prompts": texts}, (note,)
 
 

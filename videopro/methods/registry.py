@@ -33,7 +33,7 @@ METHODS: Registry[type[Method]] = Registry(
     "method",
     lambda value: isinstance(value, type) and issubclass(value, Method) and hasattr(value, "name"),
     _OURS,
-    what="a class that derives from Method (videopro.methods) and has a name",
+    what="a subclass of Method (videopro.methods) with a name",
 )
 
 

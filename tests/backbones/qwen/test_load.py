@@ -80,7 +80,7 @@ def test_a_prefix_belongs_to_one_adapter_state(adapter: str) -> None:
     with own.prefix(pictures(2)) as made_on:
         on = own.answer(made_on, QUESTION)
         with own.adapter(False):
-            with pytest.raises(BackboneError, match="made with the adapter on and the adapter is off"):
+            with pytest.raises(BackboneError, match="made with the adapter on, but the adapter is off"):
                 own.answer(made_on, QUESTION)
             with own.prefix(pictures(2)) as made_off:
                 assert not close(own.answer(made_off, QUESTION), on)

@@ -108,7 +108,7 @@ def test_a_run_stops_if_its_answerer_is_gone(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_base_that_is_gone_stops_the_run(tmp_path: Path) -> None:
     planner = merged(str(tmp_path / "gone" / "base"), "0" * 16)
-    with pytest.raises(RunError, match=r"what answers inside programs cannot be loaded: .* no such folder"):
+    with pytest.raises(RunError, match=r"the answerer inside programs cannot be loaded: .* no such folder"):
         create("adaptive", OPTIONS).run(item(), context(planner))
 
 

@@ -198,7 +198,7 @@ def test_what_a_run_records_of_a_planner_is_no_option(tmp_path: Path) -> None:
         assert (first["planner_pixels"], first["planner_weights"]["root"]) == (1024, str(tmp_path))
         for option in ({"planner_pixels": 9}, {"planner_weights": {"root": "/elsewhere"}}):
             for recorded in (first, {}):
-                with pytest.raises(ConfigError, match=r"planner_\w+ is no setting: .*; leave it out$"):
+                with pytest.raises(ConfigError, match=r"planner_\w+ is not a setting: .*; leave it out$"):
                     prepared(recorded, **option)
 
 

@@ -193,7 +193,7 @@ class AgentMethod(Method):
         """The encoder of this name. Raises ConfigError, which says its `use`, for "none"."""
         encoder = self.module_models(scene, ModuleSettings(encoder=name, encoder_dtype="float32")).encoder()
         if encoder is None:
-            raise ConfigError(f"{self.name}: {use}; leave out encoder=none, or name one")
+            raise ConfigError(f"{self.name}: {use}; leave out encoder=none, or set an encoder")
         return encoder
 
     # ---- questions in flight ---------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class AgentMethod(Method):
         if isinstance(error, UnexpectedError):
             return failed
         # As of a program's call.
-        message = f"a request of the agent could not be served: {type(error).__name__}: {error}"
+        message = f"a request of the agent failed: {type(error).__name__}: {error}"
         return replace(failed, error=Failure("CallError", message))
 
     def _fallback(self, session: Session) -> Round:

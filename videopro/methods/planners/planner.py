@@ -196,18 +196,18 @@ def read_program(spec: str) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"planner {spec!r}: cannot be read ({error}); give the path of a Python file in UTF-8"
+            f"planner {spec!r}: cannot be read ({error}); pass the path of a Python file in UTF-8"
         ) from error
     program = parse_program(_as_reply(text))
     # The file goes the way of a model's reply, in which these end a program or are taken for its beginning.
     if program.code != textwrap.dedent(text).strip("\n").rstrip():
         raise ConfigError(
-            f"planner {spec!r}: its text holds what marks the parts of a reply (a tag such as <code> or "
-            "<think>, or ```); leave that out"
+            f"planner {spec!r}: it contains markers of the parts of a reply (a tag such as <code> or "
+            "<think>, or ```); remove them"
         )
     if program.faults:
         raise ConfigError(
-            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/modules.md says what a "
+            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/modules.md lists what a "
             "program may call and import"
         )
     return text
