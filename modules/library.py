@@ -56,7 +56,7 @@ PROGRAM_MODULES: Registry[Callable[..., Any]] = Registry(
     "module",
     lambda value: any(value is each.function for each in PLUGIN_MODULES.values()),
     {each.name: each.function for each in MODULES.values()},
-    what="a function that is decorated with @module (videopro.modules.calls)",
+    what="a function decorated with @module (videopro.modules.calls)",
 )
 """What may be named as `extra_modules`; ours are always offered."""
 
@@ -102,7 +102,8 @@ def extra_modules(names: Sequence[str]) -> dict[str, Plugin[Callable[..., Any]]]
         plugin = PROGRAM_MODULES.find(spelling)
         if other := extra.get(plugin.name):
             raise ConfigError(
-                f"extra_modules: {other.address} and {plugin.address} bring {plugin.name}(); leave one out"
+                f"extra_modules: {other.address} and {plugin.address} both define {plugin.name}(); leave one "
+                "out"
             )
         extra[plugin.name] = plugin
     return extra

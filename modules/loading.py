@@ -49,10 +49,7 @@ REAL: Mapping[ModelPart, str] = {
     "detector": "grounding-dino:IDEA-Research/grounding-dino-base",
     "tracker": "detector",
 }
-PAPER_HELP = (
-    f"paper: the models of the paper's own modules for those that are not named, and {PAPER_FRAMES} frames a "
-    "call"
-)
+PAPER_HELP = f"paper: the paper's models for modules that are not set, and {PAPER_FRAMES} frames per call"
 OPTIONS_FLAG = "--options {part}=none"
 """How inference leaves out the model of a part."""
 
@@ -83,20 +80,20 @@ class ModuleSettings:
     tracker: str = option("auto", "detector, sam3:NAME or none", answers=True)
     speech: str = option("auto", f"{SPEECH_HELP}; auto: none, or whisper with preset paper", answers=True)
     summarize: bool | None = option(
-        None, "let the backbone summarize long transcripts; unset: yes, if it can", answers=True
+        None, "let the backbone summarize long transcripts; unset: yes, if supported", answers=True
     )
 
     # Changes no answer by itself: what it stands for is in the settings above and in the backbone's.
     preset: Literal["paper"] | None = option(None, PAPER_HELP, answers=False)
     clip_times: ClipTimes = option(
         "video",
-        "what times in the trims of a clip count from: video, or clip (from its start, for planners "
-        "trained on clips that are files of their own)",
+        "origin of times in the trims of a clip: video, or clip (its start, for planners trained on clips "
+        "that are separate files)",
         answers=True,
     )
     extra_modules: tuple[str, ...] = option(
         (),
-        "modules of your own that programs may call: plug-ins by name, or path/to/file.py[@NAME]",
+        "your own modules for programs to call: plug-ins by name, or path/to/file.py[@NAME]",
         answers=True,
     )
 

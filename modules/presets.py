@@ -43,17 +43,17 @@ def paper_notes(settings: Mapping[str, str]) -> list[str]:
     notes = []
     if settings["tracker"] == PAPER["tracker"]:
         notes.append(
-            "preset paper: DEVA has no package; tracking links the boxes of the detector instead "
-            "(tracker=sam3:facebook/sam3 comes nearer)"
+            "preset paper: DEVA has no package, so tracking links the detector's boxes instead "
+            "(tracker=sam3:facebook/sam3 is closer)"
         )
     if settings["speech"] == PAPER["speech"] and find_whisper() is None:
         notes.append(
             "preset paper: Whisper is not on this machine, so videos without subtitles have no transcript; "
-            f"fetch {WHISPER[0]} with `hf download {WHISPER[0]}`, or name one with speech=whisper:FOLDER"
+            f"fetch {WHISPER[0]} with `hf download {WHISPER[0]}`, or set speech=whisper:FOLDER"
         )
     if settings["speech"] == "none":
         notes.append(
-            "preset paper: no video is transcribed (speech=none, or a protocol without subtitles); "
-            "speech=whisper transcribes those without subtitles"
+            "preset paper: no video is transcribed (speech=none, or a protocol without subtitles); set "
+            "speech=whisper to transcribe videos without subtitles"
         )
     return notes

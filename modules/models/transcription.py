@@ -47,10 +47,11 @@ _SILENT = 1e-3
 _FORMAT = 2
 
 SPEECH_HELP = (
-    "transcribes videos without subtitles: whisper:NAME, whisper (the one on this machine, if any) or none"
+    "model to transcribe videos without subtitles: whisper:NAME, whisper (the one on this machine, if any) "
+    "or none"
 )
-NO_TRANSCRIPT = "no transcript: the video has no sound"
-BROKEN_SOUND = "no transcript: the sound of the video cannot be read"
+NO_TRANSCRIPT = "no transcript: the video has no audio"
+BROKEN_SOUND = "no transcript: the audio of the video cannot be read"
 SpeechProgress = Callable[[float, float], None]
 """Called with the seconds of sound that are done and those of the video."""
 

@@ -67,7 +67,7 @@ def test_without_the_setting_the_error_names_it(
     for name in ("v0q0", "v0q1"):
         error: Any = errors[name]
         assert error.type == "VideoError"
-        assert "v0.mp4: the picture at 2.500 s is damaged" in error.message
+        assert "v0.mp4: the frame at 2.500 s is damaged" in error.message
         assert "--nearest-intact SECONDS" in error.message
     assert errors["v1q0"] is errors["v1q1"] is None
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

@@ -141,9 +141,9 @@ class ExceptionWatch:
             elif trace.ended_by is not None and self._streaks.end(trace.ended_by, trace.video.key) and left:
                 ends = trace.ended_by
                 raise WorkerBug(
-                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) ended all questions "
-                    f"about {self._streaks.videos} videos in a row. They are recorded; the same command goes "
-                    "on with the others, and with --redo-errors asks again where no answer was had"
+                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) failed all "
+                    f"questions about {self._streaks.videos} videos in a row. They are recorded; re-run the "
+                    "same command to continue with the others, or add --redo-errors to retry these"
                 )
 
 

@@ -39,13 +39,13 @@ class Question:
 
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
-            raise QuestionError(f"The options of a question must be a list of texts, not {self.choices!r}.")
+            raise QuestionError(f"The options of a question must be a list of strings, not {self.choices!r}.")
         # Benchmarks and callers give lists; a frozen dataclass with a list in it could not be hashed.
         object.__setattr__(self, "choices", tuple(self.choices))
         if not isinstance(self.text, str) or not self.text.strip():
             raise QuestionError("A question needs a text; this one is empty.")
         if self.is_open and self.choices:
-            raise QuestionError(f"An open question has no options: {self.text!r}.")
+            raise QuestionError(f"An open-ended question has no options: {self.text!r}.")
         if not self.is_open and not 2 <= len(self.choices) <= len(LETTERS):
             raise QuestionError(
                 f"A question needs 2 to {len(LETTERS)} options, this one has {len(self.choices)}: "

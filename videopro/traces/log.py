@@ -19,8 +19,8 @@ from videopro.traces.record import LaterSchema, Round, Trace, UnstorableTrace
 # A message names at most this many ranges of foreign lines.
 _MAX_RANGES = 5
 # What to do where the files of a run are not those that its answers are about.
-OTHER_FILES = "put it back, give another --output, or give --redo-changed to answer those questions again"
-_OUTCOME = "a question without another line is not answered yet; the run's own command answers it"
+OTHER_FILES = "put it back, pass another --output, or add --redo-changed to answer those questions again"
+_OUTCOME = "questions without other lines are unanswered; re-run the run's command to answer them"
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ class TraceLog:
             before, question = self._contents.setdefault((video, kind), (content, trace.question_id))
             if content != before:
                 raise RunError(
-                    f"{self.path}: {kind} of {video!r} ({trace.video.path}) is not the one that question "
-                    f"{question!r} was answered about; {trace.question_id!r} was not written: {OTHER_FILES}"
+                    f"{self.path}: {kind} of {video!r} ({trace.video.path}) changed since question "
+                    f"{question!r} was answered; {trace.question_id!r} was not written: {OTHER_FILES}"
                 )
 
 

@@ -366,7 +366,7 @@ class Trace(Result):
         # older traces have none of these.
         trace = replace(trace, schema=SCHEMA)
         if trace.selected is not None and not 0 <= trace.selected < len(trace.rounds):
-            raise RunError(f"trace.selected is {trace.selected}, and there are {len(trace.rounds)} rounds")
+            raise RunError(f"trace.selected is {trace.selected}, but there are {len(trace.rounds)} rounds")
         return trace
 
 

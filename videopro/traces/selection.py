@@ -73,7 +73,7 @@ def select_answer(
     without executions.
     """
     if not executions:
-        raise ValueError("There is nothing to select from without an execution.")
+        raise ValueError("Nothing to select from: there are no executions.")
     end = 0
     last = len(executions) - 1 if most is None else min(most, len(executions) - 1)
     while end < last and not is_confident(executions[end], tau):
@@ -183,13 +183,13 @@ def _direct(trace: Trace, native: Trace | None) -> tuple[Round, Cost]:
     for a run on other questions."""
     if native is None:
         raise NoFallback(
-            f"question {trace.question_id!r}: its run has no direct answer to fall back on; name a run of "
+            f"question {trace.question_id!r}: its run has no direct answer to fall back on; pass a run of "
             "method native on the same questions"
         )
     if (native.question, native.choices) != (trace.question, trace.choices):
         raise RunError(
             f"question {trace.question_id!r} has a different text or options in the run of method native; "
-            "name a run on the same benchmark"
+            "pass a run on the same benchmark"
         )
     if native.final is None or not native.rounds:
         raise NoFallback(
@@ -223,8 +223,8 @@ RESCORINGS: Mapping[str, Rescoring] = {
 """Ways to score a run with refinement, by the names that tables use."""
 RESCORINGS_NOTE = (
     "first: before refinement. last: the last program's answer, failed or not (the paper's rule). "
-    "last-answered: the latest answer that any program gave. + native: questions that are then without an "
-    "answer get the direct one, of a run of method native with the same model."
+    "last-answered: the latest answer of any program. + native: questions without an answer get the direct "
+    "one, from a run of method native with the same model."
 )
 """Explains these names below a table."""
 

@@ -90,8 +90,8 @@ class SubtitleFiles:
         if len(by_language) > 1 and not by_language.keys() & {"", "en"}:
             file_names = ", ".join(sorted({file.name for _, file in full}))
             raise SubtitleError(
-                f"{chosen[0][1].parent}: several subtitle files may be those of {names[0]}: {file_names}; "
-                f"keep one of them, or name it {names[0]}.srt"
+                f"{chosen[0][1].parent}: several subtitle files match {names[0]}: {file_names}; keep one, or "
+                f"rename it to {names[0]}.srt"
             )
         _, file = min(
             chosen, key=lambda each: (len(each[0]), len(str(each[0])), _format_rank(each[1]), str(each[1]))

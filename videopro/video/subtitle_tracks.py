@@ -160,17 +160,17 @@ def choose_tracks(tracks: Sequence[SubtitleTrack], where: str, named: str | None
     """The text tracks that may be read, by number, the best one first. Raises SubtitleError, with the tracks
     that there are, if there is none."""
     if not tracks:
-        raise SubtitleError(f"{where} has no subtitle track; give a subtitle file, or run without subtitles.")
+        raise SubtitleError(f"{where} has no subtitle track; pass a subtitle file, or run without subtitles.")
     table = "; ".join(f"{number}: {track}" for number, track in enumerate(tracks))
     if named is not None and not _named(tracks, named):
         raise SubtitleError(
-            f"{where} has no subtitle track {named!r}; it has {table}. Give --subtitle-track one of these "
+            f"{where} has no subtitle track {named!r}; it has {table}. Set --subtitle-track to one of these "
             "numbers, a language or a title."
         )
     order = track_order(tracks, named=named)
     if not order:
         raise SubtitleError(
-            f"{where}: its subtitles are pictures, not text ({table}); give a subtitle file in text form."
+            f"{where}: its subtitles are images, not text ({table}); pass a text subtitle file."
         )
     return order
 

@@ -36,8 +36,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 NEAREST_INTACT_HELP = (
-    "seconds within which the nearest intact frame stands in for a damaged one, as the traces then say; 0: a "
-    "damaged frame is an error"
+    "replace a damaged frame with the nearest intact one within so many seconds, as traces then record; 0: "
+    "fail"
 )
 
 
@@ -149,7 +149,7 @@ class Video:
         the file is complete and has a video track with plausible times.
         """
         if not (timeout > 0 and math.isfinite(timeout)):
-            raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
+            raise VideoError(f"timeout is {timeout!r}; it must be above 0 (seconds)")
         check_nearest_intact(nearest_intact)
         probe = replace(probe_video(Path(path), timeout), nearest_intact=nearest_intact)
         for note in probe.notes:
@@ -168,11 +168,11 @@ class Video:
         """
         for time in times:
             if not math.isfinite(time):
-                raise VideoError(f"{self.path}: {time!r} is not a time; give finite seconds")
+                raise VideoError(f"{self.path}: {time!r} is not a time; pass finite seconds")
         height, width = size if size is not None else (self.height, self.width)
         if not (0 < height <= LARGEST_SIDE and 0 < width <= LARGEST_SIDE):
             raise VideoError(
-                f"{self.path}: size {size!r}; give (height, width) from 1 to {LARGEST_SIDE} pixels"
+                f"{self.path}: size is {size!r}; pass (height, width) from 1 to {LARGEST_SIDE} pixels"
             )
         size = (int(height), int(width))
         probe = self._probe
@@ -206,7 +206,7 @@ class Video:
         """
         ascending, (height, width) = list(times), size if size is not None else (self.height, self.width)
         if any(not math.isfinite(time) for time in ascending) or ascending != sorted(ascending):
-            raise VideoError(f"{self.path}: give finite times in seconds, in ascending order")
+            raise VideoError(f"{self.path}: pass finite times in seconds, in ascending order")
         probe = self._probe
         probe.check_unchanged()
         ticks = [probe.tick(time) for time in ascending]
@@ -294,14 +294,14 @@ def may_stand_in(stand_ins: Iterable[tuple[float, float]], nearest_intact: float
 def check_nearest_intact(seconds: float) -> None:
     """Raise ConfigError for a `nearest_intact` that is no time."""
     if not (0 <= seconds < math.inf):
-        raise ConfigError(f"nearest_intact is {seconds}; give seconds, or 0: no frame stands in for another")
+        raise ConfigError(f"nearest_intact is {seconds}; pass seconds, or 0 to replace no frame")
 
 
 def uniform_times(start: float, end: float, n: int) -> list[float]:
     """Midpoints of `n` equal parts of start..end, in seconds: start + (i + 0.5) * (end - start) / n."""
     _check_interval(start, end)
     if n < 1:
-        raise VideoError(f"{n} frames asked for; ask for at least 1")
+        raise VideoError(f"{n} frames requested; request at least 1")
     return [start + (i + 0.5) * (end - start) / n for i in range(n)]
 
 
@@ -310,9 +310,9 @@ def fps_times(start: float, end: float, fps: float, cap: int) -> list[float]:
     `cap`, `cap` uniform times instead."""
     _check_interval(start, end)
     if not (fps > 0 and math.isfinite(fps)):
-        raise VideoError(f"{fps!r} frames a second asked for; give more than 0")
+        raise VideoError(f"fps is {fps!r}; it must be above 0")
     if cap < 1:
-        raise VideoError(f"a cap of {cap} frames was asked for; give at least 1")
+        raise VideoError(f"cap is {cap} frames; it must be at least 1")
     # A thousandth of a frame counts as rounding: 10 s at 0.1 frames per second is one frame, not none.
     n = math.floor((end - start) * fps + 1e-3)
     if n < 1 or n > cap:
@@ -322,4 +322,4 @@ def fps_times(start: float, end: float, fps: float, cap: int) -> list[float]:
 
 def _check_interval(start: float, end: float) -> None:
     if not (math.isfinite(start) and math.isfinite(end) and start <= end):
-        raise VideoError(f"interval {start!r} to {end!r} s; give finite seconds, the start first")
+        raise VideoError(f"interval is {start!r} to {end!r} s; pass finite seconds, start first")

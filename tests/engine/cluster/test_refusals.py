@@ -18,7 +18,7 @@ from videopro.commands.infer import main
         (
             "RAY_ADDRESS",
             "127.0.0.1:{port}",
-            "no Ray cluster answers at 127.0.0.1:{port} (nothing listens there)",
+            "no Ray cluster responds at 127.0.0.1:{port} (nothing listens there)",
         ),
         (
             "RAY_ADDRESS",

@@ -98,7 +98,7 @@ GOOD = world.record("q", "a", "v.mp4")
 
 
 UNUSABLE: list[tuple[Any, str]] = [
-    ("{", "is not JSON"),
+    ("{", "invalid JSON"),
     ([1], "must be an object"),
     ({}, "has neither 'messages' nor 'query'"),
     ({**GOOD, "messages": GOOD["messages"][:1]}, "nothing to learn"),

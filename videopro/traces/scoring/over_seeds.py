@@ -211,7 +211,7 @@ def _paired(
         ours = ours * len(theirs)
     if len(ours) != len(theirs):
         raise ConfigError(
-            f"row {name!r} has {len(ours)} seeds and the first row {len(theirs)}; give equal numbers, or one"
+            f"row {name!r} has {len(ours)} seeds, but the first row {len(theirs)}; use equal numbers, or one"
         )
     return list(zip(ours, theirs, strict=True))
 
