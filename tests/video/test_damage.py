@@ -263,7 +263,7 @@ def test_what_is_too_far_away_does_not_stand_in(tmp_path: Path) -> None:
     path = damage(film(tmp_path / "a.mp4"), [21])
     assert opened(path, 0.45).frames([2.55])[0].time == 3.0
     with pytest.raises(
-        VideoError, match=r"a\.mp4: the picture at 2\.550 s is damaged, and none within 0\.4 s"
+        VideoError, match=r"a\.mp4: the frame at 2\.550 s is damaged, and no frame within 0\.4 s"
     ):
         opened(path, 0.4).frames([2.55])
     with pytest.raises(VideoError, match=r"at 2\.550 s is damaged; .*--nearest-intact SECONDS"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from videopro.backbones.address import default_key_name
 from videopro.backbones.base import Backbone, BackboneConfig
-from videopro.backbones.own_models import MODELS
+from videopro.backbones.own_models import MODELS, missing_folder
 from videopro.cli import Need, is_hub_name
 from videopro.errors import BackboneError
 from videopro.question import Question
@@ -40,7 +40,7 @@ def _checkpoint(subject: str, name: str) -> Need:
     problem = (
         "it is a file; pass the folder with its config and weights"
         if path.exists()
-        else ("there is no such folder; give an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct")
+        else missing_folder(subject.partition(" ")[0])
     )
     return Need(subject, problem=problem)
 

@@ -125,6 +125,14 @@ def expected_model(config: BackboneConfig) -> tuple[OwnModel | None, bool]:
     return None, planner is None or not planner.base or own_model(planner.base) is None
 
 
+def missing_folder(role: str) -> str:
+    """The message for a name that is neither a folder nor a hub name. `role`: "adapter", or another."""
+    if role != "adapter":
+        return "there is no such folder; pass an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct"
+    shipped = ", ".join(name for own in MODELS.working() for name in own.adapters)
+    return f"there is no such folder; pass an existing one, a hub name (OWNER/NAME), or one of {shipped}"
+
+
 def owner_of(name: str) -> OwnModel | None:
     """Which plug-in's model made what a name stands for."""
     if (of_file := MODELS.of_file(name)) is not None:

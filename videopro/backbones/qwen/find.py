@@ -26,7 +26,7 @@ from videopro.backbones.model_record import (
     budget_notes,
     read_model_record,
 )
-from videopro.backbones.own_models import lasting_name
+from videopro.backbones.own_models import lasting_name, missing_folder
 from videopro.errors import BackboneError
 
 
@@ -128,10 +128,7 @@ def find_source(name: str, role: str) -> str:
         raise BackboneError(f"{role} {name!r} is a file; pass the folder with its config and weights")
     # A hub name is OWNER/NAME; what looks like a path is one, even if it is missing.
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
-        raise BackboneError(
-            f"{role} {name!r}: there is no such folder; give an existing one or a hub name such as "
-            "Qwen/Qwen3-VL-8B-Instruct"
-        )
+        raise BackboneError(f"{role} {name!r}: {missing_folder(role)}")
     return name
 
 

@@ -411,6 +411,4 @@ class AdapterBackbone(BackboneWrapper):
         return self._call(self.inner.identity)
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        raise BackboneError(
-            "this backbone's adapter setting is fixed for all callers; switch its inner one's"
-        )
+        raise BackboneError("this backbone's adapter setting is fixed; switch its inner backbone's")
