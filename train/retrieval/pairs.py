@@ -82,7 +82,7 @@ class Source:
 
 def _caption(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise DatasetError(f"caption is {value!r}; it must be a string")
+        raise DatasetError(f"caption is {value!r}; it must be a non-empty string")
     # Line breaks of an annotation file are no part of a caption.
     return " ".join(value.split())
 
@@ -146,7 +146,7 @@ def _joined(captions: list[Any]) -> str:
     """The captions of a video's segments as one. Raises DatasetError if one is not a string."""
     wrong = [caption for caption in captions if not isinstance(caption, str) or not caption.strip()]
     if wrong:
-        raise DatasetError(f"caption is {wrong[0]!r}; it must be a string")
+        raise DatasetError(f"caption is {wrong[0]!r}; it must be a non-empty string")
     return ". ".join(caption.strip().rstrip(".") for caption in captions) + "."
 
 

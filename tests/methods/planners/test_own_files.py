@@ -72,7 +72,7 @@ def test_a_folder_holds_one_text_a_file(tmp_path: Path) -> None:
     assert read == {**TEXTS, "plan": TEXTS["plan"] + "\n"}
     assert read == read_prompts(write(tmp_path / "all.yaml", read)).texts
     (tmp_path / "plan.txt").write_bytes(b"\xff{question}")
-    with pytest.raises(ConfigError, match=r"plan.txt: cannot be read .* give a text in UTF-8"):
+    with pytest.raises(ConfigError, match=r"plan.txt: cannot be read .* pass a text file in UTF-8"):
         read_prompts(str(tmp_path))
 
 

@@ -252,7 +252,7 @@ def test_other_weights_under_the_same_name_are_another_run(
             folder.check_same({"method": identity(stub, first)})
         # A worker on another machine, whose server has another adapter.
         weights = first["planner_weights"]
-        with pytest.raises(RunError, match=r"has it from .*/b, and the run from .*/a; serve that one"):
+        with pytest.raises(RunError, match=r"loads it from .*/b, but the run from .*/a; serve that one"):
             load_planner(f"server:mine@{stub.url}", None, is_fine_tuned=True, weights=weights)
         # A server that is away leaves the comparison to the workers.
         stub.is_down = True
@@ -288,7 +288,7 @@ def test_a_planner_tries_as_often_as_the_settings_say() -> None:
         with pytest.raises(RunError, match="status 503"):
             planner_at(stub).write([REQUEST])
         stub.faults = [StubFault(delay=1.0)]
-        with pytest.raises(RunError, match=r"no reply within 0\.1 s"):
+        with pytest.raises(RunError, match=r"did not reply within 0\.1 s"):
             planner_at(stub, "api", ServerSettings(timeout=0.1, retries=0)).write([REQUEST])
 
 

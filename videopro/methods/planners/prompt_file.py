@@ -53,7 +53,7 @@ class PromptFile:
             if name not in names:
                 raise ConfigError(f"{where}: unknown prompt; {did_you_mean(str(name), names)}")
             if not isinstance(text, str) or not text.strip():
-                raise ConfigError(f"{where}: is {text!r}; it must be a string")
+                raise ConfigError(f"{where}: is {text!r}; it must be a non-empty string")
             if name != API:
                 _check_slots(name, text, where)  # type: ignore[arg-type]
 
