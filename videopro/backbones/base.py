@@ -398,7 +398,7 @@ class Backbone(ABC):
     server_settings: ServerSettings = ServerSettings()
     """How requests are sent to the servers of a run, for this and its other models."""
     is_concurrent: bool = False
-    """Whether it serves calls of several threads in parallel, as a server does."""
+    """Whether it serves calls of several threads in parallel, as servers do."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:

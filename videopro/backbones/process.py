@@ -1,4 +1,4 @@
-"""What a model shares with the rest of its process: a training's weights, bars, the GPU of a thread."""
+"""Process-wide state that affects models: sharded training weights, progress bars, the GPU of a thread."""
 
 from __future__ import annotations
 

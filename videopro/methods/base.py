@@ -34,18 +34,19 @@ FALLBACK_HELP = "fallback if the programs or agent give no answer: none, or nati
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of a run, as far as its settings depend on them."""
+    """The facts about a run's questions that its settings depend on."""
 
     protocol: Protocol
     open: int = 0
-    """How many of them are to be answered in words."""
+    """The number of open-ended questions."""
     videos: Iterable[Path] = ()
     """Their videos; without those that are made for the questions, as a benchmark's own model knows them."""
     remedy: str = ""
-    """What helps if the method cannot answer open questions; unset: what the method suggests."""
+    """The fix if the method cannot answer open-ended questions; unset: the method's advice."""
 
     def require_whole_videos(self, method: str) -> None:
-        """Raise ConfigError, for a method that looks anywhere, if only a part of each video is shown."""
+        """Raise ConfigError for a method that searches the whole video if only a part of each video is
+        shown."""
         if self.protocol.shown != "video":
             raise ConfigError(
                 f"method {method!r} looks anywhere in the video, but protocol {self.protocol.name!r} shows "
@@ -53,18 +54,18 @@ class Questions:
             )
 
     def require_choices(self, reason: str, remedy: str) -> None:
-        """Raise ConfigError, which gives the reason, if some of the questions are open."""
+        """Raise ConfigError, with the reason, if some questions are open-ended."""
         if self.open:
             raise ConfigError(f"{reason}; {self.remedy or remedy}")
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run as the user asks for it."""
+    """A run as requested by the user."""
 
     method: str
     options: Mapping[str, Any]
-    """Of the method."""
+    """Options of the method."""
     model: str
     backbone: Mapping[str, Any]
     """Settings of the model."""
@@ -79,7 +80,7 @@ class RunRequest:
 
     @property
     def server(self) -> ServerSettings:
-        """How requests go to the servers of the run. Raises ConfigError."""
+        """How requests are sent to the run's servers. Raises ConfigError."""
         return ServerSettings.given_in(self.backbone)
 
 
@@ -87,7 +88,7 @@ class Observer(typing.Protocol):
     """Notified in order; events of questions that run in parallel are interleaved."""
 
     def on_wait(self, doing: str) -> None:
-        """Something begins that takes long and shows nothing itself, such as "planning"."""
+        """A long stage without visible progress begins, such as "planning"."""
 
     def on_reply(self, round: Round) -> None:
         """The planner replied; its program has not run yet."""
@@ -103,7 +104,7 @@ class Observer(typing.Protocol):
 
 
 class MethodContext:
-    """What a method uses to answer the questions about one video. Everything is metered.
+    """The resources for answering questions about one video. Everything is metered.
 
     `backbone` counts calls, tokens and seconds. Decode with `frames`, and wrap other work to be timed
     separately in `with context.meter.stage("name")`.
@@ -131,7 +132,7 @@ class MethodContext:
         self.observer = observer
         """Notified while a question is answered; None: no observer."""
         self.doing = doing
-        """Told what is being done for the whole video, such as "indexing", for the run's progress."""
+        """Called with the stage of work on the whole video, such as "indexing", for the run's progress."""
         self.protocol = protocol
         self.seed = seed
         """Seed of all random choices of a method."""
@@ -187,7 +188,7 @@ class MethodContext:
 
 @dataclass(frozen=True)
 class NoSettings:
-    """Those of a method that has none."""
+    """The settings of a method without settings."""
 
 
 class Method(ABC):
@@ -197,10 +198,10 @@ class Method(ABC):
     name: ClassVar[str]
     Settings: ClassVar[type] = NoSettings
     makes_requests: ClassVar[bool] = True
-    """Whether it decides what the video and the models are asked, as a planner's programs and agents do: an
-    exception may then be its own doing."""
+    """Whether it chooses the requests to video and models, as planners' programs and agents do; it may then
+    have caused an exception."""
     flag_without_model: str = OPTIONS_FLAG
-    """How the command at hand leaves out a module's model, for messages."""
+    """The flag that turns off a module's model in the current command, for messages."""
     answers_open_questions: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -211,8 +212,8 @@ class Method(ABC):
     def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.kept: dict[Any, Any] = {}
-        """The models beside the run's that it has loaded. A server shares them among the methods of one name,
-        whose other options its clients set."""
+        """The other models that it has loaded, besides the run's. A server shares them among methods of the
+        same name, whose other options clients set."""
 
     @classmethod
     def with_options(cls, options: Mapping[str, Any]) -> Self:
@@ -255,7 +256,7 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class WritingSettings:
-    """The settings of every method whose models write: programs, or an agent's replies."""
+    """The settings of every method whose models generate text: programs or agent replies."""
 
     max_new_tokens: int = option(
         1024, "maximum tokens of a planner or agent reply", client="less", answers=True
@@ -279,7 +280,7 @@ class WritingSettings:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What a method makes of a request: the run as it will be."""
+    """The run that a method makes of a request."""
 
     method: Method
     options: Mapping[str, Any]
@@ -288,12 +289,12 @@ class Adaptation:
     """Settings of the model, with what the method needs beside those that are given. Part of the run's
     key."""
     notes: tuple[str, ...] = ()
-    """What to tell the user of this."""
+    """Notes to the user."""
     models: Mapping[str, str] = field(default_factory=dict)
     """Other models that the method uses, by role, as far as no option names them."""
     needs: Callable[[BackboneConfig], Sequence[Need]] = lambda model: ()
-    """What has to be on this machine besides the run's own model, which it is given. Looked up only if the
-    run loads something."""
+    """What must be on this machine besides the run's model, which is passed in. Called only if the run loads
+    something."""
 
 
 def by_subtitles(items: Sequence[Item]) -> list[list[Item]]:

@@ -111,7 +111,7 @@ class _Turn:
     visual: Sequence[Frame]
     prompt: str
     notes: tuple[str, ...]
-    """What is missing from the prompt."""
+    """Notes on what the prompt lacks."""
     prepared: tuple[Preparation, ...] = ()
     """The transcript whose lines it shows."""
 

@@ -1,4 +1,4 @@
-"""From what the user asks to a run that can start: the one call that a command makes before it answers."""
+"""Turns a user's request into a run that can start: the one call that a command makes before answering."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PreparedModels:
     backbone: Mapping[str, Any]
     """Settings of the model, with those that are added to the user's."""
     notes: tuple[str, ...]
-    """What to tell the user about the settings."""
+    """Notes to the user about the settings."""
     load: Callable[[], Backbone]
     """Makes the model, in this process or in a worker."""
     plugins: tuple[Used, ...]
@@ -62,7 +62,7 @@ class PreparedRun(PreparedModels):
 
 
 def prepare(request: RunRequest) -> PreparedRun:
-    """Check a run and settle what its settings leave open, without loading a model.
+    """Check a run and resolve its unset settings, without loading a model.
 
     Asks a served planner for its record, and reads the questions. Raises VideoProError for what the user can
     fix: first what is wrong with the settings by themselves, then what a server refuses, then what does not

@@ -35,7 +35,7 @@ class Question:
     text: str
     choices: tuple[str, ...]
     is_open: bool = False
-    """Whether it is answered in words."""
+    """Whether it is open-ended: answered in words."""
 
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
@@ -106,4 +106,4 @@ class Answer:
     answer, and in traces of schema 2 and older."""
     tokens_out: int = 0
     cut_at: int | None = None
-    """The limit in tokens that cut the reply off; None: it ended by itself. In traces since schema 4."""
+    """The token limit that cut the reply off; None: the model ended it. In traces since schema 4."""

@@ -52,7 +52,7 @@ LineRule = Literal[
     "interleaved_overlapping",
     "all",
 ]
-"""Which subtitle lines a direct question shows, and where (`videopro.methods.native.shown_lines`)."""
+"""The subtitle lines that a direct question shows, and where (`videopro.methods.native.shown_lines`)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Subtitles:
     lines: tuple[SubtitleLine, ...]
     source: str
     is_transcribed: bool = False
-    """Whether a model heard them, which it may have misheard."""
+    """Whether a model transcribed them, perhaps with errors."""
     id: str = field(default="", compare=False)
     """Hash of the content: of the file that they are from (`content_id`), or of a transcript's lines."""
 
@@ -208,7 +208,7 @@ def _remembered_track(path: Path, size: int, changed: int, track: str | None) ->
 
 
 def is_container(path: Path) -> bool:
-    """Whether a file begins like MP4, Matroska or AVI: subtitles are then tracks in it."""
+    """Whether a file begins like MP4, Matroska or AVI, whose subtitles are tracks."""
     try:
         if not path.is_file():
             return False

@@ -47,7 +47,7 @@ class Checkpoint:
 
     @property
     def frames(self) -> int:
-        """The budgets it was trained for, else the paper's."""
+        """The budgets from training, else the paper's."""
         return self.record.frames or DEFAULT_FRAMES
 
     @property

@@ -157,7 +157,7 @@ class Replies:
         return not reply.ended and len(reply.ids) < self._limit and number not in self._given_up
 
     def give_up(self) -> None:
-        """Let the replies for which nobody waits any more end where they are."""
+        """End cancelled replies where they are."""
         self._given_up = frozenset(self._cancelled())
 
     def add(

@@ -47,7 +47,7 @@ class ChatClient:
         self._config = config
         self._endpoint = Endpoint(config)
         self._refused: set[str] = set()
-        """Fields that the server refuses."""
+        """Fields that the server rejects."""
 
     @property
     def url(self) -> str:
@@ -142,7 +142,7 @@ class DrawnTokens:
     logprobs: tuple[float, ...]
     """Of each of them, after temperature and top-p."""
     is_ended: bool
-    """Whether the model ended it, and not the limit."""
+    """Whether the model ended it; False: the limit did."""
 
 
 class TokenClient:

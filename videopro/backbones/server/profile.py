@@ -44,7 +44,7 @@ from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.errors import BackboneError
 
 Cards = Mapping[str, Mapping[str, Any]]
-"""The server's list of models, by name."""
+"""The server's models, by name."""
 
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ Probe = Callable[[Sequence[Prompted]], list[Completion]]
 """Sends requests to the model, adapter off."""
 
 ENGINES = ("vllm", "sglang")
-"""Servers that know more than OpenAI's fields, as `/models` names them."""
+"""Servers that support more than OpenAI's fields, as `/models` reports them."""
 # What `/models` says of a server that does not name its engine. Ray Serve LLM has the placeholder of OpenAI's
 # reference there (2.60, ModelCard in ray/llm/_internal/serve/core/configs/openai_api_models.py).
 _UNNAMED = (None, "", "organization-owner")
@@ -169,7 +169,7 @@ class ServerProfile:
 
     @property
     def adapter_root(self) -> object:
-        """Where the server has the adapter from; None without one, or if it does not say."""
+        """Where the server loads the adapter from; None without one, or if not reported."""
         adapter = self._config.adapter_model
         return None if adapter is None else self.cards.get(adapter, {}).get("root")
 

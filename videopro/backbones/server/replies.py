@@ -44,7 +44,7 @@ _TEXT_FIELDS = ("text", "thinking", "reasoning", "refusal", "summary", "content"
 
 
 class InvalidReply(Exception):
-    """A reply that is not a chat completion, or not a list of models; the message says why."""
+    """A reply that is neither a chat completion nor a list of models; the message has the reason."""
 
 
 class TopToken(BaseModel):
@@ -229,7 +229,7 @@ class ServedReply:
     """Without thoughts; empty if there is none."""
     thoughts: str
     cut_at: int | None
-    """The limit in tokens that cut the reply off; None: it ended by itself."""
+    """The token limit that cut the reply off; None: the model ended it."""
     tokens_in: int
     tokens_out: int
     """With those of the thoughts; 0 from a server that does not count."""
@@ -427,7 +427,7 @@ def prompt_tokens(completion: Completion, server: str) -> int:
 
 
 def _visible_text(token: TopToken) -> str:
-    """What a reader sees of a token."""
+    """The visible text of a token."""
     return unicodedata.normalize("NFKC", visible(token.token)).strip()
 
 

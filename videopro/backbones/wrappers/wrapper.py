@@ -1,4 +1,4 @@
-"""The base class of backbones that wrap another backbone, and the one that measures what an answer costs."""
+"""The base class of wrapper backbones, and the wrapper that meters the cost of answers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class BackboneWrapper(Backbone):
 
 
 class CostCounter(ABC):
-    """Something that costs are added to."""
+    """An object that collects costs."""
 
     @abstractmethod
     def add(self, cost: Cost) -> None:

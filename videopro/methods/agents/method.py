@@ -56,7 +56,7 @@ from videopro.video import Subtitles, uniform_times
 
 @dataclass(frozen=True)
 class Prepared:
-    """What an agent made of a video before it answers questions about it."""
+    """What an agent prepares from a video before it answers questions."""
 
     content: Any = None
     """The method's own index or database; thread-safe."""
@@ -74,7 +74,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Equipment:
-    """What an agent works with under its settings."""
+    """The models and encoders of an agent under its settings."""
 
     roles: Mapping[str, str]
     """The name of the model in each role, such as "llm"."""
@@ -91,7 +91,7 @@ class AgentRun(ABC):
     has no letter if the question is open, or if the agent's last reply could not be parsed."""
 
     claim: float | None = None
-    """What the agent claims its confidence to be, in 0..1, once it has answered."""
+    """The confidence that the agent states, in 0..1, once it has answered."""
     settings: Any
     """Those of its method; each run says of which class they are."""
 
@@ -105,12 +105,12 @@ class AgentRun(ABC):
 
     @abstractmethod
     def conclude(self) -> Answer:
-        """Answer at once from what is known."""
+        """Answer now from what is known."""
 
 
 class AgentMethod(Method):
-    """A method whose steps are requests to models and tools. Subclasses say with which models they work,
-    prepare a video, and start a run for each question."""
+    """A method whose steps are requests to models and tools. Subclasses declare their models, prepare a
+    video, and start a run for each question."""
 
     Settings: ClassVar[type[AgentSettings]]
     settings: AgentSettings

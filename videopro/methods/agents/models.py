@@ -100,16 +100,16 @@ class ModelReply:
     is_constrained: bool = False
     """Whether decoding was constrained to the schema."""
     cut_at: int | None = None
-    """The limit in tokens that cut it off; None: it ended by itself."""
+    """The token limit that cut it off; None: the model ended it."""
     calls: tuple[ToolCall, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the model left out of the request, because the server refused it."""
+    """Request fields omitted because the server rejects them."""
     thoughts: str = ""
-    """What the model thought before it."""
+    """The model's thoughts before it."""
 
 
 class ToolsRefused(Exception):
-    """The model offers no tool calls; use the text protocol."""
+    """The model does not support tool calls; use the text protocol."""
 
 
 class AgentModel(ABC):

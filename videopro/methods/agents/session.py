@@ -64,7 +64,7 @@ class Session:
         self.cost = Cost()
         """What all steps cost, without those that were reused."""
         self.seed = seed
-        """Of the run; derive others from it and the question."""
+        """The run's seed; derive others from it and the question."""
         self.round = 0
         """The agent's round, which its steps are recorded with."""
         self._observer = observer
@@ -105,7 +105,7 @@ class Session:
         return "\n".join(line.text for line in self.subtitles.visible_at(times))
 
     def note(self, text: str) -> None:
-        """A remark for readers of the result; a repeated one is noted once."""
+        """Add a note to the result; repeated notes are added once."""
         # Loops meet the same limit in every round.
         if text not in self.notes:
             self.notes.append(text)

@@ -64,7 +64,7 @@ class BudgetSpent(Exception):
 
 
 class Budget:
-    """What one question has spent of its limits; None: no limit. Used by one thread."""
+    """The budget of one question and what it has spent; None: no limit. Used by one thread."""
 
     def __init__(
         self, max_frames: int | None = None, max_tokens: int | None = None, max_steps: int | None = None

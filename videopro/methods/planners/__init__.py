@@ -47,7 +47,7 @@ PLANNERS: Registry[type[Planner]] = Registry(
     what="a subclass of Planner (videopro.methods.planners)",
     more_names=("self", "api", "server", "file"),
 )
-"""Planners that plug-ins bring, beside the four kinds that a setting names in another way."""
+"""Planners from plug-ins, in addition to the four built-in kinds of a setting."""
 
 # Requests in flight to "api:", which limits its rate.
 _API_REQUESTS = 8
@@ -73,7 +73,8 @@ def check_planner(spec: str) -> None:
 
 
 def planner_needs(spec: str, api_key_env: str | None) -> list[Need]:
-    """What a planner needs besides the backbone: its server. Raises ConfigError for an invalid spec."""
+    """What a planner needs in addition to the backbone: its server. Raises ConfigError for an invalid
+    spec."""
     check_planner(spec)
     if not spec.startswith(("api:", "server:")):
         return []
