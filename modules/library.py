@@ -58,7 +58,7 @@ PROGRAM_MODULES: Registry[Callable[..., Any]] = Registry(
     {each.name: each.function for each in MODULES.values()},
     what="a function decorated with @module (videopro.modules.calls)",
 )
-"""What may be named as `extra_modules`; ours are always offered."""
+"""Plug-in modules for `extra_modules`; built-in ones are always offered."""
 
 # What a program's calls may add to its trace.
 _RESULT_CHARS = 1000
@@ -66,7 +66,7 @@ _MOST_INTERVALS = 10_000
 
 
 class CachedResult(NamedTuple):
-    """What a call gave, for equal calls of other programs on the same video."""
+    """The result of a call, for equal calls of other programs on the same video."""
 
     result: Any
     frames: tuple[FrameRef, ...] = ()

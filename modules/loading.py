@@ -51,7 +51,7 @@ REAL: Mapping[ModelPart, str] = {
 }
 PAPER_HELP = f"paper: the paper's models for modules that are not set, and {PAPER_FRAMES} frames per call"
 OPTIONS_FLAG = "--options {part}=none"
-"""How inference leaves out the model of a part."""
+"""The flag that turns off the model of a part in inference."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class ModuleSettings:
 
 
 def json_flag(setting: str) -> str:
-    """How training leaves out the model of a part, by its setting."""
+    """The setting that turns off the model of a part in training."""
     return f'--{setting} \'{{{{"{{part}}": "none"}}}}\''
 
 
@@ -143,7 +143,7 @@ class ModuleModels:
         self._flag = flag
         self.names = settings.resolved(answering)
         self.transcripts = Transcripts(settings.speech, root)
-        """Of the videos that list no subtitles."""
+        """Transcripts of videos without listed subtitles."""
         self._clip_times = settings.clip_times
         self._encoder_dtype = settings.encoder_precision
         can_summarize = answering is None or answering.summarizes
@@ -219,7 +219,7 @@ class ModuleModels:
         )
 
     def spoken(self, video: Video) -> Spoken:
-        """What is said in a video that lists no subtitles, transcribed if needed. Raises as `context`."""
+        """The transcript of a video without listed subtitles, made if needed. Raises as `context`."""
         return self.transcripts.of(video)
 
     def index(self, video: Video) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
@@ -300,7 +300,7 @@ def module_needs(
 
 
 def speech_needs(speech: str, flag: str = OPTIONS_FLAG) -> list[Need]:
-    """What a method's own transcripts need; nothing without them."""
+    """The needs of a method's transcripts; none without them."""
     name = resolve_speech(speech)
     return [] if name == "none" else [*part_needs({"speech": name}, flag), cache_need()]
 

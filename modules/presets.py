@@ -1,4 +1,4 @@
-"""The models of the paper's own modules, and what of them can be had on this machine.
+"""The models of the paper's modules, and which are available on this machine.
 
 Section 4 names LanguageBind_Video for clips, Easy-OCR, DEVA and Whisper; the release adds Grounding DINO and
 BGE-M3, and has no tracking. DEVA has no package: the boxes of Grounding DINO are linked instead, and SAM 3 is
@@ -39,7 +39,7 @@ def find_whisper() -> str | None:
 
 
 def paper_notes(settings: Mapping[str, str]) -> list[str]:
-    """What of the preset is not as in the paper, given the resulting settings, without stopping a run."""
+    """Notes where the resulting settings differ from the paper."""
     notes = []
     if settings["tracker"] == PAPER["tracker"]:
         notes.append(

@@ -33,7 +33,7 @@ def api_reference(modules: Sequence[Module], clip_times: ClipTimes = "video") ->
 
 
 def full_reference() -> str:
-    """The reference of all modules of ours; of a video, some may have nothing to work on."""
+    """The reference of all built-in modules; some may not apply to a given video."""
     return api_reference(list(MODULES.values()))
 
 

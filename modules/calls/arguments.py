@@ -36,7 +36,7 @@ _LETTERED = re.compile(r"^\(?([A-Z])[.):]\s+")
 
 @dataclass(frozen=True)
 class Scope:
-    """What the checks need to know about the current video."""
+    """What checks need to know about the current video."""
 
     video: VideoHandle
     frames: int
@@ -63,9 +63,9 @@ class ArgumentType:
     check: Callable[[Any, Scope], Any]
     accepts: str
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
-    """JSON Schema, for tools; None: of a type of the user's own, only what it `accepts` is known."""
+    """JSON Schema, for tools; None: a custom type, of which only `accepts` is known."""
     objects: ObjectKind | None = None
-    """What it names, if that are objects of the video: tools pass them by their ids."""
+    """The kind of objects that it names, if any: tools pass them by their ids."""
     is_read: bool = False
     """Whether a model reads it as text: the characters of all such arguments of a call count together."""
     is_documented: bool = True

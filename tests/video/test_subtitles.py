@@ -203,12 +203,12 @@ HUGE = "9" * 400
 BAD: list[tuple[str | bytes, str]] = [
     (b"", "is empty; download it again"),
     (b"\xef\xbb\xbf", "is empty"),
-    ("Hello\nBye\n", "holds no times"),
+    ("Hello\nBye\n", "has no times"),
     (bytes(range(256)) * 8, "save it as UTF-8"),
     (b"\x00\x01\x02\x03" * 500, "save it as UTF-8"),
-    (PLAIN.replace("Bye", "你好").encode() + b"\xff\n", "1 damaged place"),
+    (PLAIN.replace("Bye", "你好").encode() + b"\xff\n", "1 invalid byte"),
     (PLAIN.encode("utf-16")[:-1], "save it as UTF-8"),
-    (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04"), "not a line of times"),
+    (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04"), "not a line with times"),
     # As LongVideoBench writes them.
     ('[{"start": "0:0:1"', "invalid JSON"),
     ("{}", "not a list of lines"),

@@ -1,5 +1,5 @@
-"""The progress of a run on the terminal: questions done, accuracy, speed and time left; and the exceptions
-that nobody foresaw, of which the first traceback of each class is kept.
+"""The progress of a run on the terminal: questions done, accuracy, speed and time left; and unexpected
+exceptions, of which the first traceback of each class is kept.
 
 It reads the run's log, so it covers all workers of all ranks.
 """
@@ -131,7 +131,7 @@ class ExceptionWatch:
         self._streaks = Streaks()
 
     def see(self, traces: Sequence[Trace], left: int) -> None:
-        """More questions are done, and so many are `left`. Raises WorkerBug if the run should end before
+        """More questions are done, and `left` questions remain. Raises WorkerBug if the run should end before
         they are asked."""
         keep_tracebacks(self._folder, traces)
         for trace in traces:

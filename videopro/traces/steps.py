@@ -154,8 +154,7 @@ class Preparation:
     audio_seconds: float = 0.0
     """Seconds of sound that a transcript was made of."""
     stand_ins: tuple[tuple[float, float], ...] = ()
-    """Of the frames that it was made of, those that stand in for damaged ones: (time asked for, its own
-    time) in s."""
+    """Frames used in place of damaged ones: (requested time, time of the frame) in s."""
 
 
 def moment(frame: FrameRef) -> float:

@@ -43,7 +43,7 @@ class Cluster:
         self._ray: Any = None
         self._is_ours = False
         self._misses = 0
-        """How often in a row nothing listened at the address."""
+        """The number of failed attempts in a row to reach the address."""
         self._looked = time.monotonic()
         self.address = ""
         """Host and port of the head."""
@@ -68,8 +68,8 @@ class Cluster:
             leaving.join(_LEAVE_DEAD_SECONDS if self._misses >= _MISSES else _LEAVE_SECONDS)
 
     def check(self) -> None:
-        """Raise RunError if the cluster's head has not answered for a while. To be called all the time: it
-        looks every few seconds."""
+        """Raise RunError if the cluster's head has not responded for a while. Call it often: it checks every
+        few seconds."""
         if time.monotonic() - self._looked >= _WATCH_SECONDS:
             host, _, port = self.address.rpartition(":")
             self._misses = 0 if _answers(host, port, _WATCH_SECONDS) else self._misses + 1
@@ -173,7 +173,7 @@ class Share:
 
 @dataclass(frozen=True)
 class RaySettings:
-    """The settings that follow `--ray`."""
+    """The settings of `--ray`."""
 
     workers: int | None = option(None, "workers; unset: as many as the cluster has room for")
     cpus: float | None = option(None, "CPUs per worker; unset: 1, or a node's CPUs divided by its GPUs")

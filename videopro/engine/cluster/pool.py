@@ -60,7 +60,7 @@ class Worker(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a worker tells when its model is loaded."""
+    """What a worker reports when its model is loaded."""
 
     identity: dict[str, object]
     in_flight: int
@@ -116,7 +116,7 @@ class Schedule(Generic[ItemT]):
         self.apart: deque[tuple[ItemT, ...]] = deque()
         """Items for a worker that has nothing else meanwhile, so that another death says more."""
         self.given_up: list[tuple[ItemT, str]] = []
-        """Items that no worker gets any more, each with the reason."""
+        """Items that are given up, each with the reason."""
         for unit in units:
             self.add(unit.items)
 
@@ -139,7 +139,7 @@ class Schedule(Generic[ItemT]):
             self.shared.append(tuple(shared))
 
     def stop(self) -> None:
-        """Hand out nothing more."""
+        """Hand out no more units."""
         self.shared.clear()
         self.apart.clear()
 
@@ -266,7 +266,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
             min(free, key=lambda m: len(m.tasks)).give(schedule.shared.popleft(), job)
 
     def _listen(self) -> list[tuple[str, ResultT]]:
-        """Wait briefly for what the workers tell, and return new results. Raises what a worker raised."""
+        """Wait briefly for reports of workers, and return new results. Raises what a worker raised."""
         import ray
 
         waiting = {
@@ -377,7 +377,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
         self._members.append(Member(actor, actor.load.remote(make, os.getcwd())))
 
     def _say_waiting(self) -> None:
-        """Say from time to time that no worker is ready: Ray does not tell why."""
+        """Report from time to time that no worker is ready: Ray does not report why."""
         now = time.monotonic()
         if any(member.loading is None for member in self._members):
             self._waited = now

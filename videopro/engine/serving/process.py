@@ -89,7 +89,7 @@ class HeldPort:
         return True
 
     def release(self) -> None:
-        """Let others have it. Calling it again does nothing."""
+        """Release it. Calling it again does nothing."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -135,7 +135,7 @@ class EngineProcess:
         self.model = model
         self.log = log
         self.starts = 0
-        """How often it was started."""
+        """The number of times it was started."""
         self._settings = settings
         self._program = settings.command()
         self._device = device
@@ -211,7 +211,7 @@ class EngineProcess:
             raise self._failure
 
     def answers(self) -> bool:
-        """Whether it answers now."""
+        """Whether it responds now."""
         return answers(self.url)
 
     def wait(self) -> None:
@@ -429,7 +429,7 @@ def started(processes: Sequence[EngineProcess]) -> Iterator[None]:
 
 @contextmanager
 def _progress(doing: str, say: Say) -> Iterator[None]:
-    """Say from time to time that something takes its time."""
+    """Report from time to time that something is still running."""
     began = time.monotonic()
     is_over = threading.Event()
 

@@ -41,7 +41,7 @@ _TOP_LOGPROBS = 20
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How an engine is started. Raises ConfigError for invalid settings."""
+    """The settings of an engine. Raises ConfigError for invalid ones."""
 
     program: str = option(
         "", "path of vLLM: the folder of its environment, its Python, or vllm; unset: vllm in PATH"
@@ -99,7 +99,7 @@ class ServedModel:
     name: str
     """The name by which requests ask for it."""
     images: int
-    """Pictures in one prompt at most."""
+    """Maximum frames in one prompt."""
     dtype: str = "auto"
     """As in a backbone's settings."""
     rank: int = 0
@@ -140,7 +140,7 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
 
 
 def _longest(source: str) -> int:
-    """The longest prompt with its reply that the model takes, at most what 64 frames, subtitles and programs
+    """The model's maximum length of a prompt and its reply, at most what 64 frames, subtitles and programs
     need."""
     most = 32768
     config = Path(source).expanduser() / "config.json"

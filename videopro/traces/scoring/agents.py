@@ -41,7 +41,7 @@ class Replies:
 
     n: int
     repaired: int
-    """Those that could be parsed only after the model was shown its own error."""
+    """Replies that could be parsed only after the model was shown its error."""
     unparsed: int
     """Those that could not be parsed, even after that, and those of a conversation with tools without any
     call: the same reply as text does not fit the schema of a call."""
@@ -81,7 +81,7 @@ def is_agent(trace: Trace) -> bool:
 
 
 def is_forced(trace: Trace) -> bool:
-    """Whether the agent was made to answer: it reached its last round or step, or spent a budget."""
+    """Whether the agent was forced to answer: it reached its last round or step, or spent a budget."""
     return any(FORCED in note for note in trace.notes)
 
 

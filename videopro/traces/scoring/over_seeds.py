@@ -36,7 +36,7 @@ class SeedRow:
     seeds: tuple[tuple[Trace, ...], ...]
     """The traces, rescored by the row's own rule."""
     read_as: str = ""
-    """Which answers these are, in words; "" for direct ones, which are the same under every rule."""
+    """A description of these answers; "" for direct ones, which are the same under every rule."""
     recorded: tuple[tuple[Trace, ...], ...] = ()
     """The traces as recorded, for the other rules; empty: no other rule applies."""
 
