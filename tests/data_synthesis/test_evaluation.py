@@ -175,7 +175,7 @@ def test_a_limit_is_of_questions_after_filters(tmp_path: Path, capsys: pytest.Ca
     assert run("c", "--limit", "3", "--offset", "2")[2] == five[2:5]
     status, error, rest = run("d", "--limit", "3", "--offset", "4")
     assert rest == seven[4:]
-    assert "limit is 3, and 2 questions are left after the first 4" in error
+    assert "limit is 3, but only 2 questions are left after the first 4" in error
     assert run("e", "--offset", "6")[0] == 2
 
 

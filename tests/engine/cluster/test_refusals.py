@@ -23,7 +23,7 @@ from videopro.commands.infer import main
         (
             "RAY_ADDRESS",
             "ray://head:10001",
-            "RAY_ADDRESS ray://head:10001: a run needs a machine of the cluster",
+            "RAY_ADDRESS ray://head:10001: runs must start on a machine of the cluster",
         ),
         ("RANK", "0", "run the command once, without accelerate launch or torchrun"),
     ],

@@ -100,7 +100,7 @@ GOOD = world.record("q", "a", "v.mp4")
 UNUSABLE: list[tuple[Any, str]] = [
     ("{", "invalid JSON"),
     ([1], "must be an object"),
-    ({}, "has neither 'messages' nor 'query'"),
+    ({}, "neither 'messages' nor 'query'"),
     ({**GOOD, "messages": GOOD["messages"][:1]}, "nothing to learn"),
     ({"query": "q", "response": "r", "history": [["a", "b"]]}, "has a history"),
     ({"query": 3, "response": "r"}, "field 'query' is 3"),
@@ -112,7 +112,7 @@ UNUSABLE: list[tuple[Any, str]] = [
     (world.record("q <video>", "a", "v.mp4"), "has 2 <video> and 1 videos"),
     (world.record("q", "a <video>", "v.mp4"), "outside the user's turn"),
     ({"system": "<video>", "query": "q", "response": "r", "videos": ["v"]}, "outside the user's turn"),
-    ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
+    ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "2 videos in one row"),
     ({**GOOD, "videos": [3]}, "list of paths"),
     ({**GOOD, "images": ["a.png"]}, "only videos"),
     ({"query": "<image>q", "response": "r", "images": ["a.png"]}, "only videos"),

@@ -207,7 +207,7 @@ def test_refused_rows_and_videos_that_cannot_be_read_are_left_out_and_named_once
             assert found == [*[(None, None, None)] * 3, (1, 1, 1)]
         assert {*rewards.left_out} == {"row 'q2/plan'", f"video {broken}", "video /nowhere.mp4"}
     named = capsys.readouterr().err
-    for name in ("q2/plan", f"video {broken} is left out", "video /nowhere.mp4 is left out"):
+    for name in ("q2/plan", f"video {broken} skipped", "video /nowhere.mp4 skipped"):
         assert named.count(name) == 1
     assert {("programs/left_out", 0.5), ("programs/left_out", 0.75)} <= {*recorder.metrics}
     assert recorder.columns["error"][-8:] == ["VideoError", "VideoError", "VideoError", None] * 2

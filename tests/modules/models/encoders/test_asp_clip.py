@@ -126,7 +126,7 @@ def test_bad_folders_say_what_is_wrong(tmp_path: Path) -> None:
     refused({**good, "base": f"pe_video:{tmp_path}"}, "pe_video")
     narrow = TemporalTransformer(AspClipConfig(width=8, heads=2, layers=2, frames=4)).state_dict()
     save_file({f"temporal.{key}": weight for key, weight in narrow.items()}, stored)
-    refused({**good, "width": 8}, "has embeddings of width 16, the temporal transformer in .* 8")
+    refused({**good, "width": 8}, "has embeddings of width 16, but the temporal transformer in .* has 8")
     save_file({**state, "nothing.weight": torch.zeros(2)}, stored)
     refused(good, "nothing.weight")
     first = next(iter(state))
