@@ -102,7 +102,7 @@ def test_each_use_is_in_the_trace_and_counted(
     ("seconds", "status", "expected"),
     [
         ("0", 2, "v0.mp4: damaged at 2.10 to 3.00 s; download it again, or give --nearest-intact SECONDS"),
-        ("0.3", 2, "set a larger --nearest-intact"),
+        ("0.3", 2, "give a larger --nearest-intact"),
         ("1", 0, "2.10 to 3.00 s; the nearest intact frames stand in"),
     ],
 )

@@ -187,7 +187,7 @@ def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None
         (chat(PLAN, solution="E"), "its gold answer solution='E' is not one of A, B, C, D"),
         (chat(PLAN, solution="A", answer="B"), "its gold answer answer='B', solution='A' is not one of"),
         (chat(PLAN, solution=2), "its gold answer solution=2 is not one of"),
-        (chat(PLAN, solution="A", videos=[], messages=asked("<video>")), "has 1 <video> and 0 videos"),
+        (chat(PLAN, solution="A", videos=[], messages=asked("<video>")), "1 <video> but 0 videos"),
         (chat("<video>What?", solution="A"), "no columns 'quest"),
         (chat("Question: x\nChoices:\nA. y\n", solution="A"), "cannot split the choices in its prompt"),
         (

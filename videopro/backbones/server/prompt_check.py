@@ -31,7 +31,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 def film_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] | None]) -> list[Frame]:
-    """Grey frames of a film. `resize` is the backbone's `frame_size`, in which it decodes them."""
+    """Grey frames of a video. `resize` is the backbone's `frame_size`, in which it decodes them."""
     from videopro.video import Frame
 
     height, width = resize(_HEIGHT, _WIDTH, count) or (_HEIGHT, _WIDTH)
