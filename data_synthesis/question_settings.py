@@ -112,7 +112,7 @@ class QuestionSettings:
         return False
 
     def row_prompts(self) -> PromptFile | None:
-        """The user's prompts for the rows; None: ours. Raises ConfigError."""
+        """The user's prompts for the rows; None: the default prompts. Raises ConfigError."""
         if self.prompts is None:
             return None
         file = read_prompts(self.prompts)

@@ -209,8 +209,8 @@ def prepare_synthesis(
 
 
 def _needs(config: SynthesisConfig, prepared: PreparedModels) -> list[Need]:
-    """What has to be there before anything is loaded. The workers of a cluster have machines of their own,
-    but the teacher is asked from here."""
+    """What must be present before anything is loaded. Workers of a cluster run on other machines, but the
+    teacher is asked from here."""
     if config.engine == "ray":
         return _teacher_needs(config)
     return prepared.needs()

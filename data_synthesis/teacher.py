@@ -38,7 +38,7 @@ class Prices:
     tokens_out: float = 0.0
 
     def of(self, tokens_in: float, tokens_out: float) -> float:
-        """The price of so many tokens."""
+        """The price of these tokens."""
         return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / 1e6
 
 
@@ -157,7 +157,8 @@ class ReplyLog:
         self._file.cut_torn_tail()
 
     def refresh(self) -> None:
-        """Read what was appended since the last call, and charge it. A line that is no reply is set aside."""
+        """Read what was appended since the last call, and charge it. A line that is not a reply is set
+        aside."""
         # At once, for whoever reserves: what one thread has read, another does not find in the file again.
         with self._budget.exclusive(), self._lock:
             lines = self._file.read(self._read)
@@ -343,8 +344,7 @@ class Teacher:
         return collect(self.send(requests))
 
     def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
-        """Send requests, and return at once: what comes next may go on while they are in flight. `collect`
-        gets the replies."""
+        """Send requests and return at once; `collect` gets the replies."""
         return [self._threads.submit(self.answer, request) for request in requests]
 
     def cancel(self) -> None:

@@ -194,7 +194,7 @@ class CallContext:
 
 
 def frame_refs(frames: Iterable[Frame]) -> tuple[FrameRef, ...]:
-    """What a trace stores of frames; of one that stands in for several damaged ones, a reference for each."""
+    """What a trace stores of frames; for a frame that replaces several damaged ones, a reference for each."""
     refs: list[FrameRef] = []
     for frame in frames:
         ref = (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))
@@ -220,7 +220,7 @@ class CallCache(Generic[T]):
         return len(self._results)
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> tuple[T, bool]:
-        """The result for a key, and whether it was cached. An exception of `compute` is raised as it is."""
+        """The result for a key, and whether it was cached. Exceptions of `compute` are raised unchanged."""
         with self._lock:
             future = self._results.get(key)
             if is_first := future is None:

@@ -78,7 +78,7 @@ _KINDS = {1: ("pixel_values", "image_grid_thw"), 2: ("pixel_values_videos", "vid
 
 
 class KeptFeatures:
-    """Features of at most `kept_bytes` bytes, in the host's memory: those of an 8B model are 47 MB a video.
+    """Features of at most `kept_bytes` bytes, in host memory: 47 MB per video for an 8B model.
 
     `core`: the module that has `visual` and the language model."""
 

@@ -182,7 +182,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
 
 
 class _EpochOrder(Sampler[int]):
-    """The order of a sampler, seeded for each epoch: it goes on with the random numbers of the epoch before,
+    """The order of a sampler, seeded for each epoch: it continues the random numbers of the epoch before,
     which a run that is resumed in a later one has not drawn."""
 
     def __init__(self, sampler: LengthGroupedSampler, seed: Callable[[], int]) -> None:

@@ -51,7 +51,7 @@ class ProgramOutcome:
     log: str = ""
     """The program's log, for a refinement prompt."""
     error: VideoProError | None = None
-    """Why the row cannot be rewarded; there is no execution then."""
+    """Why the row cannot be rewarded; there is then no execution."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class ProgramRunner:
 
     `backbone` answers the modules' questions, with any adapter off (the base model answers, not the policy
     that writes programs): the model in training, a frozen copy of its base, or a server. `models`: those
-    behind the modules. `workers`: programs run in parallel. `limits`: None for those of inference.
-    `reasoned`: what makes the confidence of a letter that comes straight from no call. `nearest_intact`: as
+    behind the modules. `workers`: programs run in parallel. `limits`: None for the limits of inference.
+    `reasoned`: how to compute the confidence of a letter that no call returned directly. `nearest_intact`: as
     of `Video.open`. Raises ConfigError for an invalid `workers`.
     """
 

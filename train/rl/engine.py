@@ -100,8 +100,7 @@ def adapter_weights(model: Any, *, needed: bool = True) -> Weights:
 
 
 def random_weights(weights: Weights) -> Weights:
-    """Weights of the same form that change every reply, whatever these do: those of a new adapter change
-    nothing."""
+    """Weights of the same form that change every reply; a new adapter's weights change nothing."""
     generator = torch.Generator().manual_seed(_SEED)
     return {
         name: torch.randn(weight.shape, generator=generator).to(weight.dtype) * _SPREAD
@@ -207,7 +206,7 @@ def training_engines(
 
 
 def _start_limit(training: VideoGRPOConfig) -> dict[str, Any]:
-    """Within how many seconds an engine has to answer while other processes wait for it."""
+    """The seconds within which an engine must respond while other processes wait for it."""
     if PartialState().num_processes == 1:
         return {}
     # Below the limit of a collective operation, whose end would hide which engine did not start.
@@ -352,7 +351,7 @@ class EngineSampler:
         return shares
 
     def close(self) -> None:
-        """Cancel what is being written, and remove the adapters' files. The engines go on."""
+        """Cancel requests in flight, and remove the adapters' files. The engines keep running."""
         for client in self._clients:
             client.close()
         for versions in self._versions:
@@ -373,7 +372,8 @@ class EngineSampler:
         return encoded
 
     def _check_prompt(self, draw: Draw, ids: tuple[int, ...]) -> None:
-        """Raise BackboneError unless the engine's prompt is ours, after which the update scores the reply."""
+        """Raise BackboneError unless the engine's prompt equals the prompt after which the update scores the
+        reply."""
         if differs := difference(ids, draw.prompt.encoded.ids, self._decode):
             raise BackboneError(
                 f"the engine's prompt for row {draw.row.id!r} differs from the one that training scores: "

@@ -184,7 +184,7 @@ class VideoGRPOTrainer(LossTrainer):
             yield
 
     def _begin_round(self, rows: Sequence[GRPORow], seed: int) -> Round:
-        """A round of sampling by the policy as it is now. Nothing of it is written yet."""
+        """A round of sampling by the current policy; nothing is sampled yet."""
         if self._prefetcher is not None:
             self._prefetcher.prepare(rows)
         prompts = self._prompt_encoder.encode(rows)
@@ -205,7 +205,7 @@ class VideoGRPOTrainer(LossTrainer):
         return round
 
     def _write_ahead(self) -> None:
-        """Have the engine write the next round from now on, if rounds are written ahead and there is one."""
+        """Let the engine begin to write the next round, if rounds are written ahead and there is one."""
         if self._ahead is None or not self._trains:
             return
         passes = self.args.steps_per_sampling * self.num_iterations

@@ -28,7 +28,7 @@ FORM = 1
 """The version of the file format; raise it when the format changes."""
 
 _WANTED = "wanted"
-"""The metadata with the times that frames stand in for."""
+"""The metadata key for the times of damaged frames that others replace."""
 
 Resize = Callable[[int, int, int], tuple[int, int]]
 """From a video's (height, width, number of frames) to the (height, width) at which the model takes them."""
@@ -133,8 +133,8 @@ class FrameCache:
         return frames
 
     def _wanted(self, file: Path) -> dict[int, tuple[float, ...]] | None:
-        """The times that frames in a file stand in for, by the frame's number; None if there is no file, if a
-        full disk or a crash cut it off, or if these frames may not stand in."""
+        """The times of damaged frames that frames in a file replace, by frame number; None if there is no
+        file, if a full disk or a crash truncated it, or if this replacement is not allowed."""
         try:
             with safe_open(file, framework="np") as stored:
                 times, metadata = stored.get_tensor("times"), stored.metadata() or {}

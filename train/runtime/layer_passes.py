@@ -52,7 +52,7 @@ class LayerCosts:
     """By all else, every layer being checkpointed."""
 
     def layers_that_fit(self, tokens: int, free: float) -> int:
-        """How many layers a pass over so many tokens can keep in `free` bytes."""
+        """The number of layers whose activations for these tokens fit in `free` bytes."""
         return max(0, int((free - tokens * self.transient) // (tokens * self.activations)))
 
 
@@ -205,7 +205,7 @@ def set_layer_passes(trainer: Any) -> None:
 
 
 def leave_casts_to_autocast(model: nn.Module) -> None:
-    """Give the model's LoRA layers their input as it is, wherever autocast casts both factors of a product.
+    """Pass inputs to the model's LoRA layers unchanged, wherever autocast casts both factors of a product.
     Outside of autocast PEFT casts as before."""
     for module in model.modules():
         if isinstance(module, LoraLayer):

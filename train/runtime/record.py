@@ -100,8 +100,8 @@ HARMLESS = (
     "compile_layers",
 )
 """Settings on which no weight depends, or only by the rounding with which another machine would differ too: a
-run may be resumed with others. Those that end in an underscore stand for all that begin so; all that are not
-named are compared, those of libraries to come included."""
+run may be resumed with others. Names that end in an underscore are prefixes. All other settings are compared,
+including settings of future library versions."""
 
 
 def deciding_settings(settings: Any) -> dict[str, Any]:

@@ -134,8 +134,8 @@ class TrainingSetup:
         return recorded_videos(folder / RECORD)
 
     def reference_note(self, reference: ReferenceForm) -> str:
-        """What to tell the user where the start was trained with another reference than that of the rows;
-        empty if it was not, or was no planner."""
+        """The warning if the start was trained with another reference than the rows have; empty otherwise, or
+        if it was not a planner."""
         if self.planner is None or self.planner.reference == reference:
             return ""
         return (
@@ -284,7 +284,7 @@ def _who(adapter: str | None, model: str) -> str:
 def _prompts(
     training: TrainingConfig, start: ResolvedRecord, who: str
 ) -> tuple[PromptFile | None, tuple[str, ...]]:
-    """The user's prompts, and a note where those of the settings are not those of the start."""
+    """The user's prompts, and a note if the settings' prompts differ from the start's."""
     recorded = start.planner
     if training.prompts is not None:
         prompts = read_prompts(training.prompts)

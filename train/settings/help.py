@@ -1,6 +1,6 @@
-"""The --help of `videopro sft` and `videopro grpo`: our settings, and those of TRL and transformers that
-matter for a planner. Neither library is imported for it, which takes seconds; `python -m videopro.train.sft
---help` lists their other settings too.
+"""The --help of `videopro sft` and `videopro grpo`: VideoPro's settings, and the settings of TRL and
+transformers that matter for a planner. Neither library is imported for it, which takes seconds; `python -m
+videopro.train.sft --help` lists their other settings too.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Prefix:
 
     frames: tuple[Frame, ...]
     system: str = ""
-    """The system turn before the frames; empty: none of ours."""
+    """The system turn before the frames; empty: the chat template's own."""
     tokens: int = 0
     """Prompt tokens that a request on this prefix does not process again; 0: a server does not say."""
     _content: Any = None
@@ -161,14 +161,14 @@ class Stills(tuple["Frame", ...]):
 class Interleaved(Stills):
     """Frames with texts between them, such as the subtitles spoken there.
 
-    `texts` has one entry for each frame: what stands before it, or an empty text. Raises ValueError for
-    another number of texts.
+    `texts` has one entry per frame: the text before it, or an empty string. Raises ValueError for another
+    number of texts.
     """
 
     texts: tuple[str, ...]
 
     def __new__(cls, frames: Sequence[Frame], texts: Sequence[str]) -> Self:
-        """Frames in order, and what stands before each."""
+        """Frames in order, and the text before each."""
         if len(frames) != len(texts):
             raise ValueError(f"{len(frames)} frames need as many texts, not {len(texts)}")
         self = super().__new__(cls, frames)
@@ -463,8 +463,8 @@ class Joining(Protocol):
         """At most `room` more requests to write replies to, with the same sampling."""
 
     def cancelled(self) -> Collection[int]:
-        """The numbers of the requests for whose replies nobody waits any more: they are not written on. One
-        that is cancelled stays so."""
+        """The numbers of cancelled requests, whose replies are not continued. A cancelled request stays
+        cancelled."""
 
     def done(self, number: int, reply: Generation) -> None:
         """A reply is complete: that to the request of this number, those first given before those taken."""

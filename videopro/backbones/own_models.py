@@ -134,7 +134,7 @@ def missing_folder(role: str) -> str:
 
 
 def owner_of(name: str) -> OwnModel | None:
-    """Which plug-in's model made what a name stands for."""
+    """The plug-in model that made what a name refers to."""
     if (of_file := MODELS.of_file(name)) is not None:
         return of_file
     try:

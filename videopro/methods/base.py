@@ -122,8 +122,8 @@ class MethodContext:
         doing: Callable[[str], None] = lambda activity: None,
         texts: dict[Path | None, tuple[str | None, str]] | None = None,
     ) -> None:
-        """`texts`: is told what is read, for the trace: `VideoRef.subtitles` and `text_id`, by the subtitle
-        file that the question lists."""
+        """`texts`: called with what is read, for the trace: `VideoRef.subtitles` and `text_id`, by the
+        subtitle file that the question lists."""
         self.video = video
         self.meter = meter
         self.backbone = MeteredBackbone(backbone, meter)
@@ -222,7 +222,7 @@ class Method(ABC):
 
     def identity(self) -> dict[str, Any]:
         """What the run's key hashes of this method, JSON-serializable: its name, and the settings that can
-        change an answer. Override it where something else tells two runs apart."""
+        change an answer. Override it where something else distinguishes two runs."""
         return {"name": self.name, **answering_settings(self.settings)}
 
     def adapt(self, request: RunRequest) -> Adaptation:
@@ -322,8 +322,8 @@ def one_by_one(
 def answer_each(
     method: Method, items: Sequence[Item], new_context: Callable[[], MethodContext]
 ) -> Iterator[tuple[Item, Result]]:
-    """As `Method.run_video`, with a result for every question: after an exception that nobody foresaw the
-    questions that are left are asked one by one, and those that end in one have it in their result.
+    """As `Method.run_video`, with a result for every question: after an unexpected exception the remaining
+    questions are asked one by one, and those that end in one have it in their result.
 
     `new_context`: makes a context of the questions' video. Raises VideoProError for what concerns the whole
     run, and the machine's errors.

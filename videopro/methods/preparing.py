@@ -42,7 +42,7 @@ class PreparedModels:
     load: Callable[[], Backbone]
     """Makes the model, in this process or in a worker."""
     plugins: tuple[Used, ...]
-    """Those that take part and are not ours."""
+    """The plug-ins that take part."""
     needs: Callable[[], list[Need]]
     """Looks up what has to be on this machine to load the model and the others, for `check_needs`; a run that
     has all its answers needs nothing."""

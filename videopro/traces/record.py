@@ -118,8 +118,8 @@ class Execution:
     steps: tuple[Step, ...] = ()
     """The steps of an agent."""
     exceptions: tuple[ExceptionRecord, ...] = ()
-    """What nobody foresaw in its calls, each kind once: libraries' exceptions about their data, mistakes of
-    ours. Of many kinds the first."""
+    """Unexpected exceptions in its calls, each kind once: libraries' exceptions about their data, or bugs of
+    VideoPro. Of many kinds the first."""
     further_exceptions: int = 0
     """The number of further kinds."""
     reasoned: Reasoned | None = None
@@ -147,7 +147,7 @@ class Round:
     """The planner's notes about its reply, such as the fault that a teacher put into it. For reports only: no
     later prompt shows them."""
     planning: Cost = field(default_factory=Cost)
-    """The cost of writing the reply; that of running it is `execution.cost`."""
+    """The cost of generating the reply; the cost of running it is `execution.cost`."""
     refines: int | None = None
     """Index in `rounds` of the round that it refines, if several were refined (synthesis); None: it refines
     no round, or the previous one."""

@@ -131,7 +131,7 @@ class Video:
         self.notes = probe.notes
         self.nearest_intact = probe.nearest_intact
         self._stand_ins: dict[int, int] = {}
-        """Tick -> timestamp of the picture that stands in for the damaged one there."""
+        """Tick -> timestamp of the picture that replaces the damaged one there."""
 
     @classmethod
     def open(

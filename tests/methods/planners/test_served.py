@@ -258,7 +258,7 @@ def test_other_weights_under_the_same_name_are_another_run(
         stub.is_down = True
         with caplog.at_level(logging.WARNING):
             assert identity(stub, first) == first
-        assert "by its name only: server" in caplog.messages[-1]
+        assert "by name only: server" in caplog.messages[-1]
 
 
 def test_files_are_compared_only_where_they_are_at_both_times(tmp_path: Path) -> None:

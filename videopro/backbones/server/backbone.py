@@ -98,7 +98,7 @@ class ServerBackbone(Backbone):
         self._endpoint = Endpoint(config)
         self._server = f"server {self._endpoint.url}"
         self.profile = ServerProfile(config, self._endpoint, budget_settings, self._probe)
-        """What the server says of itself and its model. May query it."""
+        """What the server reports about itself and its model. May query it."""
         self._offers_schemas = True
         """Until the server refuses one."""
         # Per thread: one question's planner and another question's answers may run at the same time.

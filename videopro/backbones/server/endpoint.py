@@ -1,5 +1,5 @@
-"""Requests to an OpenAI-compatible endpoint from any thread, over the `openai` package's client, and what the
-user is told of one that failed.
+"""Requests to an OpenAI-compatible endpoint from any thread, over the `openai` package's client, and the
+error messages of failed requests.
 
 The client asks again, as often as the config's `retries` say: after time-outs, connections that break, and
 the statuses 408, 409, 429 and 5xx, with its own back-off or after the time in Retry-After. One event loop in
@@ -300,8 +300,8 @@ class Endpoint:
     # -- failures
 
     async def _failure(self, error: Exception, model: str = "") -> BackboneError:
-        """What the user is told. Built from the server's address and its own words, with the key and what a
-        terminal would obey removed."""
+        """The message for the user. Built from the server's address and its own words, with the key and what
+        a terminal would obey removed."""
         import openai
 
         server = f"server {self.url}"

@@ -347,7 +347,7 @@ class ServedRecord:
 
     name: str
     folder: Path | None = None
-    """The checkpoint, or that of an adapter's base."""
+    """The checkpoint, or the checkpoint of an adapter's base."""
     frames: int | None = None
     """Frames a call and pixels a frame for which it was made; None: nothing here says so."""
     pixels: int | None = None

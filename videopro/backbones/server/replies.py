@@ -237,7 +237,7 @@ class ServedReply:
 
     @property
     def why_empty(self) -> str:
-        """Why there is no text, and what helps."""
+        """Why there is no text, and the fix."""
         if self.cut_at is not None:
             doing = "while the model was thinking" if self.thoughts else "before the model wrote anything"
             return (
@@ -265,7 +265,7 @@ def read_reply(completion: Completion, server: str, limit: int) -> ServedReply:
 
 
 def read_finish(completion: Completion, server: str, limit: int) -> Literal["stop", "length"]:
-    """Whether a reply of at most `limit` tokens ended by itself. A server that gives no known reason is
+    """Whether the model ended a reply of at most `limit` tokens. A server that gives no known reason is
     judged by the number of its tokens. Raises BackboneError for one that says that it failed."""
     server_reason = completion.choices[0].finish_reason or ""
     reason = re.sub(r"[\s-]+", "_", server_reason.strip()).lower()

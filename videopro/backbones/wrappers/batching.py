@@ -66,7 +66,7 @@ class _PendingRequests:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether its caller waits no more."""
+        """Whether its caller has stopped waiting."""
         return self.cancellation is not None and self.cancellation.is_cancelled
 
 
@@ -106,7 +106,7 @@ class BatchingBackbone(BackboneWrapper):
 
     def with_adapter(self, adapter: bool | None) -> BatchingBackbone:
         """The same backbone with another adapter setting. Both have one queue: a batch is chosen only when
-        the model is free, whoever waits for it."""
+        the model is free."""
         other = copy.copy(self)
         other._adapter = adapter
         return other

@@ -4,8 +4,8 @@
     if prediction is None: ...        # unparsed, even after one repair
 
 A structured reply is a JSON object that fits a pydantic schema, perhaps with thoughts and prose around it.
-Nothing is guessed: of a reply without one, the fault is told to the model and to the trace. A session holds
-the question and never its answer.
+Nothing is guessed: for a reply without one, the model and the trace get the fault. A session holds the
+question and never its answer.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Session:
         observer: Observer | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only.
-        `budget`: None: that of the settings."""
+        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only. `budget`
+        None: from the settings."""
         self.question = question
         self.video = video
         self.models = models

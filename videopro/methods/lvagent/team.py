@@ -50,7 +50,7 @@ class TeamFile(_Part):
 
     @property
     def key(self) -> str:
-        """Names the selection; costs are no part of it."""
+        """Identifies the selection, without costs."""
         content = self.model_dump_json(exclude={"cost"})
         return f"{self.benchmark}/{self.domain or 'all'}/{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 

@@ -14,7 +14,7 @@ _DTYPES = {"bfloat16": "bf16", "float32": "fp32"}
 
 
 def check_answerer(named: str) -> None:
-    """Raise ConfigError for a name that cannot be that of an answerer. Nothing is loaded."""
+    """Raise ConfigError for an invalid name of an answerer. Nothing is loaded."""
     if named.startswith("api:"):
         raise ConfigError(
             f"answerer {named!r}: answers need log-probabilities, which api: does not request; pass "

@@ -111,7 +111,7 @@ class Planner(ABC):
     @abstractmethod
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """One reply for each request, in the order of the requests; each depends on its own request only.
-        Raises UnexpectedError for an exception about a reply; one about a request is raised as it is."""
+        Raises UnexpectedError for an exception about a reply; one about a request is raised unchanged."""
 
     def close(self) -> None:
         """Close connections."""
@@ -140,7 +140,7 @@ class BackbonePlanner(Planner):
         is_fine_tuned: bool,
         sampling: Sampling = PLAN_SAMPLING,
     ) -> None:
-        """`backbone` is used as it is: its adapter is not switched on or off. `sampling`: its seed is not
+        """`backbone` is used unchanged: its adapter is not switched on or off. `sampling`: its seed is not
         used, because each request has its own."""
         self.is_fine_tuned = is_fine_tuned
         self._backbone = backbone
@@ -218,7 +218,7 @@ def program_digest(program: str) -> str:
 
 
 def recorded_file(spec: str) -> str:
-    """The spec as runs record it: where the file lies changes no answer."""
+    """The spec as runs record it: the file's location changes no answer."""
     return f"{FILE}{Path(spec.removeprefix(FILE)).name}"
 
 

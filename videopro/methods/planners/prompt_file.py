@@ -1,4 +1,4 @@
-"""A planner's prompts from a user's file, for a planner that was trained on other prompts than ours.
+"""A planner's prompts from a user's file, for a planner that was not trained on the default prompts.
 
     plan: |
       ...{question}...{choices}...        # a YAML file, or a folder with plan.txt, bug_fix.txt, ...

@@ -67,8 +67,8 @@ def settle_served_planner(
     what it has, and its server is asked for the weights alone. `server`: how requests go to it. `pixels`: of
     a frame, if nothing on this machine says what the planner was trained with.
 
-    Asks the server, and warns of what it lacks. Raises ConfigError for a planner whose prompts nothing tells,
-    BackboneError for a server that cannot be asked, or a model whose budgets nothing tells.
+    Asks the server, and warns of what it lacks. Raises ConfigError for a planner with unknown prompts,
+    BackboneError for a server that cannot be reached or a model with unknown budgets.
     """
     spec = str(options.get("planner") or "")
     if not spec.startswith("server:"):
@@ -158,7 +158,7 @@ def _stopping_run(planner: str) -> Iterator[None]:
 
 
 class ServerPlanner(BackbonePlanner):
-    """`server:MODEL@URL`, with a backbone of its own for the video."""
+    """`server:MODEL@URL`, with a separate backbone for the video."""
 
     def __init__(
         self,

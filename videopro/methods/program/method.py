@@ -86,7 +86,7 @@ class _Loaded:
     reference: ReferenceForm
     """What prompts say of the modules."""
     notes: tuple[str, ...]
-    """What the user was warned of, about how the planner is asked."""
+    """Warnings to the user about how the planner is prompted."""
 
 
 class BaseProgramMethod(Method):
@@ -222,7 +222,7 @@ class BaseProgramMethod(Method):
                     yield item, replace(result, cost=cost, prepared=records, notes=notes)
 
     def _planner_notes(self) -> tuple[str, ...]:
-        """What the user was warned of about the planner, and the server of one of its own."""
+        """Warnings to the user about the planner, and the server of a separate planner."""
         if self._loaded is None:
             return ()
         server = self._loaded.planner.backbone
@@ -281,8 +281,8 @@ class BaseProgramMethod(Method):
     def _visual(
         self, planner: Planner, context: MethodContext, stack: ExitStack
     ) -> tuple[Visual, tuple[tuple[float, float], ...]]:
-        """The video for the planner, encoded once for all questions and refinements, None: text only; and
-        which of its frames stand in for damaged ones."""
+        """The video for the planner, encoded once for all questions and refinements, None: text only; and its
+        frames that replace damaged ones."""
         seer = context.backbone
         if planner.backbone is not None:
             seer = MeteredBackbone(planner.backbone, context.meter)

@@ -167,7 +167,7 @@ class BehaviourRow:
     ratio: float
     """Its share of the questions, 0..1."""
     steps: float
-    """Mean number of reasoning steps: requests for the next action. A forced answer is none."""
+    """Mean number of reasoning steps: requests for the next action. A forced answer does not count."""
     accuracy: float | None
     """0..1, of its questions with a known answer; None if it has none."""
 

@@ -149,7 +149,7 @@ def coverage(readable: Collection[str], videos: Collection[str]) -> float | None
 
 @dataclass(frozen=True)
 class Difference:
-    """The accuracy of the first of two runs minus that of the second, on the questions of both."""
+    """The accuracy of the first of two runs minus the accuracy of the second, on the questions of both."""
 
     difference: float | None
     """-1 to 1; None without a common question."""

@@ -125,7 +125,7 @@ def _read(row: SeedRow, reading: Rescoring, natives: NativeTraces) -> Sequence[S
 def _right(
     name: str, seeds: Sequence[Sequence[Trace]], baseline: Sequence[Sequence[Trace]] | None
 ) -> dict[str, Any]:
-    """The accuracy of these seeds, and its difference to that of the `baseline`."""
+    """The accuracy of these seeds, and its difference to the `baseline`'s."""
     each = _records(seeds)
     pooled = scoring.accuracy(_pooled(each), distinct=len(each[0]))
     alone = [scoring.accuracy(records).accuracy for records in each]
