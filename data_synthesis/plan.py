@@ -257,7 +257,7 @@ def _plan_lines(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     recorded = f", {plan['recorded']:,} of them recorded" if plan["recorded"] else ""
     yield "questions to ask", f"{plan['questions']:,} about {plan['videos']:,} videos{recorded}", "counted"
     if plan["missing videos"]:
-        yield "missing videos", f"{plan['missing videos']:,}", "questions about them end as errors"
+        yield "missing videos", f"{plan['missing videos']:,}", "their questions end as errors"
     if len({str(side) for side in plan["sides"].values()}) > 1:
         for name, side in plan["sides"].items():
             yield f"for {name}.jsonl", f"{side['questions']:,} about {side['videos']:,} videos", "counted"
@@ -272,12 +272,12 @@ def _plan_lines(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "tokens, prompts + replies", tokens, basis["tokens"]
     if teacher["cost"] is not None and basis["tokens"] != "free":
         yield "cost (estimate)", _about(teacher["cost"]), "tokens, price_in and price_out"
-        yield "cost if every reply has max_new_tokens", _about(teacher["most"]), "requests"
+        yield "cost if every reply is of max_new_tokens", _about(teacher["most"]), "requests"
     if teacher["max_cost"] is not None and basis["tokens"] != "free":
         yield "max_cost", f"{teacher['max_cost']:,.6g}", "set"
     if teacher["ends at"] is not None:
         open_questions = plan["questions"] - plan["recorded"]
-        yield "stopped by a cap", f"after about question {teacher['ends at']:,} of {open_questions:,}", "cost"
+        yield "a cap ends it", f"after about question {teacher['ends at']:,} of {open_questions:,}", "cost"
     if basis["tokens"] != "free":
         yield "hours of the teacher (estimate)", f"{hours['teacher']:,}", basis["time"]
     yield "hours of the model on one GPU (estimate)", f"{hours['model']:,}", basis["time"]

@@ -68,7 +68,7 @@ def test_a_plan_says_where_a_cap_ends_it(cg_bench: Path, caps: dict[str, Any], e
     """A question costs 0.0079 and 3.95 requests."""
     plan = run(config(cg_bench, **caps), load=not_loaded, load_teacher=not_loaded)
     assert plan["teacher"]["ends at"] == end
-    told = dict(row[:2] for row in plan_rows(plan)).get("stopped by a cap")
+    told = dict(row[:2] for row in plan_rows(plan)).get("a cap ends it")
     assert told == (None if end is None else "after about question 100 of 200")
 
 

@@ -223,8 +223,8 @@ RESCORINGS: Mapping[str, Rescoring] = {
 """Ways to score a run with refinement, by the names that tables use."""
 RESCORINGS_NOTE = (
     "first: before refinement. last: the last program's answer, failed or not (the paper's rule). "
-    "last-answered: the latest answer of any program. + native: questions without an answer get the direct "
-    "one, from a run of method native with the same model."
+    "last-answered: the latest answer that any program gave. + native: questions that are then without an "
+    "answer get the direct one, of a run of method native with the same model."
 )
 """Explains these names below a table."""
 

@@ -20,11 +20,11 @@ PLANNER_TOKENS_OUT = "planner tokens out"
 """Heading of `planner_tokens_out`."""
 TOKENS_NOTE = (
     "Tokens in: the prompts of all model calls, of the planner and of the modules; a prefix that calls share "
-    "counts in each. Tokens out: the replies to these calls."
+    "counts in each. Tokens out: what the models wrote in these calls."
 )
 PLANNER_TOKENS_NOTE = (
-    "Planner tokens out: the planner's part of tokens out, for the programs that count (the paper's output "
-    "length); empty or - if the planner counts no tokens."
+    "Planner tokens out: the part of the tokens out that the planner wrote for the programs that count, the "
+    "paper's output length; empty or - where the planner counts no tokens."
 )
 """With TOKENS_NOTE what every table means by tokens."""
 
