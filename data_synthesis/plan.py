@@ -257,7 +257,7 @@ def _plan_lines(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     recorded = f", {plan['recorded']:,} of them recorded" if plan["recorded"] else ""
     yield "questions to ask", f"{plan['questions']:,} about {plan['videos']:,} videos{recorded}", "counted"
     if plan["missing videos"]:
-        yield "missing videos", f"{plan['missing videos']:,}", "their questions end as errors"
+        yield "videos that are not there", f"{plan['missing videos']:,}", "their questions end as errors"
     if len({str(side) for side in plan["sides"].values()}) > 1:
         for name, side in plan["sides"].items():
             yield f"for {name}.jsonl", f"{side['questions']:,} about {side['videos']:,} videos", "counted"
