@@ -61,10 +61,10 @@ class NativeSettings:
     )
     subtitles: LineRule = option(
         "none",
-        "subtitle lines in the prompt: none, frames (those at the sampled frames) (frames_until: not at "
-        "their ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: "
-        "the same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
-        "the benchmark's protocol",
+        "subtitle lines in the prompt: none, frames (lines at the sampled frames; frames_until: not at their "
+        "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
+        "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in the "
+        "benchmark's protocol",
         client="any",
         answers=True,
     )

@@ -53,7 +53,7 @@ class Question:
             )
         for letter, choice in zip(LETTERS, self.choices, strict=False):
             if not isinstance(choice, str) or not choice.strip():
-                raise QuestionError(f"Option {letter} of {self.text!r} must be a text, not {choice!r}.")
+                raise QuestionError(f"Option {letter} of {self.text!r} must be a string, not {choice!r}.")
 
     @classmethod
     def open(cls, text: str) -> Question:

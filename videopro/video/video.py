@@ -36,7 +36,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 NEAREST_INTACT_HELP = (
-    "replace a damaged frame with the nearest intact one within so many seconds, as traces then record; 0: "
+    "replace a damaged frame with the nearest intact one within this many seconds (recorded in traces); 0: "
     "fail"
 )
 
