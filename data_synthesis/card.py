@@ -176,8 +176,8 @@ def card_text(card: Mapping[str, Any]) -> str:
         f"# Data card: {about['source']}",
         f"{sft['rows']} examples for supervised fine-tuning (`sft.jsonl`) and {grpo['rows']} prompts for "
         f"GRPO (`grpo.jsonl`), from {card['questions']['recorded']} questions about "
-        f"{card['questions']['videos']} videos: programs that a teacher wrote and that were run, and the "
-        "native answers beside them. Made by `videopro synthesize`.",
+        f"{card['questions']['videos']} videos: programs written by a teacher and run, with native answers. "
+        "Made by `videopro synthesize`.",
         "## Supervision by family and kind",
         cross_table(sft["by family and kind"], sorted(sft["by kind"])),
         f"By mode: {inline_counts(sft['by mode'])}. By length: {inline_counts(sft['by length'])}.",
@@ -246,12 +246,12 @@ def _planned(card: Mapping[str, Any]) -> list[str]:
     basis = "; ".join(f"{figure}: {source}" for figure, source in plan["rests on"].items())
     return [
         *parts,
-        "## Planned and happened",
+        "## Planned and actual",
         _lines(
             ("", "planned", "happened"),
             [(name, *("-" if value is None else f"{value:,}" for value in values)) for name, *values in rows],
         ),
-        f"The plan is an estimate, made before the questions were asked. It rests on: {basis}.",
+        f"The plan is an estimate from before the questions were asked, based on: {basis}.",
     ]
 
 
@@ -273,7 +273,7 @@ def prompt_parts(card: Mapping[str, Any]) -> list[str]:
         cross_table(grpo["by family and kind"], sorted(grpo["by kind"])),
         f"Oracle mode (A.3) of plans: {inline_counts(grpo['oracle mode of plans'])}. Right letters: "
         f"{inline_counts(grpo['right letters'])}.",
-        "## What happened",
+        "## Results",
         f"Native answers: {inline_counts(card['native'])}.",
     ]
 

@@ -115,7 +115,7 @@ def assemble(
         if evaluated and not skip:
             raise RunError(
                 f"question {trace.question_id!r}: its video {trace.video.path} is {evaluated}, which is for "
-                "evaluation; no dataset was written. Leave such videos out with --evaluation skip"
+                "evaluation; no dataset was written. Skip evaluation videos with --evaluation skip"
             )
         if evaluated:
             datasets.rejected["question: video of an evaluation split"] += 1
@@ -251,8 +251,7 @@ Row = Mapping[str, Any]
 SFT_KINDS = ("native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement")
 GRPO_KINDS = ("plan", "bug_fix", "native_refinement", "program_refinement")
 MODES = {"mode_native": "native", "mode_program": "program"}
-"""The names under which a cap is put on the rows of a mode: of an SFT row that of its reply, of a GRPO row
-the oracle mode of its question."""
+"""The names of caps by mode: the reply's mode for SFT rows, the question's oracle mode for GRPO rows."""
 
 
 @dataclass(frozen=True)

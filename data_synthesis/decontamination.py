@@ -33,7 +33,7 @@ class HeldOutQuestions:
 
 
 def comparable(text: str) -> str:
-    """A question's text without what two copies of it may differ in: case, spaces and punctuation."""
+    """A question's text without case, spaces and punctuation, in which copies may differ."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
@@ -44,8 +44,8 @@ def mini_questions(folder: Path) -> HeldOutQuestions:
     nameless = next((number for number, row in enumerate(records, start=1) if "qid" not in row), None)
     if nameless is not None:
         raise ConfigError(
-            f"{path}, record {nameless}: field 'qid' is missing, so which questions are for evaluation is "
-            "unknown; give the official file, or --cg-bench-mini training"
+            f"{path}, record {nameless}: field 'qid' is missing, so evaluation questions cannot be "
+            "identified; pass the official file, or --cg-bench-mini training"
         )
     return HeldOutQuestions(
         frozenset(str(row["qid"]) for row in records),
@@ -67,7 +67,7 @@ def set_aside(items: Iterable[Item], count: int, seed: int) -> frozenset[str]:
     videos = {item.video_key for item in items}
     if count >= len(videos):
         raise ConfigError(
-            f"held_out_videos is {count}, and the source has {len(videos)} videos; give a smaller number"
+            f"held_out_videos is {count}, but the source has {len(videos)} videos; pass a smaller number"
         )
     return frozenset(sorted(videos, key=lambda video: drawn(video, f"{seed} held out"))[:count])
 
@@ -99,13 +99,13 @@ class EvaluationVideo:
 
     description: str
     part_of: str
-    """The split or the files that it is of."""
+    """Its split or files."""
     by: str = "content"
-    """What it is identified by."""
+    """How it is identified."""
 
     @property
     def reason(self) -> str:
-        """Why a question about it is left out."""
+        """Why a question about it is skipped."""
         return f"{self.part_of}, by {self.by}"
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class EvaluationVideos:
     contents: dict[str, EvaluationVideo] = field(default_factory=dict)
     """By content id (`Video.id`)."""
     names: dict[str, EvaluationVideo] = field(default_factory=dict)
-    """By file name without its ending."""
+    """By file name without its extension."""
     seeds: dict[tuple[str, int], EvaluationVideo] = field(default_factory=dict)
     """Drawn videos by length and seed."""
     texts: frozenset[str] = frozenset()
@@ -208,7 +208,7 @@ def _add_benchmark(excluded: EvaluationVideos, name: str, split: str, root: Path
 def _add_folder(excluded: EvaluationVideos, folder: Path) -> None:
     files = [p for p in sorted(files_below(folder)) if p.suffix.lower() not in _NOT_VIDEOS]
     if not files:
-        raise ConfigError(f"exclude: {folder} holds no videos")
+        raise ConfigError(f"exclude: no videos in {folder}")
     for path in files:
         excluded.add_file(path, f"{path.name} in {folder}", folder.name)
 
@@ -233,15 +233,15 @@ def add_rows(excluded: EvaluationVideos, path: Path, setting: str) -> None:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{setting}: {path} cannot be read ({error}); give a folder of videos, a JSONL whose lines have "
-            "'video' or 'videos', an annotation file of CG-Bench (.json), or a benchmark as NAME:FOLDER"
+            f"{setting}: {path} cannot be read ({error}); pass a folder of videos, a JSONL with 'video' or "
+            "'videos' in each line, a CG-Bench annotation file (.json), or a benchmark as NAME:FOLDER"
         ) from error
     videos: set[str] = set()
     for number, line in enumerate(lines, start=1):
         if line.strip():
             videos.update(_videos_of(line, f"{setting}: {path}, line {number}"))
     if not videos:
-        raise ConfigError(f"{setting}: {path} names no videos")
+        raise ConfigError(f"{setting}: {path} contains no videos")
     for video in sorted(videos):
         excluded.add_file(path.parent / video, f"{video} in {path}", path.name)
 
@@ -250,11 +250,11 @@ def _videos_of(line: str, where: str) -> Iterable[str]:
     try:
         record = parse_json(line)
     except ValueError as error:
-        raise ConfigError(f"{where} is not JSON ({error})") from error
+        raise ConfigError(f"{where}: invalid JSON ({error})") from error
     named = record.get("videos", record.get("video")) if isinstance(record, dict) else None
     videos = [named] if isinstance(named, str) else named
     if not isinstance(videos, list) or not all(isinstance(video, str) for video in videos):
-        raise ConfigError(f"{where} has neither 'video' nor a list 'videos'")
+        raise ConfigError(f"{where}: neither 'video' nor a list 'videos'")
     return videos
 
 

@@ -67,7 +67,7 @@ class _QuestionState:
 
 
 class SendsRequests(Protocol):
-    """Whoever passes requests to a teacher: `Teacher`, or its counterpart on another machine."""
+    """The client of a teacher: `Teacher`, or its counterpart on another machine."""
 
     def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
         """Send requests, and return at once. CapReached as the error of a future: no reply, for its cap."""
@@ -266,7 +266,7 @@ class Explorer:
 
 
 def _module_notes(context: VideoContext) -> dict[str, str]:
-    """What the records say of the modules of a context."""
+    """How the records describe the modules of a context."""
     names = " ".join(module.name for module in available_modules(context))
     return {MODULES: names, **({WITHOUT: " ".join(context.without)} if context.without else {})}
 
@@ -288,7 +288,7 @@ def _result(state: _QuestionState, context: VideoContext) -> Result:
     error = state.error
     # Without a single program there is nothing to learn from; as an error it is asked again when wanted.
     if error is None and plans and all(REFUSED in round.notes for round in plans):
-        error = BackboneError(f"the teacher wrote nothing: {plans[0].notes[REFUSED]}")
+        error = BackboneError(f"the teacher returned no text: {plans[0].notes[REFUSED]}")
     if error is not None:
         return failed_result(error, rounds)
     native = rounds[NATIVE].execution

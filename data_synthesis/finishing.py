@@ -45,8 +45,8 @@ def show_end(card: Mapping[str, Any], folder: Path, open_questions: int) -> None
     print(f"folder: {folder} (families, what was rejected and why: {CARD_MD})")
     if open_questions:
         print(
-            f"{open_questions} questions are still open: a cap was reached, or --assemble-only was given; "
-            "raise the cap and re-run the same command to resume",
+            f"{open_questions} questions are still open, because a cap was reached or --assemble-only is "
+            "set; raise the cap and re-run the same command to resume",
             file=sys.stderr,
         )
 

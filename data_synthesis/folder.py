@@ -63,7 +63,7 @@ class SynthesisFolder(RunFolder):
             raise RunError(f"{self.path}: is not a synthesis folder ({error})") from error
         if "synthesis" not in content.get("identity", {}):
             raise RunError(
-                f"{self.path}: is not a synthesis folder; its config.yaml belongs to something else"
+                f"{self.path}: is not a synthesis folder; its config.yaml belongs to another command"
             )
         return content
 
@@ -113,7 +113,7 @@ def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     )
     if lines:
         raise RunError(
-            f"{folder.path}: holds another synthesis; give another --output, or the settings of that one:\n  "
+            f"{folder.path}: holds another synthesis; pass another --output, or its settings:\n  "
             + "\n  ".join(lines)
         )
 

@@ -31,7 +31,7 @@ TRAINED_VIDEO = "video that the planner was fine-tuned on"
 
 
 class DecontaminationGuard:
-    """What keeps evaluation out, before anything is asked and before anything is written."""
+    """Keeps evaluation data out, before anything is asked and before anything is written."""
 
     def __init__(
         self, config: QuestionSettings, source: Benchmark, trained: EvaluationVideos | None = None
@@ -94,7 +94,7 @@ class DecontaminationGuard:
             )
             raise ConfigError(
                 f"{selection.benchmark.name}: no question is left to ask ({selection.filters.summary()}); "
-                f"give another split or source{mini}"
+                f"pass another split or source{mini}"
             )
         return items
 
@@ -134,11 +134,11 @@ class DecontaminationGuard:
         if not splits:
             return
         key, video = sorted(splits.items())[0]
-        more = f", and so are {len(splits) - 1} more videos" if len(splits) > 1 else ""
+        more = f"(and {len(splits) - 1} more videos)" if len(splits) > 1 else ""
         mini = " (to hold out only its questions: --cg-bench-mini questions)" if MINI in str(video) else ""
         raise ConfigError(
-            f"{selection.benchmark.name}: video {key!r} is {video}, which is for evaluation{more}; give "
-            f"another split or source, or leave such videos out with --evaluation skip{mini}"
+            f"{selection.benchmark.name}: video {key!r} is {video}, which is for evaluation{more}; pass "
+            f"another split or source, or skip such videos with --evaluation skip{mini}"
         )
 
 
@@ -154,7 +154,7 @@ def _mini(config: QuestionSettings) -> Path | None:
     folder = root if root.is_dir() else root.parent
     if not (folder / CG_BENCH_FILES["mini"]).exists():
         raise ConfigError(
-            f"cg_bench: {folder / CG_BENCH_FILES['mini']} is missing, and it says which questions are for "
-            "evaluation; put it there, or give --cg-bench-mini training"
+            f"cg_bench: {folder / CG_BENCH_FILES['mini']} is missing, but it lists the evaluation questions; "
+            "put it there, or pass --cg-bench-mini training"
         )
     return folder

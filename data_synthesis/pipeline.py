@@ -50,7 +50,7 @@ from videopro.question import Parser
 from videopro.traces import Redo, Result, Trace, TraceLog, VideoRef
 
 MODELS_FLAG = "--{option} none"
-"""How a synthesis leaves out the model of a part."""
+"""How to turn off the model of a part in a synthesis."""
 # How often progress is shown while videos are in flight.
 POLL_SECONDS = 0.2
 # On a cluster: it reads the log, and looks at every question.
@@ -59,7 +59,7 @@ _SHOW_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class SynthesisJob:
-    """What the records of a synthesis say besides what was explored."""
+    """What the records of a synthesis contain besides what was explored."""
 
     run_key: str
     protocol: Protocol
@@ -351,10 +351,10 @@ class _RemoteTeacher:
 
 
 def _pass_on(future: Future[PlannerReply | Refusal], call: Future[Any]) -> None:
-    """What a call of the `TeacherHost` brought, to who waits for it."""
+    """Passes the result of a `TeacherHost` call to the waiting caller."""
     if call.exception() is not None:
         future.set_exception(
-            RunError("the process that asks the teacher died; re-run the same command to resume")
+            RunError("the process that sends requests to the teacher died; re-run the same command to resume")
         )
     elif isinstance(call.result(), Exception):
         future.set_exception(call.result())

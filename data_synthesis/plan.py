@@ -294,17 +294,17 @@ def show_plan(plan: Mapping[str, Any], source: str) -> None:
     """Print the tables, and what an assumption is worth."""
     console = Console()
     for title, heads, rows in (
-        (f"what is left of {source}", FILTER_HEADS, filter_rows(plan["filters"])),
-        ("what to expect", PLAN_HEADS, plan_rows(plan)),
+        (f"questions left of {source}", FILTER_HEADS, filter_rows(plan["filters"])),
+        ("estimate", PLAN_HEADS, plan_rows(plan)),
     ):
         lefts = frozenset(() if heads is FILTER_HEADS else heads)
         console.print(TextTable(title, heads, tuple(rows), lefts=lefts))
     if "assumed" in plan["rests on"].values():
         print(
-            "assumed: rates that were not measured on your model, teacher and source. Ask a hundred "
-            "questions first (--limit 100); the plan then rests on what they gave."
+            "assumed: rates not measured on your model, teacher and source. Run 100 questions first (--limit "
+            "100) to base the plan on measured rates."
         )
-    print("Nothing was loaded, asked or written.")
+    print("Dry run: nothing was loaded, asked or written.")
 
 
 def shortage(plan: Mapping[str, Any]) -> str | None:
@@ -313,6 +313,6 @@ def shortage(plan: Mapping[str, Any]) -> str | None:
         return None
     open_questions = plan["questions"] - plan["recorded"]
     return (
-        f"a cap is expected to end this after about question {plan['teacher']['ends at']:,} of "
-        f"{open_questions:,} (estimate; videopro synthesize --plan shows what it rests on)"
+        f"a cap is expected to stop this after about question {plan['teacher']['ends at']:,} of "
+        f"{open_questions:,} (estimate; videopro synthesize --plan shows its basis)"
     )

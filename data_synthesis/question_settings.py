@@ -24,62 +24,59 @@ class QuestionSettings:
 
     source: str = field(
         metadata=setting(
-            "where questions come from: "
-            + ", ".join(benchmarks.BENCHMARKS.ours())
-            + ", or a file of your own (.py)"
+            "source of the questions: " + ", ".join(benchmarks.BENCHMARKS.ours()) + ", or your own file (.py)"
         )
     )
-    model: str = field(metadata=setting("who answers: a hub name, a folder, server:MODEL@URL, or a plug-in"))
-    output: Path = field(metadata=setting("folder of what is made; resumed if it holds the same"))
+    model: str = field(metadata=setting("answerer: a hub name, a folder, server:MODEL@URL, or a plug-in"))
+    output: Path = field(metadata=setting("output folder; resumed if it holds the same synthesis"))
     split: str | None = option(None, "split of the source; unset: its training split")
-    root: Path | None = option(None, "folder of the source's files; required unless its videos are drawn")
-    world_seed: int | None = option(None, "draw another world from this seed")
+    root: Path | None = option(None, "source folder; required unless its videos are generated")
+    world_seed: int | None = option(None, "seed of a pocket world to generate")
     backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16")
+        default_factory=dict, metadata=setting("backbone settings, such as dtype=bf16")
     )
     without_family: tuple[str, ...] = option((), "families of questions to hold out")
     limit: int | None = option(
         None,
-        "number of questions to ask, of those that the filters leave (whole videos, in an order drawn "
-        "from seed)",
+        "maximum questions to ask after the filters (whole videos, in an order drawn from seed)",
     )
-    offset: int = option(0, "leave out the first questions of that order")
+    offset: int = option(0, "skip the first questions of that order")
     ids: tuple[str, ...] = option((), "ask only these questions")
-    seed: int = option(0, "random seed: order of questions, positions of options, programs")
+    seed: int = option(0, "random seed for the order of questions, positions of options and programs")
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
     grpo_rows: int | None = option(
-        None, "rows of grpo.jsonl at most, evenly over kinds and over families; unset: all (paper: 10000)"
+        None, "maximum rows of grpo.jsonl, evenly over kinds and over families; unset: all (paper: 10000)"
     )
     grpo_caps: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("the same of grpo.jsonl, such as plan=6000 native_refinement=3000 mode_native=2000"),
+        metadata=setting(
+            "the same by kind or mode, such as plan=6000 native_refinement=3000 mode_native=2000"
+        ),
     )
     tau: float = option(0.75, "minimum confidence of a confident answer")
     prompts: str | None = option(
         None,
-        "the prompts in the rows, as --prompts of videopro infer, for a planner that will be run with "
-        "them; unset: ours",
+        "prompts in the rows, as --prompts of videopro infer, for a planner that will run with them; unset: "
+        "the default prompts",
     )
     subtitles: Literal["listed", "none"] = option(
-        "listed", "subtitles for the modules: those the source lists, or none"
+        "listed", "subtitles for the modules: the source's, or none"
     )
     subtitle_track: str | None = option(None, benchmarks.SUBTITLE_TRACK_HELP)
     exclude: tuple[str, ...] = option(
         (),
-        "videos that are for evaluation: folders, JSONL files, CG-Bench annotations (.json), or "
-        "benchmarks as NAME:FOLDER or NAME/SPLIT:FOLDER, such as lvbench:data/lvbench",
+        "evaluation videos: folders, JSONL files, CG-Bench annotations (.json), or benchmarks as NAME:FOLDER "
+        "or NAME/SPLIT:FOLDER, such as lvbench:data/lvbench",
     )
     evaluation: Literal["refuse", "skip"] = option(
-        "refuse", "what to do with questions about videos of evaluation splits"
+        "refuse", "how to handle questions about videos of evaluation splits"
     )
     cg_bench_mini: Literal["questions", "videos", "training"] = option(
         "questions",
-        "what of CG-Bench mini is for evaluation: its questions, its whole videos (questions about 93 % "
-        "of the set), or nothing (training)",
+        "the part of CG-Bench mini for evaluation: its questions, its whole videos (questions about 93 % of "
+        "the set), or nothing (training)",
     )
-    held_out_videos: int | None = option(
-        None, "number of the source's videos to set aside for evaluation, drawn by seed"
-    )
+    held_out_videos: int | None = option(None, "source videos to hold out for evaluation, drawn by seed")
 
     def check_questions(self) -> None:
         """Raise ConfigError for invalid settings."""
@@ -102,7 +99,7 @@ class QuestionSettings:
         for name in names:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
-                raise ConfigError(f"{name} is {value}; it must lie in 0..1")
+                raise ConfigError(f"{name} is {value}; it must be from 0 to 1")
 
     @property
     def row_kinds(self) -> tuple[PromptKind, ...]:
@@ -115,7 +112,7 @@ class QuestionSettings:
         return False
 
     def row_prompts(self) -> PromptFile | None:
-        """The user's prompts for the rows; None: ours. Raises ConfigError."""
+        """The user's prompts for the rows; None: the default prompts. Raises ConfigError."""
         if self.prompts is None:
             return None
         file = read_prompts(self.prompts)

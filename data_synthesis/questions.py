@@ -150,7 +150,7 @@ def select_questions(
     families = {item.groups.get("family", "") for item in benchmark.items} - {""}
     for name in without_family:
         if name not in families:
-            hint = did_you_mean(name, sorted(families)) if families else "this source names no families"
+            hint = did_you_mean(name, sorted(families)) if families else "this source has no families"
             raise ConfigError(f"without_family: unknown family {name!r}; {hint}")
     filters = Filters(benchmark.items)
     filters.remove("open, without options to train on", lambda item: item.question.is_open)
@@ -162,7 +162,7 @@ def select_questions(
     if not filters.items:
         raise ConfigError(
             f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask ({filters.summary()}); "
-            "synthesis needs answers"
+            "choose a split with answers"
         )
     answerable = filters.items
     order = replace(benchmark, items=answerable).select(limit=len(answerable), seed=seed)
@@ -242,8 +242,8 @@ WITHOUT = "without"
 
 @dataclass(frozen=True)
 class ModuleDrops:
-    """How often a group is left out. The draw depends on the seed and the question's id alone, so that a
-    resumed or a larger synthesis makes the same."""
+    """How often a group of modules is left out. The draw depends on the seed and the question's id alone, so
+    that a resumed or a larger synthesis makes the same."""
 
     share: float = 0.0
     seed: int = 0
@@ -256,19 +256,19 @@ class ModuleDrops:
 
 @dataclass(frozen=True)
 class RowReference:
-    """What the prompts of rows say of the modules."""
+    """How the rows' prompts describe the modules."""
 
     form: ReferenceForm = "none"
     clip_times: ClipTimes = "video"
 
     def text(self, trace: Trace) -> str:
-        """What the prompts about a trace's question say."""
+        """How the prompts about a trace's question describe them."""
         if self.form == "none":
             return ""
         return reference_text(self.form, named_modules(self._names(trace)), self.clip_times)
 
     def columns(self, trace: Trace) -> dict[str, object]:
-        """What a row says of it; nothing without a reference."""
+        """The fields of a row; empty without a reference."""
         if self.form == "none":
             return {}
         group = trace.rounds[0].notes.get(WITHOUT)

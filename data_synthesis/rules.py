@@ -127,7 +127,7 @@ def execution_log(round: Round) -> str:
 def shown_prompt(
     kind: Refinement, question: Question, round: Round, *, reference: str = "", file: PromptFile | None = None
 ) -> str:
-    """The prompt for a refinement of this round. `file`: the user's prompts in place of ours."""
+    """The prompt for a refinement of this round. `file`: custom prompts."""
     program, log = refined_program(round), execution_log(round)
     if file is None:
         return refinement_prompt(kind, question, program, log=log, reference=reference)

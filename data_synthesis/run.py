@@ -177,12 +177,12 @@ def _show_plan(
 
 
 def _explain_shortage(config: SynthesisConfig, selection: QuestionSelection, items: list[Item]) -> None:
-    """Say why fewer questions than the limit are left."""
+    """Print why fewer questions than the limit are left."""
     if config.limit is None or len(items) >= config.limit:
         return
     after = f" after the first {config.offset}" if config.offset else ""
     print(
-        f"limit is {config.limit}, and {len(items)} questions are left{after} "
+        f"limit is {config.limit}, but only {len(items)} questions are left{after} "
         f"({selection.filters.summary()})",
         file=sys.stderr,
     )
@@ -209,8 +209,8 @@ def prepare_synthesis(
 
 
 def _needs(config: SynthesisConfig, prepared: PreparedModels) -> list[Need]:
-    """What has to be there before anything is loaded. The workers of a cluster have machines of their own,
-    but the teacher is asked from here."""
+    """What must be present before anything is loaded. Workers of a cluster run on other machines, but the
+    teacher is asked from here."""
     if config.engine == "ray":
         return _teacher_needs(config)
     return prepared.needs()

@@ -26,59 +26,58 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
 
     teacher: str | None = option(
         None,
-        "who writes programs: api:MODEL@URL (it sees no video), or a plug-in; not needed with --programs 0",
+        "teacher model: api:MODEL@URL (without the video), or a plug-in; not needed with --programs 0",
     )
     programs: int = option(
         4, "multi-step programs per question (K); 0: only native answers and the oracle mode, no teacher"
     )
-    refinements: int = option(1, "refinements of each program that failed, was wrong or had low confidence")
+    refinements: int = option(1, "refinements of each program that fails, is wrong or has low confidence")
     sft_share: float | None = option(
         None,
-        "share of the videos that are for sft.jsonl; the others are for grpo.jsonl, so that the two "
-        "share no video. Unset: every video is for both",
+        "share of the videos for sft.jsonl; the others are for grpo.jsonl, so that the two share no video. "
+        "Unset: every video is for both",
     )
     grpo_programs: int | None = option(
         None,
-        "with sft_share: programs per question of a video for GRPO, which are never refined; unset: as "
-        "programs",
+        "with sft_share, programs per question of a GRPO video, which are never refined; unset: as programs",
     )
     sft_rows: int | None = option(
-        None, "rows of sft.jsonl at most, evenly over R1 to R4 and over families; unset: all (paper: 5000)"
+        None, "maximum rows of sft.jsonl, evenly over R1 to R4 and over families; unset: all (paper: 5000)"
     )
     sft_caps: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting(
-            "rows of sft.jsonl at most by kind, rule or mode, such as native=1500 R4=2000 mode_program=3000"
+            "maximum rows of sft.jsonl by kind, rule or mode, such as native=1500 R4=2000 mode_program=3000"
         ),
     )
     reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP)
     teacher_prompts: str | None = option(
-        None, "the prompts for an API teacher, in the same form; unset: ours, with the examples"
+        None, "prompts for an API teacher, in the same format; unset: the default prompts, with examples"
     )
     reference: ReferenceForm = option(
         "none",
-        "what the prompts in the rows say of the modules that are there, and a planner trained on them "
-        "is told when it is run: none, signatures, compact (a line each), or full",
+        "how prompts describe the available modules, in the rows and when a planner trained on them runs: "
+        "none, signatures, compact (a line each), or full",
     )
     drop_modules: float | None = option(
         None,
-        "share of the questions that do without one group of modules, drawn from seed, for a planner "
-        "that is to read the reference; unset: 0",
+        "share of the questions without one group of modules, drawn from seed, to train a planner to read "
+        "the reference; unset: 0",
     )
     always_program: bool = option(
-        False, "add rows for --method program: a program even if a direct answer is enough"
+        False, "add rows for --method program: a program even where a direct answer is enough"
     )
     temperature: float = option(0.7, "sampling temperature of an API teacher")
     max_new_tokens: int = option(4096, "maximum length of an API teacher's reply in tokens, with thinking")
     api_key_env: str | None = option(
-        None, "variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"
+        None, "environment variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"
     )
     concurrency: int = option(8, "maximum number of parallel requests to an API teacher")
-    videos: int | None = option(None, "videos in flight; unset: 4 with an API teacher, else 1")
+    videos: int | None = option(None, "videos to explore in parallel; unset: 4 with an API teacher, else 1")
     max_requests: int | None = option(
         None, "maximum number of requests to an API teacher, over all commands on this folder"
     )
-    max_cost: float | None = option(None, "maximum cost of these requests; needs --price-in and --price-out")
+    max_cost: float | None = option(None, "maximum cost of all requests; needs --price-in and --price-out")
     price_in: float | None = option(None, "price per million prompt tokens")
     price_out: float | None = option(None, "price per million reply tokens")
     engine: Literal["local", "ray", "vllm"] = field(default="local", metadata=ENGINES)
@@ -86,14 +85,12 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     vllm: dict[str, Any] = field(default_factory=dict, metadata=VLLM)
     plan: bool = option(
         False,
-        "only show what the filters leave, and what rows, tokens, cost and hours to expect; nothing is "
-        "loaded, asked or written",
+        "only print the questions that the filters leave and the expected rows, tokens, cost and hours; "
+        "nothing is loaded, asked or written",
     )
-    redo_errors: bool = option(False, "retry questions whose recorded result is an error")
-    redo_changed: bool = option(
-        False, "ask questions again whose film, subtitles or transcript is another one now"
-    )
-    assemble_only: bool = option(False, "only write the datasets and the card from what is recorded")
+    redo_errors: bool = option(False, "retry questions recorded as errors")
+    redo_changed: bool = option(False, "ask questions again whose video, subtitles or transcript changed")
+    assemble_only: bool = option(False, "only write the datasets and the card, from the records")
 
     def __post_init__(self) -> None:
         # Speech recognition would bring back what the user left out.
@@ -107,21 +104,21 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         self.asked_prompts()
         self.check_least(1, "concurrency", "max_new_tokens", "videos")
         if (self.price_in is None) != (self.price_out is None):
-            raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
+            raise ConfigError("price_in and price_out: set both, per million tokens, or neither")
         self.check_shares("sft_share")
         if self.drop_modules is not None and not 0 < self.drop_modules <= 1:
             raise ConfigError(f"drop_modules is {self.drop_modules}; it must be above 0 and at most 1")
         if self.drop_modules is not None and self.reference == "none":
             raise ConfigError(
-                "drop_modules: a planner must be told which modules are there; give --reference compact"
+                "drop_modules needs prompts that list the available modules; pass --reference compact"
             )
         self.budget()
 
     def _check_asking(self) -> None:
-        """Who is asked for programs, and for how many. Raises ConfigError."""
+        """Check the settings of the teacher and its programs. Raises ConfigError."""
         self.check_least(0, "programs", "grpo_programs", "refinements", "temperature")
         if self.grpo_programs is not None and self.sft_share is None:
-            raise ConfigError("grpo_programs: needs --sft-share, which says which videos are for GRPO")
+            raise ConfigError("grpo_programs: needs --sft-share, which splits off the videos for GRPO")
         if not self.asks_teacher:
             # Rows without programs have none to refine, and native answers are refined by programs.
             object.__setattr__(self, "refinements", 0)
@@ -129,24 +126,26 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         if self.teacher is None:
             if self.asks_teacher:
                 raise ConfigError(
-                    "teacher is missing: who writes programs; give api:MODEL@URL or a plug-in's name, or "
-                    "--programs 0 for rows without programs"
+                    "teacher is missing; pass api:MODEL@URL or a plug-in's name, or --programs 0 for rows "
+                    "without programs"
                 )
             return
         check_planner(self.teacher)
         if self.teacher == "self" or self.teacher.startswith(FILE):
             raise ConfigError(
-                f"teacher {self.teacher!r}: neither the model itself nor one program for all questions "
-                "teaches anything; give api:MODEL@URL or a plug-in's name"
+                f"teacher {self.teacher!r}: neither the model itself nor one program for all questions can "
+                "teach; pass api:MODEL@URL or a plug-in's name"
             )
         if self.teacher.startswith("server:"):
             raise ConfigError(
-                f"teacher {self.teacher!r}: a teacher is asked without the video; give "
+                f"teacher {self.teacher!r}: teachers take no video; pass "
                 f"api:{self.teacher.removeprefix('server:')}"
             )
         own = own_planner(self.teacher)
         if self.teacher_prompts is not None and own is not None and not own.reads_any_prompt:
-            raise ConfigError(f"teacher {self.teacher!r} reads our prompts only; leave --teacher-prompts out")
+            raise ConfigError(
+                f"teacher {self.teacher!r} reads default prompts only; leave --teacher-prompts out"
+            )
 
     @property
     def asks_teacher(self) -> bool:
@@ -154,7 +153,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         return bool(self.programs or self.grpo_programs)
 
     def videos_in_flight(self) -> int:
-        """Videos that are explored at a time; a teacher behind an API keeps them waiting."""
+        """Videos explored in parallel; they wait for a teacher behind an API."""
         return self.videos or (4 if (self.teacher or "").startswith("api:") else 1)
 
     def prices(self) -> Prices | None:
@@ -182,15 +181,15 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
 
     @property
     def shows_modules(self) -> bool:
-        """Whether the prompts of rows say which modules are there."""
+        """Whether the rows' prompts list the available modules."""
         return self.reference != "none"
 
     def row_reference(self) -> RowReference:
-        """What the prompts of rows say of the modules."""
+        """How the rows' prompts describe the modules."""
         return RowReference(self.reference, self.clip_times)
 
     def asked_prompts(self) -> PromptFile | None:
-        """The user's prompts for the teacher; None: ours. Raises ConfigError."""
+        """The user's prompts for the teacher; None: the default prompts. Raises ConfigError."""
         if self.teacher_prompts is None:
             return None
         file = read_prompts(self.teacher_prompts)
@@ -199,7 +198,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         return file
 
     def module_drops(self) -> ModuleDrops:
-        """Which questions do without a group of modules."""
+        """Which questions lack a group of modules."""
         return ModuleDrops(self.drop_modules or 0.0, self.seed)
 
     def effort(self, video_key: str) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from videopro.storage import JsonLinesLog, SetAside, parse_json
 
 ENOUGH_REPLIES = 30
 """Recorded replies from which mean tokens are taken."""
-_OUTCOME = "a reply without another line is asked for again"
+_OUTCOME = "replies without other lines are requested again"
 
 
 class CapReached(Exception):
@@ -38,7 +38,7 @@ class Prices:
     tokens_out: float = 0.0
 
     def of(self, tokens_in: float, tokens_out: float) -> float:
-        """The price of so many tokens."""
+        """The price of these tokens."""
         return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / 1e6
 
 
@@ -157,7 +157,8 @@ class ReplyLog:
         self._file.cut_torn_tail()
 
     def refresh(self) -> None:
-        """Read what was appended since the last call, and charge it. A line that is no reply is set aside."""
+        """Read what was appended since the last call, and charge it. A line that is not a reply is set
+        aside."""
         # At once, for whoever reserves: what one thread has read, another does not find in the file again.
         with self._budget.exclusive(), self._lock:
             lines = self._file.read(self._read)
@@ -270,7 +271,7 @@ REFUSALS_IN_A_ROW = 20
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that returned no text, and why."""
+    """The error of a request that returned no text."""
 
     reason: str
 
@@ -304,7 +305,7 @@ class NoTeacher(Planner):
         return {"planner": self.name}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
-        raise AssertionError(f"{len(requests)} programs were asked for without a teacher")
+        raise AssertionError(f"{len(requests)} programs were requested without a teacher")
 
 
 def no_teacher(*args: object, **settings: object) -> Planner:
@@ -343,8 +344,7 @@ class Teacher:
         return collect(self.send(requests))
 
     def send(self, requests: Sequence[PlanRequest]) -> list[Future[PlannerReply | Refusal]]:
-        """Send requests, and return at once: what comes next may go on while they are in flight. `collect`
-        gets the replies."""
+        """Send requests and return at once; `collect` gets the replies."""
         return [self._threads.submit(self.answer, request) for request in requests]
 
     def cancel(self) -> None:
@@ -394,8 +394,8 @@ class Teacher:
             self._refusals += 1
             if self._refusals >= REFUSALS_IN_A_ROW:
                 self._stopped = RunError(
-                    f"teacher {self.planner.name}: {REFUSALS_IN_A_ROW} requests in a row gave no text, the "
-                    f"last one: {error}\nThe others are likely to fail as well, so the run stops. Replies so "
+                    f"teacher {self.planner.name}: {REFUSALS_IN_A_ROW} requests in a row returned no text, "
+                    f"the last one: {error}\nThe rest would likely fail too, so the run stops. Replies so "
                     "far are saved; fix this and re-run the same command to resume."
                 )
                 raise self._stopped from error

@@ -1,4 +1,4 @@
-"""The video modules that programs call, and what stands behind them."""
+"""The video modules that programs call, and their models."""
 
 # The folder is at the top of the checkout and is imported as videopro.modules: each module has one name.
 if __name__ != "videopro.modules":

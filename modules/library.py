@@ -56,9 +56,9 @@ PROGRAM_MODULES: Registry[Callable[..., Any]] = Registry(
     "module",
     lambda value: any(value is each.function for each in PLUGIN_MODULES.values()),
     {each.name: each.function for each in MODULES.values()},
-    what="a function that is decorated with @module (videopro.modules.calls)",
+    what="a function decorated with @module (videopro.modules.calls)",
 )
-"""What may be named as `extra_modules`; ours are always offered."""
+"""Plug-in modules for `extra_modules`; built-in ones are always offered."""
 
 # What a program's calls may add to its trace.
 _RESULT_CHARS = 1000
@@ -66,7 +66,7 @@ _MOST_INTERVALS = 10_000
 
 
 class CachedResult(NamedTuple):
-    """What a call gave, for equal calls of other programs on the same video."""
+    """The result of a call, for equal calls of other programs on the same video."""
 
     result: Any
     frames: tuple[FrameRef, ...] = ()
@@ -102,7 +102,8 @@ def extra_modules(names: Sequence[str]) -> dict[str, Plugin[Callable[..., Any]]]
         plugin = PROGRAM_MODULES.find(spelling)
         if other := extra.get(plugin.name):
             raise ConfigError(
-                f"extra_modules: {other.address} and {plugin.address} bring {plugin.name}(); leave one out"
+                f"extra_modules: {other.address} and {plugin.address} both define {plugin.name}(); leave one "
+                "out"
             )
         extra[plugin.name] = plugin
     return extra

@@ -49,12 +49,9 @@ REAL: Mapping[ModelPart, str] = {
     "detector": "grounding-dino:IDEA-Research/grounding-dino-base",
     "tracker": "detector",
 }
-PAPER_HELP = (
-    f"paper: the models of the paper's own modules for those that are not named, and {PAPER_FRAMES} frames a "
-    "call"
-)
+PAPER_HELP = f"paper: the paper's models for modules that are not set, and {PAPER_FRAMES} frames per call"
 OPTIONS_FLAG = "--options {part}=none"
-"""How inference leaves out the model of a part."""
+"""The flag that turns off the model of a part in inference."""
 
 
 @dataclass(frozen=True)
@@ -83,20 +80,20 @@ class ModuleSettings:
     tracker: str = option("auto", "detector, sam3:NAME or none", answers=True)
     speech: str = option("auto", f"{SPEECH_HELP}; auto: none, or whisper with preset paper", answers=True)
     summarize: bool | None = option(
-        None, "let the backbone summarize long transcripts; unset: yes, if it can", answers=True
+        None, "let the backbone summarize long transcripts; unset: yes, if supported", answers=True
     )
 
     # Changes no answer by itself: what it stands for is in the settings above and in the backbone's.
     preset: Literal["paper"] | None = option(None, PAPER_HELP, answers=False)
     clip_times: ClipTimes = option(
         "video",
-        "what times in the trims of a clip count from: video, or clip (from its start, for planners "
-        "trained on clips that are files of their own)",
+        "origin of times in the trims of a clip: video, or clip (its start, for planners trained on clips "
+        "that are separate files)",
         answers=True,
     )
     extra_modules: tuple[str, ...] = option(
         (),
-        "modules of your own that programs may call: plug-ins by name, or path/to/file.py[@NAME]",
+        "your own modules for programs to call: plug-ins by name, or path/to/file.py[@NAME]",
         answers=True,
     )
 
@@ -124,7 +121,7 @@ class ModuleSettings:
 
 
 def json_flag(setting: str) -> str:
-    """How training leaves out the model of a part, by its setting."""
+    """The setting that turns off the model of a part in training."""
     return f'--{setting} \'{{{{"{{part}}": "none"}}}}\''
 
 
@@ -146,7 +143,7 @@ class ModuleModels:
         self._flag = flag
         self.names = settings.resolved(answering)
         self.transcripts = Transcripts(settings.speech, root)
-        """Of the videos that list no subtitles."""
+        """Transcripts of videos without listed subtitles."""
         self._clip_times = settings.clip_times
         self._encoder_dtype = settings.encoder_precision
         can_summarize = answering is None or answering.summarizes
@@ -222,7 +219,7 @@ class ModuleModels:
         )
 
     def spoken(self, video: Video) -> Spoken:
-        """What is said in a video that lists no subtitles, transcribed if needed. Raises as `context`."""
+        """The transcript of a video without listed subtitles, made if needed. Raises as `context`."""
         return self.transcripts.of(video)
 
     def index(self, video: Video) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
@@ -303,7 +300,7 @@ def module_needs(
 
 
 def speech_needs(speech: str, flag: str = OPTIONS_FLAG) -> list[Need]:
-    """What a method's own transcripts need; nothing without them."""
+    """The needs of a method's transcripts; none without them."""
     name = resolve_speech(speech)
     return [] if name == "none" else [*part_needs({"speech": name}, flag), cache_need()]
 

@@ -1,4 +1,4 @@
-"""The models of the paper's own modules, and what of them can be had on this machine.
+"""The models of the paper's modules, and which are available on this machine.
 
 Section 4 names LanguageBind_Video for clips, Easy-OCR, DEVA and Whisper; the release adds Grounding DINO and
 BGE-M3, and has no tracking. DEVA has no package: the boxes of Grounding DINO are linked instead, and SAM 3 is
@@ -39,21 +39,21 @@ def find_whisper() -> str | None:
 
 
 def paper_notes(settings: Mapping[str, str]) -> list[str]:
-    """What of the preset is not as in the paper, given the resulting settings, without stopping a run."""
+    """Notes where the resulting settings differ from the paper."""
     notes = []
     if settings["tracker"] == PAPER["tracker"]:
         notes.append(
-            "preset paper: DEVA has no package; tracking links the boxes of the detector instead "
-            "(tracker=sam3:facebook/sam3 comes nearer)"
+            "preset paper: DEVA has no package, so tracking links the detector's boxes instead "
+            "(tracker=sam3:facebook/sam3 is closer)"
         )
     if settings["speech"] == PAPER["speech"] and find_whisper() is None:
         notes.append(
             "preset paper: Whisper is not on this machine, so videos without subtitles have no transcript; "
-            f"fetch {WHISPER[0]} with `hf download {WHISPER[0]}`, or name one with speech=whisper:FOLDER"
+            f"fetch {WHISPER[0]} with `hf download {WHISPER[0]}`, or set speech=whisper:FOLDER"
         )
     if settings["speech"] == "none":
         notes.append(
-            "preset paper: no video is transcribed (speech=none, or a protocol without subtitles); "
-            "speech=whisper transcribes those without subtitles"
+            "preset paper: no video is transcribed (speech=none, or a protocol without subtitles); set "
+            "speech=whisper to transcribe videos without subtitles"
         )
     return notes

@@ -33,7 +33,7 @@ def api_reference(modules: Sequence[Module], clip_times: ClipTimes = "video") ->
 
 
 def full_reference() -> str:
-    """The reference of all modules of ours; of a video, some may have nothing to work on."""
+    """The reference of all built-in modules; some may not apply to a given video."""
     return api_reference(list(MODULES.values()))
 
 
@@ -87,8 +87,8 @@ def named_modules(names: Sequence[str]) -> list[Module]:
     for name in names:
         if name not in registered:
             raise ConfigError(
-                f"module {name!r}: there was one when the records were made, and there is none now; name "
-                "its plug-in with extra_modules, or make the records again"
+                f"module {name!r}: it existed when the records were made, but does not now; add its plug-in "
+                "with extra_modules, or make the records again"
             )
     return [registered[name] for name in names]
 
@@ -104,7 +104,7 @@ def modules_of_prompt(prompt: str, form: ReferenceForm, clip_times: ClipTimes = 
     ]
     if not listing or reference_text(form, listing, clip_times).strip() not in prompt:
         raise RunError(
-            f"a prompt that shows modules in the form {form!r} was not made by this version; make the run "
+            f"this version does not support prompts that show modules in the form {form!r}; make the run "
             "again"
         )
     return [module.name for module in listing]

@@ -312,7 +312,7 @@ class Own(Method):
 
 @pytest.mark.parametrize(
     ("name", "named"),
-    [("'native'", "method 'native'"), ("'own'\n    Settings = int", "Own.Settings is no data class")],
+    [("'native'", "method 'native'"), ("'own'\n    Settings = int", "Own.Settings is not a dataclass")],
 )
 def test_a_method_that_cannot_be_used_is_one_line(name: str, named: str, tmp_path: Path) -> None:
     file = written(tmp_path, "own.py", METHOD.replace('"own"', name))
@@ -339,7 +339,7 @@ def test_a_result_that_no_record_could_have_is_that_questions_error(tmp_path: Pa
     context: Any = SimpleNamespace(meter=Meter())
     ((_, result),) = answer_each(Wrong(None), [item], lambda: context)
     assert result.error is not None
-    assert "Result.selected is 3, and it has 1 rounds" in result.error.message
+    assert "Result.selected is 3, but the result has 1 rounds" in result.error.message
 
 
 def test_a_text_that_is_too_long_for_a_file_belongs_to_no_model() -> None:

@@ -1,4 +1,4 @@
-"""Training planners: fine-tuning, GRPO, and the pocket models."""
+"""Planner training: fine-tuning, GRPO and the pocket models."""
 
 # The folder is at the top of the checkout and is imported as videopro.train: each module has one name.
 if __name__ != "videopro.train":

@@ -1,5 +1,5 @@
-"""Reinforces a planner: programs that it samples are run, and those that find the right answer are made more
-likely (section 3.6 and Eq. 3, training stage 2).
+"""Reinforces a planner with GRPO: runs the programs that it samples, and rewards right answers (section 3.6
+and Eq. 3, training stage 2).
 
     accelerate launch train/grpo.py --config configs/grpo/pocket.yaml --train_data grpo.jsonl --output_dir RUN
 
@@ -164,6 +164,8 @@ def train(
     if is_main:
         # TRL's copy of the initial adapter, for the KL term.
         shutil.rmtree(output / "ref", ignore_errors=True)
+        if warning := _nothing_learned(trainer.state.log_history):
+            print(warning, file=sys.stderr)
     return trainer
 
 
@@ -186,13 +188,13 @@ def _answerer(
         return answering_engine(engines, start)
     if not (start.adapter or model_settings.use_peft):
         raise ConfigError(
-            "all weights are trained, so no unchanged model is left to answer inside programs; name one "
-            "with answerer, such as the base model or server:MODEL@URL"
+            "all weights are trained, so no frozen model is left to answer inside programs; set answerer to "
+            "the base model or server:MODEL@URL"
         )
     if is_deepspeed_zero3_enabled():
         raise ConfigError(
-            "under ZeRO-3 no process has the whole model to answer inside programs; name an "
-            "answerer, such as server:MODEL@URL, set sampler: vllm, whose engine answers too, or use ZeRO-2"
+            "under ZeRO-3 no process holds the whole model to answer inside programs; set answerer (such as "
+            "server:MODEL@URL), set sampler: vllm, whose engine answers too, or use ZeRO-2"
         )
     loaded = in_memory(start.checkpoint, without_adapter(model), frames=start.frames, pixels=start.pixels)
     return QwenBackbone.from_loaded(loaded, name=start.checkpoint.name, beside=True)
@@ -208,14 +210,31 @@ def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
         f"{weights:,} weights; {coverage_line(trainer.model)}"
     )
     notes = [
-        (sum(row.oracle_mode is None for row in rows), "have no oracle mode and get no mode reward"),
+        (sum(row.oracle_mode is None for row in rows), "have no oracle mode, so no mode reward"),
         (
             sum(row.system is not None or bool(row.before) for row in rows),
-            "have a system turn or text before the video: only prompts with the same start share it, and a "
-            "refinement in an episode of two turns, which starts with the video, gets a pass of its own",
+            "have a system turn or text before the video: only prompts with the same start share a pass, and "
+            "a refinement in a two-turn episode, which starts with the video, runs separately",
         ),
     ]
     return "\n".join([line, *(f"{count} of them {note}" for count, note in notes if count)])
+
+
+_NOTHING_LEARNED = {
+    "reward": "no reply earned a reward in any logged step; programs.jsonl has every program and its error",
+    "grad_norm": "all gradients were 0 in every logged step, as when equal rewards go to all replies of a "
+    "group; raise num_generations or temperature, or train on other prompts",
+}
+
+
+def _nothing_learned(history: Sequence[dict[str, float]]) -> str | None:
+    """The warning at the end of a run that taught the policy nothing; None if it did. `history`: the
+    trainer's log."""
+    steps = [line for line in history if "reward" in line]
+    for name, problem in _NOTHING_LEARNED.items():
+        if steps and not any(line.get(name, 1) > 0 for line in steps):
+            return f"warning: {problem}"
+    return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -30,7 +30,7 @@ with needs_extra("train", "videopro merge", __name__):
 
 
 def merge(config: MergeConfig) -> None:
-    """Write base + adapter to `config.output`, in the base's own dtype. Raises VideoProError."""
+    """Write base + adapter to `config.output`, in the base's dtype. Raises VideoProError."""
     aside = config.output.with_name(config.output.name + ".part")
     with sole_writer(aside):
         try:
@@ -43,7 +43,7 @@ def _merge(config: MergeConfig, part: Path) -> None:
     """Write the checkpoint to `part`, and move it from there."""
     output = config.output
     if output.exists():
-        raise ConfigError(f"{output}: already exists; name a folder that does not")
+        raise ConfigError(f"{output}: already exists; pass a new folder")
     # Merged in fp32 and rounded once, on the CPU, where every model fits.
     spec = read_spec(config.base, adapter=config.adapter, dtype="fp32", device_map="cpu")
     checkpoint = find_checkpoint(spec.model)
@@ -56,12 +56,12 @@ def _merge(config: MergeConfig, part: Path) -> None:
     damaged = non_finite(merged.named_parameters())
     if damaged is not None:
         raise ConfigError(
-            f"{config.adapter}: merged into {config.base}, it gives weights that {merged.dtype} cannot hold "
-            f"(the first: {damaged}); load the base and the adapter without merging them"
+            f"{config.adapter}: merging it into {config.base} gives weights that {merged.dtype} cannot hold "
+            f"(first: {damaged}); load the base and the adapter unmerged"
         )
     # Left by a killed command.
     shutil.rmtree(part, ignore_errors=True)
-    with writing(output.name, output.parent, then="re-run the command, or give another --output"):
+    with writing(output.name, output.parent, then="re-run the command, or pass another --output"):
         merged.save_pretrained(part)
         keep_beyond(merged, checkpoint.folder, part)
         checkpoint.processor.save_pretrained(part)

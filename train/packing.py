@@ -1,9 +1,10 @@
 """Rows of several parts: their widths, which of their tokens attend to which, and attention over them.
 
 A row has *segments* (the documents of a packed row, or the prompts about a video), and each may have
-*branches* (the replies to a prompt), which do not see each other. On a GPU FlexAttention skips what nobody
-attends to. Elsewhere SDPA takes a dense mask, with which it computes all pairs of tokens, of which 15 to 30 %
-count in a GRPO group, and fewer in packed documents; so it is called by spans where that is worth it:
+*branches* (the replies to a prompt), which do not see each other. On a GPU, FlexAttention skips tokens that
+are not attended to. Elsewhere SDPA takes a dense mask, with which it computes all pairs of tokens, of which
+15 to 30 % count in a GRPO group, and fewer in packed documents; so it is called by spans where that is worth
+it:
 
     document 1 | document 2              two spans, each causal, that attend to nothing before them
     video, prompt, reply 1 | reply 2 ..  a causal span, and the other replies under their part of the mask
@@ -126,7 +127,7 @@ def dense_mask(segments: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
 
 
 def block_mask(segments: torch.Tensor, branches: torch.Tensor) -> Any:
-    """The same as a BlockMask of FlexAttention, which skips what nobody attends to."""
+    """The same as a BlockMask of FlexAttention, which skips pairs that do not attend."""
     from torch.nn.attention.flex_attention import create_block_mask
 
     def attends(row: Any, _head: Any, query: Any, key: Any) -> Any:
@@ -167,7 +168,7 @@ class RowShape:
     """
 
     buckets: bool = False
-    """Widths are those of `bucketed`."""
+    """Widths come from `bucketed`."""
     blocks: bool = False
     """Masks are BlockMasks."""
 
@@ -185,7 +186,7 @@ class RowShape:
         return cls(buckets=True, blocks=blocks)
 
     def width(self, longest: int, *, least: int) -> int:
-        """The width of a batch whose longest row has so many tokens."""
+        """The width of a batch, from the number of tokens of its longest row."""
         return bucketed(longest, least=least) if self.buckets else longest
 
     def mask(self, segments: torch.Tensor, branches: torch.Tensor) -> Any:
@@ -202,15 +203,15 @@ class RowShape:
 def check_parts(
     setting: str, model: PreTrainedModel, is_recurrent: bool, *, aux_loss: bool, flash: bool = False
 ) -> None:
-    """Raise ConfigError for a model whose rows of several parts would not give what rows of their own give.
+    """Raise ConfigError for a model whose packed rows would not give the results of separate rows.
 
     `setting`: what asks for them. `is_recurrent`: some of its layers are. `aux_loss`: its router's loss is
     part of the training. `flash`: flash attention finds the parts by their positions."""
     attention, off = str(model.config._attn_implementation), f"set {setting}: false"
     if is_recurrent:
         raise ConfigError(
-            f"{setting} is true, but some layers of this model are recurrent, and would carry their state "
-            f"from one part of a row to the next; {off}"
+            f"{setting} is true, but this model has recurrent layers, which would carry state from one part "
+            f"of a row to the next; {off}"
         )
     # It is a mean over the tokens of a whole row.
     if aux_loss:
@@ -220,7 +221,7 @@ def check_parts(
         )
     if attention != "sdpa" and not (flash and attention.startswith("flash_attention")):
         raise ConfigError(
-            f"{setting} is true, but attention is {attention!r}, which takes no mask of parts; set "
+            f"{setting} is true, but attention {attention!r} does not support block masks; set "
             f"attn_implementation: sdpa, or {off}"
         )
 

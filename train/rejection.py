@@ -55,8 +55,8 @@ def sample(
     config: RejectionConfig,
     keep: Callable[[str, list[str]], None],
 ) -> None:
-    """Sample and run programs for each prompt. `keep` is called with each row's id and its correct and
-    well-formed replies. A video that cannot be read is reported and skipped."""
+    """Sample and run programs for each prompt. Calls `keep` with each row's id and its correct, well-formed
+    replies. Videos that cannot be read are reported and skipped."""
     groups: dict[Path, list[GRPORow]] = {}
     for row in rows:
         groups.setdefault(row.video, []).append(row)
@@ -73,7 +73,7 @@ def sample(
                         visual = stack.enter_context(policy.prefix(video.sample(policy.frames, size=size)))
             except (VideoError, NativeError) as error:
                 where = "" if isinstance(error, VideoError) else f"{path}: "
-                print(f"left out: {where}{error}", file=sys.stderr)
+                print(f"skipped: {where}{error}", file=sys.stderr)
                 video_rows = [row for row in video_rows if not row.prompt_video]
             # All samples of a prompt are in one batch.
             at_once = max(1, config.batch_size // config.samples)
@@ -144,7 +144,7 @@ def run(config: RejectionConfig) -> str:
     right = JsonLinesLog(log, make_folder=True)
     try:
         if not right.hold():
-            raise RunError(f"{log}: another command is sampling; wait for it, or give another --output")
+            raise RunError(f"{log}: another command is sampling; wait for it, or pass another --output")
         done = _sampled_earlier(log, identity)
         if not done:
             right.append({"settings": identity})
@@ -166,32 +166,30 @@ def run(config: RejectionConfig) -> str:
     replies_to = [done.get(prompt.id, []) for prompt in prompts]
     own_rows = [row for each in zip(prompts, replies_to, strict=True) for row in as_rows(*each)]
     if not own_rows:
-        raise RunError(
-            f"none of the programs for {len(prompts)} prompts is right, so there are no rows to write"
-        )
+        raise RunError(f"no correct program for any of {len(prompts)} prompts; raise samples or temperature")
     try:
         write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in own_rows))
     except OSError as error:
         raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
     return (
-        f"{config.output}: {len(own_rows)} programs, of {sum(map(len, replies_to))} right among "
+        f"{config.output}: {len(own_rows)} programs, of {sum(map(len, replies_to))} correct among "
         f"{config.samples * len(prompts)}; {sum(map(bool, replies_to))} of {len(prompts)} prompts have one"
     )
 
 
 def _read_prompts(config: RejectionConfig) -> list[GRPORow]:
-    """The prompts that a backbone can be asked; prints which rows are left out. Raises DatasetError if no
-    row is left."""
+    """The prompts that a backbone can take; prints how many rows are skipped. Raises DatasetError if none is
+    left."""
     file = read_grpo_rows(config.data, config.kinds)
     print(file.summary(), file=sys.stderr)
     # A backbone is asked with the video first.
     usable = [row for row in file.rows if row.system is None and not row.before]
     if not usable:
-        raise DatasetError(f"{config.data}: no row begins with its video, so no prompt can be sampled")
+        raise DatasetError(f"{config.data}: no row begins with its video, so there is no prompt to sample")
     if unusable := len(file.rows) - len(usable):
         print(
-            f"{unusable} rows are left out: they have a system turn or text before the video, and a backbone "
-            "is asked with the video first",
+            f"{unusable} rows skipped: they have a system turn or text before the video, but backbones take "
+            "the video first",
             file=sys.stderr,
         )
     return usable
@@ -202,7 +200,7 @@ def _sampled_earlier(log: Path, identity: Any) -> dict[str, list[str]]:
     text = log.read_text(encoding="utf-8")
     # A line that a killed process left incomplete is cut off when the log is opened.
     complete = text[: text.rfind("\n") + 1]
-    set_aside = SetAside(log, "a prompt without another line is sampled again")
+    set_aside = SetAside(log, "a prompt without other lines is sampled again")
     correct: dict[str, list[str]] = {}
     for number, text in enumerate(complete.split("\n")[:-1], start=1):
         try:
@@ -214,14 +212,14 @@ def _sampled_earlier(log: Path, identity: Any) -> dict[str, list[str]]:
         except (ValueError, KeyError, TypeError) as error:
             if number == 1:
                 raise RunError(
-                    f"{log}: its first line does not say how it was sampled ({error}); give another output"
+                    f"{log}: no sampling settings in its first line ({error}); pass another --output"
                 ) from error
             set_aside.add(number, error)
     set_aside.tell()
     if complete and settings != identity:
         differing = [name for name in identity if settings.get(name) != identity[name]]
         raise RunError(
-            f"{log}: was sampled with other settings ({', '.join(differing)}); give another output"
+            f"{log}: was sampled with other settings ({', '.join(differing)}); pass another --output"
         )
     return correct
 
@@ -235,8 +233,8 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     answerer = load_answerer(config.answerer, policy)
     if answerer is policy and config.adapter is None and config.answerer is None:
         raise ConfigError(
-            "adapter is not set, but the model without its adapter answers inside programs; set adapter or "
-            "answerer"
+            "adapter is not set, but the base model without an adapter answers inside programs; set adapter "
+            "or answerer"
         )
     models = ModuleModels(settings, answering=own_model(answerer), flag=_MODULES_FLAG)
     return policy, ProgramRewards(

@@ -91,14 +91,14 @@ def train(
         )
         if programs is not None and trainer.is_fsdp_enabled:
             raise ConfigError(
-                "eval_questions is set under FSDP, whose ranks hold shards of the weights and cannot "
-                "generate independently; unset it and evaluate checkpoints with videopro infer"
+                "eval_questions is set, but FSDP ranks hold shards of the weights and cannot generate "
+                "independently; leave it out, and evaluate checkpoints with videopro infer"
             )
         checkpointing: Any = training.gradient_checkpointing and training.gradient_checkpointing_kwargs
         if lora and training.vision == "trained" and checkpointing and checkpointing.get("use_reentrant"):
             raise ConfigError(
-                "vision: trained with use_peft and reentrant gradient checkpointing (which ZeRO-3 needs) "
-                "would get no gradients; set gradient_checkpointing: false, or use ZeRO-2"
+                "vision: trained gets no gradients with use_peft and reentrant gradient checkpointing (which "
+                "ZeRO-3 needs); set gradient_checkpointing: false, or use ZeRO-2"
             )
         if PartialState().is_main_process:
             trainer.accelerator.print(_startup_line(trainer, rows.train, parts))

@@ -36,7 +36,7 @@ _LETTERED = re.compile(r"^\(?([A-Z])[.):]\s+")
 
 @dataclass(frozen=True)
 class Scope:
-    """What the checks need to know about the current video."""
+    """What checks need to know about the current video."""
 
     video: VideoHandle
     frames: int
@@ -44,7 +44,7 @@ class Scope:
     characters: int = MAX_CONTEXT
     """Maximum characters of the texts of one call."""
     text: int = MAX_TEXT
-    """Maximum characters of one of them that is no context."""
+    """Maximum characters of one of them that is not context."""
 
     def for_texts(self, characters: int) -> Scope:
         """The same, where a call may have so many characters in any case: those of the question itself."""

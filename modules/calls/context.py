@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from videopro.modules.search import ClipIndex
 
 ClipTimes = Literal["video", "clip"]
-"""What the times in the trims of a clip count from: the start of the video, or of the clip."""
+"""The origin of times in the trims of a clip: the start of the video, or of the clip."""
 
 # Crops are cut from full-resolution frames; at most this many such frames are in memory at once.
 _CROP_BATCH = 8
@@ -61,10 +61,10 @@ class VideoContext:
     without: Collection[str] = ()
     """Module families to leave out."""
     notes: tuple[str, ...] = ()
-    """What the results of its questions should note."""
+    """Notes for the results of its questions."""
     clip_times: ClipTimes = "video"
     extra: Collection[str] = ()
-    """The names of plug-ins' modules that are offered too."""
+    """The names of plug-in modules that are offered too."""
 
     def __post_init__(self) -> None:
         if self.subtitles is not None and not self.subtitles.lines:
@@ -118,7 +118,8 @@ class VideoContext:
 
     @property
     def lines_confidence(self) -> float | None:
-        """How sure what is said is: 1.0 for subtitles, which are data; None for a model's transcript."""
+        """The confidence of what is said: 1.0 for subtitles, which are data; None for a model's
+        transcript."""
         return None if self.subtitles is None or self.subtitles.is_transcribed else 1.0
 
     def frame(self, time: float) -> FrameHandle:
@@ -193,7 +194,7 @@ class CallContext:
 
 
 def frame_refs(frames: Iterable[Frame]) -> tuple[FrameRef, ...]:
-    """What a trace stores of frames; of one that stands in for several damaged ones, a reference for each."""
+    """What a trace stores of frames; for a frame that replaces several damaged ones, a reference for each."""
     refs: list[FrameRef] = []
     for frame in frames:
         ref = (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))
@@ -219,7 +220,7 @@ class CallCache(Generic[T]):
         return len(self._results)
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> tuple[T, bool]:
-        """The result for a key, and whether it was cached. An exception of `compute` is raised as it is."""
+        """The result for a key, and whether it was cached. Exceptions of `compute` are raised unchanged."""
         with self._lock:
             future = self._results.get(key)
             if is_first := future is None:

@@ -43,7 +43,7 @@ NEEDS: Mapping[str, str] = {
     "detector": "no object detector is set up",
     "tracker": "no object tracker is set up",
 }
-"""What a module may need from a video's context, and the reason to report if it is missing."""
+"""What a module may need from a video's context, and the message if it is missing."""
 
 ALIASES: Mapping[str, str] = {"video_path": "video", "k": "top_k", "frame_list": "frames"}
 """Other names of keywords that every module accepts: the paper's listing, figures and release differ in
@@ -111,7 +111,7 @@ class Module:
     """Whether equal calls may reuse a result."""
     doc: str
     is_documented: bool = True
-    """Whether planners read of it; False for names that only programs of other releases use."""
+    """Whether the API reference has it; False for names that only programs of other releases use."""
 
     @property
     def signature(self) -> str:
@@ -131,7 +131,7 @@ MODULES: dict[str, Module] = {}
 OPEN_MODULES: dict[str, Module] = {}
 """The forms that modules have for open questions, which have no options, by name."""
 PLUGIN_MODULES: dict[str, Module] = {}
-"""Those of plug-ins that this process has loaded: programs may call those that `extra_modules` names."""
+"""Modules of plug-ins that this process has loaded: programs may call those in `extra_modules`."""
 
 
 def modules_for(*, is_open: bool) -> Mapping[str, Module]:

@@ -147,7 +147,7 @@ def _source(value: Any, claim: float | None) -> tuple[AnswerHandle | None, float
 
 
 def read_claim(value: Any) -> float | None:
-    """A confidence that a program claims, cut to 0..1; None for what is no number."""
+    """A confidence that a program claims, clipped to 0..1; None if it is not a number."""
     # NaN is the number that is not equal to itself.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return None

@@ -23,8 +23,8 @@ def load_pretrained(name: str, role: str, model_class: Any, processor_class: Any
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().split("\n")[0][:300] or type(error).__name__
         raise ModelError(
-            f"{role} {name!r} cannot be loaded: {reason}. Give a hub name that can be downloaded or is in "
-            "the cache, or the directory of such a checkpoint"
+            f"{role} {name!r} cannot be loaded: {reason}. Pass a hub name that can be downloaded or is in "
+            "the cache, or the directory of a checkpoint"
         ) from error
     check_finite(f"{role} {name!r}", model.named_parameters())
     stop_between_layers(model)
@@ -53,8 +53,8 @@ def check_finite(subject: str, weights: Iterable[tuple[str, Any]]) -> None:
     damaged = non_finite(weights)
     if damaged is not None:
         raise ModelError(
-            f"{subject} is damaged: its tensor {damaged} holds NaN or infinite weights; download or save the "
-            "checkpoint again"
+            f"{subject} is damaged: its tensor {damaged} contains NaN or infinite weights; download or save "
+            "the checkpoint again"
         )
 
 

@@ -192,7 +192,7 @@ class EasyOcr(Ocr):
             import easyocr
         if folder is not None and not Path(folder).is_dir():
             # EasyOCR would make it.
-            raise ModelError(f"EasyOCR: there is no folder {folder!r}; name one with its weight files")
+            raise ModelError(f"EasyOCR: no such folder {folder!r}; pass one with its weight files")
         try:
             with _download_turn() if folder is None else nullcontext():
                 self._reader: Any = easyocr.Reader(
@@ -206,9 +206,8 @@ class EasyOcr(Ocr):
         # A download that was cut off is no zip file, or does not have the sum that EasyOCR asserts.
         except (ValueError, OSError, RuntimeError, BadZipFile, AssertionError) as error:
             raise ModelError(
-                f"EasyOCR cannot read {', '.join(languages)}: {error}; check the language codes and "
-                "that its models can be downloaded or are in the folder, or use rapidocr, which needs no "
-                "network"
+                f"EasyOCR cannot read {', '.join(languages)}: {error}; check the language codes and that its "
+                "models can be downloaded or are in the folder, or use rapidocr, which works offline"
             ) from error
         if self._reader.device != "cpu":
             # It spreads both over all GPUs, where they run only if theirs is the first.

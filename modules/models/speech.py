@@ -68,10 +68,10 @@ class SoundTrack:
         if self.damaged * 2 > self._packets:
             raise BrokenSound(
                 f"{self._path}: its audio track is damaged ({self.damaged} of {self._packets} packets cannot "
-                "be decoded); download it again, or give a subtitle file"
+                "be decoded); download it again, or pass a subtitle file"
             )
         if not length:
-            raise NoSound(f"{self._path}: its audio track is empty; give a subtitle file")
+            raise NoSound(f"{self._path}: its audio track is empty; pass a subtitle file")
 
     def _all_blocks(self) -> Iterator[np.ndarray]:
         probe = probe_video(self._path, self._timeout)
@@ -79,12 +79,12 @@ class SoundTrack:
         with open_container(self._path, deadline) as container:
             if not container.streams.audio:
                 raise NoSound(
-                    f"{self._path} has no audio track; give a subtitle file, or run without subtitles"
+                    f"{self._path} has no audio track; pass a subtitle file, or run without subtitles"
                 )
             track = container.streams.audio[0]
             if track.codec_context is None:
                 raise BrokenSound(
-                    f"{self._path}: this build of FFmpeg has no decoder for its sound; convert it to AAC"
+                    f"{self._path}: this build of FFmpeg has no decoder for its audio; convert it to AAC"
                 )
             for stream in container.streams:
                 if stream.index != track.index:
@@ -187,7 +187,7 @@ class Whisper(SpeechRecognizer):
         languages = sorted(codes) if self._is_multilingual else ["en"]
         if language is not None and language not in languages:
             raise ConfigError(
-                f"language {language!r}: speech model {name!r} does not know this code; "
+                f"language {language!r}: speech model {name!r} does not support it; "
                 f"{did_you_mean(language, languages)}"
             )
         self._language = language
@@ -278,7 +278,7 @@ TRANSCRIBERS: Registry[Callable[..., SpeechRecognizer]] = Registry(
     "transcriber",
     lambda value: isinstance(value, type) and issubclass(value, SpeechRecognizer),
     {"whisper": Whisper},
-    what="a class that derives from SpeechRecognizer (videopro.modules.models) and takes a model's name",
+    what="a subclass of SpeechRecognizer (videopro.modules.models) that takes a model name",
 )
 
 

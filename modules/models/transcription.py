@@ -47,12 +47,13 @@ _SILENT = 1e-3
 _FORMAT = 2
 
 SPEECH_HELP = (
-    "transcribes videos without subtitles: whisper:NAME, whisper (the one on this machine, if any) or none"
+    "model to transcribe videos without subtitles: whisper:NAME, whisper (the one on this machine, if any) "
+    "or none"
 )
-NO_TRANSCRIPT = "no transcript: the video has no sound"
-BROKEN_SOUND = "no transcript: the sound of the video cannot be read"
+NO_TRANSCRIPT = "no transcript: the video has no audio"
+BROKEN_SOUND = "no transcript: the audio of the video cannot be read"
 SpeechProgress = Callable[[float, float], None]
-"""Called with the seconds of sound that are done and those of the video."""
+"""Called with the seconds of audio that are done, and in total."""
 
 
 class TranscriptBusy(Exception):
@@ -304,7 +305,7 @@ def _document(transcript: Transcript, speech: SpeechSpec) -> dict[str, Any]:
 
 
 def read_transcript(path: Path) -> Transcript | None:
-    """The transcript in a file; None if there is none, or a damaged one."""
+    """The transcript in a file; None if it is missing or damaged."""
     try:
         content = asdict(_DOCUMENTS.validate_json(path.read_bytes()))
     except FileNotFoundError:
@@ -322,13 +323,13 @@ def _rows(lines: tuple[SubtitleLine, ...]) -> list[list[float | str]]:
 
 @dataclass(frozen=True)
 class Spoken:
-    """What is said in a video, as far as it is known."""
+    """The transcript of a video, if it is known."""
 
     subtitles: Subtitles | None = None
     prepared: tuple[Preparation, ...] = ()
     """The transcript, if there is one, with its cost."""
     notes: tuple[str, ...] = ()
-    """Why there is none, where one was asked for."""
+    """Why a requested transcript is missing."""
 
 
 class Transcripts:

@@ -49,17 +49,17 @@ class DamagedIndex(Exception):
 
 
 StandIns = tuple[tuple[float, float], ...]
-"""(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
+"""(requested time, time of the intact frame) in s, for frames that replace damaged ones."""
 
 
 class StoredClips(NamedTuple):
-    """What a file holds of some clips."""
+    """The stored data of some clips."""
 
     rows: np.ndarray
     """(n, *encoder.clip_shape) float32, unit rows."""
     stand_ins: StandIns = ()
     seconds: float | None = None
-    """How long they took to make; None: not known, since an earlier process made some of them."""
+    """Seconds to make them; None: unknown, as an earlier process made some."""
 
 
 def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> StoredClips | None:
@@ -114,7 +114,7 @@ _READY = 2
 """Batches that wait for the consumer; another is being prepared."""
 
 Batch = tuple[Sequence[Sequence[Frame]], StandIns]
-"""Clips, and the frames among theirs that stand in for damaged ones."""
+"""Clips, and their frames that replace damaged ones."""
 
 
 def decoded_ahead(
@@ -166,7 +166,7 @@ class ClipIndex:
     encoder: VideoTextEncoder = field(repr=False)
     stand_ins: StandIns = ()
     seconds: float | None = None
-    """How long it took to build; None: not known, since an interrupted build was resumed."""
+    """Seconds to build it; None: unknown, as an interrupted build was resumed."""
 
     def identity(self) -> dict[str, object]:
         """Everything but the video that search results depend on, as JSON-serializable data."""

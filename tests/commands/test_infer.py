@@ -156,7 +156,7 @@ def test_what_is_left_out_stands_beside_every_accuracy(
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--backbone", "gone=true"], "serves no other request either"),
+        (["--backbone", "gone=true"], "Every other request fails too"),
         (["--model", "missing"], "error: model 'missing' does not exist"),
         (["--output", "/proc/run"], "error: /proc/run: cannot be written"),
     ],

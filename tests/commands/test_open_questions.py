@@ -173,5 +173,5 @@ def test_synthesis_leaves_open_questions_out_and_refuses_only_open_ones(root: Pa
 
 
 def test_held_out_questions_need_options(root: Path) -> None:
-    with pytest.raises(DatasetError, match="is open; planners are trained and evaluated on questions with"):
+    with pytest.raises(DatasetError, match="is open-ended, but planners are evaluated on multiple-choice"):
         load_eval_questions(str(root), limit=None, seed=0)

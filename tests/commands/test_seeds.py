@@ -130,5 +130,5 @@ def test_the_same_run_twice_does_not_narrow_the_interval() -> None:
 def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
     runs = [native(tmp_path / str(i), "AB") for i in range(3)]
     rows = [seeds.read_seed_row(f"{len(some)}={','.join(map(str, some))}") for some in (runs[:2], runs)]
-    with pytest.raises(ConfigError, match="3 seeds and the first row 2"):
+    with pytest.raises(ConfigError, match="3 seeds, but the first row 2"):
         seeds.seed_table(rows, {}, {})

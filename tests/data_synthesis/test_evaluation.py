@@ -171,11 +171,11 @@ def test_a_limit_is_of_questions_after_filters(tmp_path: Path, capsys: pytest.Ca
     assert "limit is" not in error
     status, error, seven = run("b", "--limit", "7")
     assert (status, set(seven)) == (0, {"4", "5", "6", "7", "8", "9"})
-    assert "limit is 7, and 6 questions are left (left out of 10: question of CG-Bench mini: 4)" in error
+    assert "limit is 7, but only 6 questions are left (left out of 10: question of CG-Bench mini: 4)" in error
     assert run("c", "--limit", "3", "--offset", "2")[2] == five[2:5]
     status, error, rest = run("d", "--limit", "3", "--offset", "4")
     assert rest == seven[4:]
-    assert "limit is 3, and 2 questions are left after the first 4" in error
+    assert "limit is 3, but only 2 questions are left after the first 4" in error
     assert run("e", "--offset", "6")[0] == 2
 
 
@@ -227,7 +227,7 @@ def test_videos_are_set_aside_for_evaluation(questions: Path, tmp_path: Path) ->
     (asked,) = read_traces(out / "records.jsonl")
     assert {asked.question_id, *(item.id for item in kept)} == {"v0q0", "v1q0"}
     assert [item.answer is not None and item.video.is_file() for item in kept] == [True]
-    with pytest.raises(ConfigError, match="held_out_videos is 2, and the source has 2 videos"):
+    with pytest.raises(ConfigError, match="held_out_videos is 2, but the source has 2 videos"):
         set_aside(load("jsonl", root=questions).items, 2, 0)
 
 

@@ -92,10 +92,10 @@ def test_a_plan_asks_loads_and_writes_nothing(
     before = sorted(tmp_path.rglob("*"))
     assert main([*words, "--limit", "900"], load=not_loaded, load_teacher=not_loaded) == 0
     shown = capsys.readouterr()
-    few = "limit is 900, and 200 questions are left (left out of 220: question of CG-Bench mini: 20)"
+    few = "limit is 900, but only 200 questions are left (left out of 220: question of CG-Bench mini: 20)"
     assert few in shown.err
     assert "question of CG-Bench mini" in shown.out
-    assert "Nothing was loaded, asked or written." in shown.out
+    assert "nothing was loaded, asked or written." in shown.out
     assert sorted(tmp_path.rglob("*")) == before
     pocket = ["--source", "pocket", "--teacher", "pocket-teacher", "--model", "pocket", "--plan"]
     assert main([*pocket, "--output", str(tmp_path / "out")], load=not_loaded) == 0

@@ -125,7 +125,7 @@ def test_a_cap_ends_a_command_and_a_larger_one_resumes_it(
     out = tmp_path / "out"
     assert main(flags(root, out, stub, "--max-requests", "20", "--videos", "1"), load=load_moody) == 0
     assert len(stub.chats) == 20
-    assert "questions are still open: a cap was reached" in capsys.readouterr().err
+    assert "questions are still open, because a cap was reached" in capsys.readouterr().err
     assert 0 < len(rows(out, "records.jsonl")) < 9
     # Each record is whole: no question lacks a program because of the cap.
     for trace in read_traces(out / "records.jsonl"):

@@ -158,7 +158,7 @@ def test_rows_and_the_teacher_have_prompts_of_their_own(
     assert "teacher_prompts.plan_program: the run has" in capsys.readouterr().err
     (tmp_path / "planner.yaml").write_text(yaml.safe_dump({**planner, "plan": "{question}{choices}{api}"}))
     assert main(words, load=load_moody) == 2
-    assert "plan shows {api}, and a row knows no video's modules" in capsys.readouterr().err
+    assert "plan uses {api}, but a row does not know the modules of a video" in capsys.readouterr().err
 
 
 def test_videos_below_the_folder_are_named_from_it(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_the_executor_recovers_from_repeated_kills() -> None:
         thread.start()
         kill(executor)
         try:
-            with pytest.raises(SandboxError, match="did not come up: it was ended by SIGKILL"):
+            with pytest.raises(SandboxError, match="did not start: it was ended by SIGKILL"):
                 executor.run(ONE, {}, {})
         finally:
             over.set()

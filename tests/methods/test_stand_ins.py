@@ -67,7 +67,7 @@ def test_without_the_setting_the_error_names_it(
     for name in ("v0q0", "v0q1"):
         error: Any = errors[name]
         assert error.type == "VideoError"
-        assert "v0.mp4: the picture at 2.500 s is damaged" in error.message
+        assert "v0.mp4: the frame at 2.500 s is damaged" in error.message
         assert "--nearest-intact SECONDS" in error.message
     assert errors["v1q0"] is errors["v1q1"] is None
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -177,6 +177,6 @@ def test_training_decodes_as_runs_do(film: Path, tmp_path: Path, capsys: pytest.
         lenient = cache(1.0)
         assert lenient.prepare([film]) == {}
         assert [(frame.time, frame.wanted) for frame in lenient.frames(film)] == [(2.0, (2.5,)), (7.5, ())]
-        assert "film.mp4: 1 frames stand in for damaged ones" in capsys.readouterr().err
+        assert "film.mp4: 1 damaged frames replaced by intact ones" in capsys.readouterr().err
     # What is cached is not shown to a training without the setting.
     assert cache(0.0).prepare([film]) != {}

@@ -124,10 +124,10 @@ def test_listed_subtitles_come_first_and_a_film_without_sound_is_answered(
     assert not cache.joinpath("speech").exists()
     make(tmp_path / "mute.mp4", 16, rate=2)
     result, _ = answered(name, options, tmp_path / "mute.mp4")
-    assert "no transcript: the video has no sound" in result.notes
+    assert "no transcript: the video has no audio" in result.notes
     broken = with_damaged_sound(tmp_path / "broken.mkv", range(5, 80))
     result, _ = answered(name, options, broken)
-    assert "no transcript: the sound of the video cannot be read" in result.notes
+    assert "no transcript: the audio of the video cannot be read" in result.notes
     assert Ears.pieces == 0
 
 

@@ -71,12 +71,12 @@ def test_a_disk_without_locks_is_told(
     with sole_writer(tmp_path / "run"):
         pass
     assert "warning: " in (said := capsys.readouterr().err)
-    assert "offers no file locks" in said
+    assert "does not support file locks" in said
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"file/run.*give another --output"):
+    with pytest.raises(RunError, match=r"file/run.*pass another --output"):
         sole_writer(tmp_path / "file" / "run").__enter__()
 
 

@@ -98,5 +98,5 @@ def test_a_damaged_row_of_a_training_file_costs_no_other(tmp_path: Path) -> None
     assert "309 digits" in left_out[4]
     assert left_out[5] == "must be an object, not list"
     # Without a place for reasons the first one is raised.
-    with pytest.raises(DatasetError, match=r"rows\.jsonl, line 2: is not JSON \(not UTF-8"):
+    with pytest.raises(DatasetError, match=r"rows\.jsonl, line 2: invalid JSON \(not UTF-8"):
         list(read_json_lines(path, "rows"))

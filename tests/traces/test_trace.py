@@ -179,9 +179,9 @@ def test_an_answer_about_another_film_or_text_is_not_written(tmp_path: Path) -> 
     TraceLog(path).append(about("a", "film", "text"))
     content = path.read_bytes()
     log = TraceLog(path)
-    with pytest.raises(RunError, match=r"video of 'v' \(v\.mp4\) is not the one that question 'a'"):
+    with pytest.raises(RunError, match=r"video of 'v' \(v\.mp4\) changed since question 'a'"):
         log.append_all([about("b", "film", "text"), about("c", "other", "text")])
-    with pytest.raises(RunError, match=r"v\.srt of 'v' .* 'a' was answered about; 'c' was not written"):
+    with pytest.raises(RunError, match=r"v\.srt of 'v' .* 'a' was answered; 'c' was not written"):
         log.append(about("c", "film", "other"))
     assert path.read_bytes() == content
     # One that could not be opened or was not to be read is no other one; nor is another file of the video.

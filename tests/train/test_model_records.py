@@ -93,7 +93,7 @@ def test_differences_to_the_record_are_noted(
     backbone = load_backbone(base, adapter=str(tuned), frames=4, pixels=PIXELS)
     assert backbone.frames == 4
     (note,) = backbone.notes
-    assert "trained with frames=6, and the setting frames=4 counts" in note
+    assert "trained with frames=6, but runs with frames=4" in note
     assert f"warning: {note}" in caplog.messages
     (plain / "videopro.json").unlink()
     backbone = load_backbone(base, adapter=str(plain))
@@ -219,7 +219,7 @@ def test_the_planner_records_what_its_rows_say(tmp_path: Path, capsys: pytest.Ca
     more = {**words, "adapter": tmp_path / "run", "train_data": plain}
     assert sft.main(flags(tmp_path / "next", **more)) == 0
     assert read_model_record(tmp_path / "next").planner == PlannerRecord()
-    assert "reference=signatures, and the rows have reference=none" in capsys.readouterr().err
+    assert "reference=signatures, but the rows have reference=none" in capsys.readouterr().err
     mixed = world.write(tmp_path / "mixed.jsonl", [{**given[0], **SHOWN}, *given[1:]])
     assert sft.main(flags(tmp_path / "mixed", train_data=mixed, **words)) == 2
     assert [row.reference for row in read_rows(mixed).rows][:2] == ["signatures", "none"]

@@ -75,7 +75,7 @@ def test_right_programs_become_rows_once_each(
     assert rejection.main(words(tmp_path, "--batch-size", str(batch_size))) == 0
     # Prompts are sampled whole, and those of a video together as far as the batch goes.
     assert policy.drawn == at_once
-    assert "1 programs, of 2 right among 8; 1 of 2 prompts have one" in capsys.readouterr().out
+    assert "1 programs, of 2 correct among 8; 1 of 2 prompts have one" in capsys.readouterr().out
     (kept,) = read_rows(tmp_path / "own.jsonl").rows
     assert (kept.reply, kept.prompt, kept.kind) == (LOCAL, "Plan first.", "program")
     assert kept.video == video().path
@@ -117,7 +117,7 @@ def test_other_settings_a_second_command_and_no_right_program_are_refused(
     assert rejection.main(words(tmp_path, *more)) == 2
     said = capsys.readouterr().err
     assert "nowhere.mp4" in said
-    assert "none of the programs for 2 prompts is right" in said
+    assert "no correct program for any of 2 prompts" in said
 
 
 def test_equal_programs_count_once(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_prompts_that_do_not_begin_with_their_video_are_left_out(
     world.write(tmp_path / "mixed.jsonl", [prompt("first"), with_system])
     assert rejection.main(words(tmp_path, "--data", str(tmp_path / "mixed.jsonl"))) == 0
     assert policy.asked_for == ["first"] * 4
-    assert "1 rows are left out" in capsys.readouterr().err
+    assert "1 rows skipped" in capsys.readouterr().err
     world.write(tmp_path / "system.jsonl", [with_system])
     assert rejection.main(words(tmp_path, "--data", str(tmp_path / "system.jsonl"))) == 2
 

@@ -121,22 +121,22 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda path: path.write_bytes(b""), "empty"),
     "noise": (lambda path: path.write_bytes(np.random.default_rng(0).bytes(300_000)), "cannot read it"),
     "only sound": (_only_sound, "no video track"),
-    "still picture": (_picture, "is a still picture, not a video"),
+    "still image": (_picture, "is a still image, not a video"),
     "playlist": (_playlist, "cannot read it as a video"),
     "pipe": (os.mkfifo, "pipe or device"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "pipe or device"),
-    "cut mp4": (_cut("a.mp4", 0.5), "cut off"),
-    "cut mp4, all but the end": (_cut("a.mp4", 0.99, {"movflags": "faststart"}), "cut off"),
-    "cut mkv": (_cut("a.mkv", 0.6), "cut off"),
-    "cut avi": (_cut("a.avi", 0.6), "cut off"),
-    "cut fragments": (_cut("a.mp4", 0.6, {"movflags": "frag_keyframe+empty_moov"}), "cut off"),
-    "hours without data": (_hours_without_data, "cut off"),
-    "sixty million samples": (_absurd_counts(100), "cut off"),
-    "sixty million samples of no size": (_absurd_counts(0), "60000000 pictures"),
-    "nothing inside": (_no_pictures_inside, "holds no picture"),
-    "time scale of 0": (_patched((b"mdhd", 12, 0)), "time scale of its video is 0"),
-    "pictures of days": (_patched((b"stts", 12, 0x7FFFFFFF)), "its pictures last for 6,990,507 s"),
-    "pictures of less than no time": (_patched((b"stts", 12, 0x80000001)), "and its header says 2 s"),
+    "cut mp4": (_cut("a.mp4", 0.5), "truncated"),
+    "cut mp4, all but the end": (_cut("a.mp4", 0.99, {"movflags": "faststart"}), "truncated"),
+    "cut mkv": (_cut("a.mkv", 0.6), "truncated"),
+    "cut avi": (_cut("a.avi", 0.6), "truncated"),
+    "cut fragments": (_cut("a.mp4", 0.6, {"movflags": "frag_keyframe+empty_moov"}), "truncated"),
+    "hours without data": (_hours_without_data, "truncated"),
+    "sixty million samples": (_absurd_counts(100), "truncated"),
+    "sixty million samples of no size": (_absurd_counts(0), "60000000 frames"),
+    "nothing inside": (_no_pictures_inside, "contains no frames"),
+    "time scale of 0": (_patched((b"mdhd", 12, 0)), "its time scale is 0"),
+    "pictures of days": (_patched((b"stts", 12, 0x7FFFFFFF)), "its frames last 6,990,507 s"),
+    "pictures of less than no time": (_patched((b"stts", 12, 0x80000001)), "but its header says 2 s"),
     "joined transport streams": (_joined("mpegts", "libx264", (75, 150)), "-c copy OUT.mp4"),
     "joined program streams": (_joined("vob", "mpeg2video", (75, 75)), "runs back from"),
 }
@@ -263,7 +263,7 @@ def test_what_is_too_far_away_does_not_stand_in(tmp_path: Path) -> None:
     path = damage(film(tmp_path / "a.mp4"), [21])
     assert opened(path, 0.45).frames([2.55])[0].time == 3.0
     with pytest.raises(
-        VideoError, match=r"a\.mp4: the picture at 2\.550 s is damaged, and none within 0\.4 s"
+        VideoError, match=r"a\.mp4: the frame at 2\.550 s is damaged, and no frame within 0\.4 s"
     ):
         opened(path, 0.4).frames([2.55])
     with pytest.raises(VideoError, match=r"at 2\.550 s is damaged; .*--nearest-intact SECONDS"):

@@ -97,7 +97,7 @@ def test_processes_that_die_again_are_one_clear_error(
         return executor, future
 
     monkeypatch.setattr(processes.DecodingProcesses, "submit", submit_to_the_dead)
-    with pytest.raises(VideoError, match=r"a\.mp4: the processes that decode it were killed 2 times.*memory"):
+    with pytest.raises(VideoError, match=r"a\.mp4: its decoding processes were killed 2 times.*memory"):
         list(video.stream(times(video)))
     monkeypatch.undo()
     assert len(list(video.stream(times(video)))) == 62
@@ -110,7 +110,7 @@ def test_errors_of_a_process_are_those_of_the_video(
     data = bytearray(video.path.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 4000] = bytes(4000)
     damaged.write_bytes(bytes(data))
-    with pytest.raises(VideoError, match=r"damaged\.mp4: the picture at .* is damaged"):
+    with pytest.raises(VideoError, match=r"damaged\.mp4: the frame at .* is damaged"):
         list(Video.open(damaged).stream(times(video)))
 
 

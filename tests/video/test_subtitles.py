@@ -203,14 +203,14 @@ HUGE = "9" * 400
 BAD: list[tuple[str | bytes, str]] = [
     (b"", "is empty; download it again"),
     (b"\xef\xbb\xbf", "is empty"),
-    ("Hello\nBye\n", "holds no times"),
+    ("Hello\nBye\n", "has no times"),
     (bytes(range(256)) * 8, "save it as UTF-8"),
     (b"\x00\x01\x02\x03" * 500, "save it as UTF-8"),
-    (PLAIN.replace("Bye", "你好").encode() + b"\xff\n", "1 damaged place"),
+    (PLAIN.replace("Bye", "你好").encode() + b"\xff\n", "1 invalid byte"),
     (PLAIN.encode("utf-16")[:-1], "save it as UTF-8"),
-    (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04"), "not a line of times"),
+    (PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04"), "not a line with times"),
     # As LongVideoBench writes them.
-    ('[{"start": "0:0:1"', "broken JSON"),
+    ('[{"start": "0:0:1"', "invalid JSON"),
     ("{}", "not a list of lines"),
     ('[{"start": "0:0:1", "line": "x"}]', "line 0 .*KeyError: 'end'"),
     ('[{"start": "x:0:1", "end": "0:0:2", "line": "x"}]', "'x:0:1' is not a time"),
@@ -440,7 +440,7 @@ def test_times_before_the_start(tmp_path: Path, form: str, minus: str, hours: in
 def test_videos_without_a_track_of_text(tmp_path: Path) -> None:
     plain = with_subtitles(tmp_path / "plain.mp4", [])
     pictures = with_subtitles(tmp_path / "pictures.mkv", [("dvdsub", "eng", [])])
-    for path, named in ((plain, "plain.mp4 has no subtitle track"), (pictures, "pictures, not text")):
+    for path, named in ((plain, "plain.mp4 has no subtitle track"), (pictures, "images, not text")):
         with pytest.raises(SubtitleError, match=named):
             embedded_subtitles(path)
     with pytest.raises(SubtitleError, match="has no subtitle track"):

@@ -255,8 +255,8 @@ def test_odd_timestamps_are_reported_and_tolerated(tmp_path: Path, caplog: pytes
     make(tmp_path / "two.mp4")
     (tmp_path / "two.mp4").write_bytes((tmp_path / "two.mp4").read_bytes() * 2)
     for name, words in (
-        ("longer.mkv", "its header says 3,600 s, and its pictures last for 2 s"),
-        ("still.mp4", "one picture is shown for 10,800 of its 10,800 s"),
+        ("longer.mkv", "its header says 3,600 s, but its frames last 2 s"),
+        ("still.mp4", "one frame lasts 10,800 of its 10,800 s"),
         ("two.mp4", "only the first is used"),
     ):
         caplog.clear()

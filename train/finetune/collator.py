@@ -32,7 +32,7 @@ from videopro.train.runtime import (
 
 @dataclass(frozen=True)
 class SFTRow:
-    """One example: what the model is shown, and the reply that it should write."""
+    """One example: the prompt, and the reply to learn."""
 
     id: str
     """The row's own id, or else "line N"."""
@@ -46,14 +46,14 @@ class SFTRow:
     before: str = ""
     """The text before the video."""
     reference: ReferenceForm = "none"
-    """What the prompt says of the modules."""
+    """How the prompt describes the modules."""
     where: str = field(default="", compare=False)
     """Its file and line, for messages."""
 
 
 def read_rows(path: Path) -> RowsOfFile[SFTRow]:
-    """Read the rows of a file; those that cannot be trained on are left out. Video paths are relative to its
-    folder, or absolute. Raises DatasetError for a file that cannot be read or has no row to train on."""
+    """Read the rows of a file, without those that cannot be trained on. Video paths are absolute or relative
+    to its folder. Raises DatasetError if the file cannot be read or has no row to train on."""
 
     def read(record: Mapping[str, Any], where: str, number: int) -> SFTRow:
         return _row(record, path.parent, where, number)
@@ -64,7 +64,7 @@ def read_rows(path: Path) -> RowsOfFile[SFTRow]:
 def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> SFTRow:
     chat = read_chat(record, where)
     if chat.reply is None or not chat.reply.strip():
-        raise DatasetError(f"{where}: the assistant's turn is empty; there is nothing to learn from it")
+        raise DatasetError(f"{where}: the assistant's turn is empty; write a reply, or remove the row")
     return SFTRow(
         # Rows of the release have no id; a line's number stays the same.
         id=str(record["id"]) if record.get("id") is not None else f"line {number}",
@@ -82,13 +82,13 @@ def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> SF
 IGNORE_INDEX = -100
 """The label of tokens without a loss."""
 VIDEOS = "videos"
-"""The key, in a batch, of the list of its rows' videos, of those that have one."""
+"""The key, in a batch, of the list of its rows' videos; rows without a video are left out."""
 VISUAL = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
 
 
 def count_tokens(row: SFTRow, inputs: QwenInputs) -> int:
-    """The tokens of a row: those of its texts, and for a video an estimate by the most pixels of its frames.
-    Nothing is decoded. Raises BackboneError for a reply that cannot be learned."""
+    """The number of tokens of a row: its texts, plus an estimate for a video from its maximum pixels per
+    frame. Nothing is decoded. Raises BackboneError for a reply that cannot be learned."""
     text = inputs.text(row.before + row.prompt, system=row.system)
     # Two frames share their patches.
     visual = inputs.frames * inputs.pixels // (2 * inputs.patch**2) if row.video is not None else 0
@@ -96,8 +96,8 @@ def count_tokens(row: SFTRow, inputs: QwenInputs) -> int:
 
 
 def as_dataset(rows: Sequence[SFTRow], lengths: Mapping[str, int] | None = None) -> Dataset:
-    """The rows as a dataset for the trainer; frames and tokens are made in the collator. `lengths`: how many
-    tokens they have, by where they are; samplers group rows by them."""
+    """The rows as a dataset for the trainer; the collator makes frames and tokens. `lengths`: the number of
+    tokens by file and line, by which samplers group rows."""
     return Dataset.from_list(
         [{"length": (lengths or {}).get(row.where, 0), **as_column(row)} for row in rows]
     )
@@ -120,8 +120,8 @@ class VideoCollator:
         self._pad = int(inputs.tokenizer.eos_token_id if pad is None else pad)
 
     def example(self, row: SFTRow) -> tuple[EncodedPrompt, int]:
-        """The tokens of a row, to the end of the reply's turn, and how many of them are its prompt's, which
-        have no loss. Raises VideoError or BackboneError."""
+        """The tokens of a row, to the end of the reply's turn, and the length of its prompt, which has no
+        loss. Raises VideoError or BackboneError."""
         # Frames come from the cache on disk: workers of the loader decode nothing twice.
         if row.video is not None:
             head = self._inputs.head(self._frames.frames(row.video), system=row.system, before=row.before)

@@ -1,4 +1,4 @@
-"""The settings of a fine-tuning run: TRL's own, and those for videos and programs."""
+"""The settings of a fine-tuning run: TRL's, and settings for videos and programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trl import SFTConfig
 from videopro.errors import ConfigError
 from videopro.train.settings import SFTSettings, option
 
-_OWN_BATCHES = "this project's collator does not support it"
+_OWN_BATCHES = "the video collator does not support it"
 _WHOLE_ROWS = "rows are never truncated and the loss is always on the reply"
 
 
@@ -37,14 +37,14 @@ class VideoSFTConfig(SFTSettings, SFTConfig):
         self.check_run("eval_max_new_tokens")
         if self.packing:
             raise ConfigError(
-                "packing is True, but rows are never cut, nor moved from one batch to another; leave it out, "
-                "and set padding_free: true to run a batch as one row"
+                "packing is True, but rows are never cut or moved between batches; leave it out, and set "
+                "padding_free: true to run a batch as one row"
             )
         for name in ("vision", "projector"):
             if getattr(self, f"{name}_lr") is not None and getattr(self, name) == "frozen":
                 raise ConfigError(f"{name}_lr is set, but {name} is frozen; leave {name}_lr out, or train it")
             if self.adapter and getattr(self, name) == "trained":
                 raise ConfigError(
-                    f"{name} is trained and adapter is set, but an adapter's own settings decide what is "
+                    f"{name} is trained and adapter is set, but the adapter's settings decide what is "
                     "trained; leave one of them out"
                 )

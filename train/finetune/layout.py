@@ -23,7 +23,7 @@ from videopro.train.packing import NO_BRANCH, PADDING, RowShape
 
 _LEAST_WIDTH, _LEAST_JOINED = 128, 256
 _TOKENS = {"input_ids": 0, "attention_mask": 0, "mm_token_type_ids": 0, "labels": IGNORE_INDEX}
-"""The tensors of a batch that have a value for each token, and that of padding."""
+"""The tensors of a batch with one value per token, and the value of padding."""
 
 
 def widened(batch: Mapping[str, Any], shape: RowShape) -> dict[str, Any]:
@@ -74,11 +74,11 @@ def joined(batch: Mapping[str, Any], core: Any, shape: RowShape) -> dict[str, An
 
 
 _KINDS = {1: ("pixel_values", "image_grid_thw"), 2: ("pixel_values_videos", "video_grid_thw")}
-"""A row's tensors of pixels and of their grid, by the type of its visual tokens."""
+"""The names of a row's pixel and grid tensors, by the type of its visual tokens."""
 
 
 class KeptFeatures:
-    """Features of at most `kept_bytes` bytes, in the host's memory: those of an 8B model are 47 MB a video.
+    """Features of at most `kept_bytes` bytes, in host memory: 47 MB per video for an 8B model.
 
     `core`: the module that has `visual` and the language model."""
 
@@ -87,7 +87,7 @@ class KeptFeatures:
         self._device = device
         self._cache: LRUCache[str, Mapping[str, Any]] = LRUCache(kept_bytes, features_bytes)
         self.encoded = 0
-        """How often the tower was run."""
+        """How many times the tower ran."""
 
     def put(self, batch: Mapping[str, Any], videos: Sequence[str]) -> dict[str, Any]:
         """The batch with features instead of pixels. `videos`: the video of each row that has one."""

@@ -99,7 +99,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         return run
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
-        """The mean over all labelled tokens of the batch, across micro-batches and ranks."""
+        """The mean loss over all labelled tokens of the batch, across micro-batches and ranks."""
         inputs = dict(inputs)
         laid_out = self._laid_out(model, inputs.pop(VIDEOS, ()))
         # TRL's token count starts at 0 in each process; the one in the state is saved with checkpoints.
@@ -117,7 +117,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> Any:
-        """As in TRL; counts the loss of the replies' tokens."""
+        """As in TRL; counts the loss over reply tokens."""
         labels = self._own_labels(self._prepare_input(inputs["labels"]))
         tokens = labels[:, 1:].ne(IGNORE_INDEX).sum()
         with self._without_aux_loss():
@@ -130,7 +130,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         return output
 
     def evaluation_loop(self, *arguments: Any, **settings: Any) -> Any:
-        """As in TRL; its metrics of tokens are means over all tokens too."""
+        """As in TRL; token metrics are means over all tokens too."""
         self._eval_tokens = []
         output = super().evaluation_loop(*arguments, **settings)
         counted = sum(self._eval_tokens)
@@ -143,8 +143,8 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         return output
 
     def _own_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Without those of rows that accelerate repeats, so that all ranks have equally many: it puts them at
-        the end of the last batch of all ranks."""
+        """Without the rows that accelerate repeats at the end of the last batch so that all ranks have
+        equally many."""
         state = self.accelerator.gradient_state
         if not (state.end_of_dataloader and state.remainder > 0):
             return labels
@@ -164,7 +164,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
             self.aux_loss_enabled = enabled
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """The optimizer that the settings name, with a parameter group for each part of the model."""
+        """The optimizer from the settings, with one parameter group per part of the model."""
         if self.optimizer is None:
             tuned: Any = self.model if model is None else model
             rate = self.args.learning_rate
@@ -182,7 +182,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
 
 
 class _EpochOrder(Sampler[int]):
-    """The order of a sampler, seeded for each epoch: it goes on with the random numbers of the epoch before,
+    """The order of a sampler, seeded for each epoch: it continues the random numbers of the epoch before,
     which a run that is resumed in a later one has not drawn."""
 
     def __init__(self, sampler: LengthGroupedSampler, seed: Callable[[], int]) -> None:

@@ -111,7 +111,7 @@ class PairBatches:
             # The other clips of a batch are its negatives, and one alone has none.
             if len(good) < 2:
                 raise RunError(
-                    f"{len(loaded) - len(good)} of a batch's {len(loaded)} videos cannot be read; see "
+                    f"{len(loaded) - len(good)} of {len(loaded)} videos in a batch cannot be read; see "
                     f"{self.log}"
                 )
             tokens = self.encoder.tokens([pair.caption for pair, _ in good]).to(self.device)
@@ -174,7 +174,7 @@ def build(settings: AspClipTraining) -> tuple[AspClip, ImageTextEncoder, AspClip
     encoder = ImageTextEncoder(settings.clip, kind="clip", device=settings.device)
     width = int(encoder.model.config.projection_dim)
     if width % settings.heads:
-        raise ConfigError(f"heads is {settings.heads}; it must divide the width of the shared space, {width}")
+        raise ConfigError(f"heads is {settings.heads}; it must divide {width}, the width of the shared space")
     config = AspClipConfig(width, settings.heads, settings.layers, settings.frames)
     temporal = TemporalTransformer(config)
     temporal.initialize_from_text_tower(encoder.model.text_model)
@@ -194,8 +194,8 @@ def run(settings: AspClipTraining) -> None:
     train_pairs, unseen = split(pairs, settings.held_out, settings.seed)
     if len(train_pairs) < settings.batch:
         raise ConfigError(
-            f"{len(train_pairs)} pairs are left for training, fewer than a batch of {settings.batch}; lower "
-            "batch or held_out, or add sources"
+            f"{len(train_pairs)} training pairs, fewer than a batch of {settings.batch}; lower batch or "
+            "held_out, or add sources"
         )
     model, encoder, config = build(settings)
     count = choose_trained(model, settings.trained, settings.frozen_layers)

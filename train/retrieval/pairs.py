@@ -34,17 +34,17 @@ class CaptionPair:
 
 @dataclass
 class CaptionPairs:
-    """The pairs of a source. A broken record and a missing video leave out their pairs and are named."""
+    """The pairs of a source. Pairs with a broken record or a missing video are left out and listed."""
 
     pairs: list[CaptionPair] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
-    """For each broken record, where it is and what is wrong."""
+    """For each broken record, its place and what is wrong."""
     missing: dict[str, int] = field(default_factory=dict)
-    """The pairs lost for each video that is not there."""
+    """The number of pairs lost for each missing video."""
 
 
 Annotated: TypeAlias = tuple[str, Sequence[tuple[Any, float, float | None]]]
-"""A video's name, and its captions with start and end; none if the video is of another split."""
+"""A video's name, and its captions with start and end; empty if the video is in another split."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Source:
     """Where each record of a folder is, for messages, and the record. Raises DatasetError for annotations
     that are missing or cannot be read."""
     captions: Callable[[Any, Units], Annotated]
-    """What a record says. Raises DatasetError for a broken one."""
+    """The video and captions of a record. Raises DatasetError for a broken one."""
 
     def __call__(self, root: Path, units: Units) -> CaptionPairs:
         """The pairs in a folder. Raises DatasetError for annotations that are missing or cannot be read."""
@@ -82,22 +82,22 @@ class Source:
 
 def _caption(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise DatasetError(f"a caption is {value!r}; it must be a text")
+        raise DatasetError(f"caption is {value!r}; it must be a non-empty string")
     # Line breaks of an annotation file are no part of a caption.
     return " ".join(value.split())
 
 
 def span(start: Any, end: Any) -> tuple[float, float]:
-    """An annotated interval in seconds. Raises DatasetError if it is none, or empty."""
+    """An annotated interval in seconds. Raises DatasetError for an invalid or empty one."""
     if not (_is_time(start) and _is_time(end) and start < end):
-        raise DatasetError(f"the interval [{start!r}, {end!r}] is not a start before an end, in seconds")
+        raise DatasetError(f"interval [{start!r}, {end!r}] must be a start before an end, in seconds")
     return float(start), float(end)
 
 
 def moment(value: Any) -> float:
-    """An annotated time. Raises DatasetError if it is none."""
+    """An annotated time in seconds. Raises DatasetError for an invalid one."""
     if not _is_time(value):
-        raise DatasetError(f"the time {value!r} is not a number from 0")
+        raise DatasetError(f"time is {value!r}; it must be a number from 0")
     return float(value)
 
 
@@ -107,7 +107,7 @@ def _is_time(value: Any) -> bool:
 
 
 def named(record: Any, *names: str) -> list[Any]:
-    """These fields of a record. Raises DatasetError if it is no object or lacks one."""
+    """These fields of a record. Raises DatasetError if it is not an object or lacks one."""
     if not isinstance(record, dict):
         raise DatasetError("is not an object")
     lacking = [name for name in names if name not in record]
@@ -117,19 +117,19 @@ def named(record: Any, *names: str) -> list[Any]:
 
 
 def file_name(value: Any) -> str:
-    """A video's name in a record. Raises DatasetError if it is none."""
+    """A video's name in a record. Raises DatasetError if it is not a file name."""
     # It becomes a path below the folder of the source, and must not lead out of it.
     if not isinstance(value, str) or not value.strip() or value.startswith("/") or ".." in Path(value).parts:
-        raise DatasetError(f"the video's name is {value!r}; it must be a file name")
+        raise DatasetError(f"video name is {value!r}; it must be a file name")
     return value
 
 
 def annotation_file(root: Path, source: str, *names: str) -> Path:
-    """The first of these files in a source's folder. Raises DatasetError if there is none."""
+    """The first of these files in a source's folder. Raises DatasetError if none exists."""
     path = next((root / name for name in names if (root / name).is_file()), None)
     if path is None:
         raise DatasetError(
-            f"{source}: {root / names[0]} does not exist; give the folder with the official annotations"
+            f"{source}: {root / names[0]} does not exist; pass the folder with the official annotations"
         )
     return path
 
@@ -143,10 +143,10 @@ def read_json(path: Path, source: str) -> Any:
 
 
 def _joined(captions: list[Any]) -> str:
-    """The captions of a video's segments as one. Raises DatasetError if one is no text."""
+    """The captions of a video's segments as one. Raises DatasetError if one is not a string."""
     wrong = [caption for caption in captions if not isinstance(caption, str) or not caption.strip()]
     if wrong:
-        raise DatasetError(f"a caption is {wrong[0]!r}; it must be a text")
+        raise DatasetError(f"caption is {wrong[0]!r}; it must be a non-empty string")
     return ". ".join(caption.strip().rstrip(".") for caption in captions) + "."
 
 
@@ -165,11 +165,11 @@ def _activitynet_captions(entry: Any, units: Units) -> Annotated:
     name, record = entry
     times, sentences = named(record, "timestamps", "sentences")
     if not isinstance(times, list) or not isinstance(sentences, list) or len(times) != len(sentences):
-        raise DatasetError("'timestamps' and 'sentences' are not lists of one length")
+        raise DatasetError("'timestamps' and 'sentences' must be lists of equal length")
     if units == "videos":
         return file_name(name), [(sentence, 0.0, None) for sentence in sentences]
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in times):
-        raise DatasetError("'timestamps' is not a list of [start, end]")
+        raise DatasetError("'timestamps' must be a list of [start, end]")
     # Some start and end are swapped in the official file.
     spans = [span(*sorted((moment(pair[0]), moment(pair[1])))) for pair in times]
     return file_name(name), [(text, *at) for text, at in zip(sentences, spans, strict=True)]
@@ -196,7 +196,7 @@ def _openvid_records(root: Path) -> Iterator[tuple[str, Any]]:
 def _openvid_captions(record: Any, units: Units) -> Annotated:
     name, caption = named(record, "video", "caption")
     if None in record or None in record.values():
-        raise DatasetError("does not have the columns of the first line")
+        raise DatasetError("its columns differ from the first line's")
     return file_name(name), [(caption, 0.0, None)]
 
 
@@ -218,10 +218,10 @@ def _vitt_captions(entry: Any, units: Units) -> Annotated:
     try:
         record = parse_json(line)
     except ValueError as error:
-        raise DatasetError(f"is not valid JSON ({error})") from error
+        raise DatasetError(f"invalid JSON ({error})") from error
     name, tags = named(record, "id", "annotations")
     if not isinstance(tags, list) or not tags:
-        raise DatasetError("'annotations' is not a list of tags")
+        raise DatasetError("'annotations' must be a list of tags")
     pairs = [named(tag, "timestamp", "tag") for tag in tags]
     read = [(moment(time) / 1000, text) for time, text in pairs]
     if train is not None and file_name(name) not in train:
@@ -243,7 +243,7 @@ def _moviechat_records(root: Path) -> Iterable[tuple[str, Any]]:
     paths = sorted((root / "jsons").glob("*.json"))
     if not paths:
         raise DatasetError(
-            f"moviechat: {root / 'jsons'} has no .json files; give the folder with the official annotations"
+            f"moviechat: {root / 'jsons'} has no .json files; pass the folder with the official annotations"
         )
     return [(str(path), path) for path in paths]
 
@@ -277,12 +277,12 @@ def _youcook2_captions(entry: Any, units: Units) -> Annotated:
     name, record = entry
     (steps,) = named(record, "annotations")
     if not isinstance(steps, list) or not steps:
-        raise DatasetError("'annotations' is not a list of steps")
+        raise DatasetError("'annotations' must be a list of steps")
     read: list[tuple[str, float, float | None]] = []
     for step in steps:
         segment, sentence = named(step, "segment", "sentence")
         if not isinstance(segment, list) or len(segment) != 2:
-            raise DatasetError("'segment' is not [start, end]")
+            raise DatasetError("'segment' must be [start, end]")
         read.append((sentence, *span(*segment)))
     if units == "videos":
         return file_name(name), [(_joined([sentence for sentence, _, _ in read]), 0.0, None)]
@@ -303,29 +303,27 @@ _MAX_EXAMPLES = 5
 def load_pairs(
     folders: Mapping[str, Path], units: Units, *, limits: Mapping[str, int], seed: int, skip_broken: bool
 ) -> list[CaptionPair]:
-    """The pairs of all sources; prints how many each has, and what was left out.
+    """The pairs of all sources; prints the number of pairs of each, and what was left out.
 
     `folders`: from a source's name to its folder. `limits`: from a source's name to the number of its pairs
     to draw with `seed`. Raises ConfigError for an unknown source, DatasetError for a source without pairs
     and, unless `skip_broken`, for broken records."""
     for name in (*folders, *limits):
         if name not in LONGVR:
-            raise ConfigError(f"source {name!r} is not known; {did_you_mean(name, list(LONGVR))}")
+            raise ConfigError(f"unknown source {name!r}; {did_you_mean(name, list(LONGVR))}")
     pairs: list[CaptionPair] = []
     for name, folder in folders.items():
         if not folder.is_dir():
-            raise DatasetError(f"{name}: folder {folder} does not exist; give the folder of its annotations")
+            raise DatasetError(f"{name}: folder {folder} does not exist; pass the folder of its annotations")
         source = LONGVR[name](folder, units)
         print(_report(name, source), flush=True)
         if source.broken and not skip_broken:
             raise DatasetError(
-                f"{name}: {len(source.broken)} broken records: {_some(source.broken)}; fix them, or leave "
-                "them out with --skip-broken"
+                f"{name}: {len(source.broken)} broken records: {_some(source.broken)}; fix them, or skip "
+                "them with --skip-broken"
             )
         if not source.pairs:
-            raise DatasetError(
-                f"{name}: {folder} has no pair whose video is there: {_some([*source.missing])}"
-            )
+            raise DatasetError(f"{name}: {folder}: all videos are missing: {_some([*source.missing])}")
         drawn = source.pairs
         if name in limits and limits[name] < len(drawn):
             # By the number of pairs too: another set of videos is another draw.

@@ -1,5 +1,5 @@
-"""What all training of retrievers shares: the recipe, the contrastive loss, and the loop with its log and its
-last state on disk."""
+"""Code shared by all retriever training: the recipe, the contrastive loss, and the loop with its log and last
+state on disk."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def train(
     included.
 
     `loss_at(step)` is the loss of a step's batch, `measure()` the figures on held-out data, logged at every
-    save. `share(name)` is the share of the learning rate that a parameter has. Continues from the last state
-    in `output`. Raises RunError for weights that are not finite."""
+    save. `share(name)` is the share of the learning rate that a parameter has. Resumes from the last state in
+    `output`. Raises RunError for weights that are not finite."""
     groups: dict[tuple[bool, float], list[torch.nn.Parameter]] = {}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
@@ -124,7 +124,7 @@ def take_steps(
 
 
 def append_log(folder: Path, record: dict[str, object]) -> None:
-    """Append a line to `log.jsonl`, and print it."""
+    """Append a line to `log.jsonl` and print it."""
     print(json.dumps(record), flush=True)
     with closing(JsonLinesLog(folder / "log.jsonl")) as log:
         log.append(record)

@@ -17,7 +17,7 @@ ERRORS = (
     *(NO_PROGRAM, "SyntaxError", "NameError", "TypeError", "ArgumentError", "NotFoundError"),
     *("UnavailableError", "limit", "other"),
 )
-"""Classes of failures in the metrics. Each is reported at each step, so that means over steps and processes
+"""Classes of failures in the metrics. All are reported at every step, so that means over steps and processes
 are right. The log and the table have the error's own name."""
 
 # Python raises them as kinds of the same mistake.
@@ -55,7 +55,7 @@ def error_class(error: Failure) -> str:
 
 
 def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
-    """Metrics of a batch. Shares and means are over rollouts whose programs could be run, `left_out` and
+    """Metrics of a batch. Shares and means are over rollouts whose programs ran, `left_out` and
     `planner_tokens` over all, `confidence` over those that answered. A mean over nothing is omitted.
 
     They describe first replies, except `module_calls` and `frames`, which cover every turn. `refined` is the

@@ -19,11 +19,11 @@ COLUMNS = (*TEXTS, "choices", "subtitles", "subtitle_track", "oracle_mode", "wit
 ROW = "row"
 """The column in which `videopro.train.rl.trainer` passes validated rows to the reward functions."""
 EVALUATION = "evaluation"
-"""The column that says whether replies are those of an evaluation."""
+"""The column that says whether replies belong to an evaluation."""
 TURNS = "turns"
 """The column with the replies of each turn of a rollout."""
 POLICY_VERSION = "policy_version"
-"""The column with the number of updates that the policy had which wrote the replies."""
+"""The column with the number of updates of the policy that wrote the replies."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class RewardRow:
     oracle_mode: Mode | None
     """native or program (A.3); None if the base was not asked."""
     subtitle_track: str | None = field(default=None, kw_only=True)
-    """Which track of a video file is read, as `videopro.benchmarks.Item` has it."""
+    """The subtitle track to read, as in `videopro.benchmarks.Item`."""
     without: tuple[str, ...] = field(default=(), kw_only=True)
-    """Groups of modules that the reply's program does without."""
+    """Groups of modules that the reply's program cannot call."""
 
     @property
     def right(self) -> frozenset[str]:
@@ -113,8 +113,8 @@ def rows_of_batch(columns: Mapping[str, Any], count: int) -> Sequence[RewardRow]
     missing = [name for name in (*TEXTS, "choices") if name not in columns]
     if missing:
         raise DatasetError(
-            f"the dataset has no column {', '.join(missing)}; use the rows of a grpo.jsonl and keep all "
-            "columns (remove_unused_columns: false)"
+            f"the dataset has no column {', '.join(missing)}; pass the rows of a grpo.jsonl with all columns "
+            "(remove_unused_columns: false)"
         )
     row_columns = {name: columns[name] for name in COLUMNS if name in columns}
     return [

@@ -51,7 +51,7 @@ class ProgramOutcome:
     log: str = ""
     """The program's log, for a refinement prompt."""
     error: VideoProError | None = None
-    """Why the row cannot be rewarded; there is no execution then."""
+    """Why the row cannot be rewarded; there is then no execution."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class ProgramRunner:
 
     `backbone` answers the modules' questions, with any adapter off (the base model answers, not the policy
     that writes programs): the model in training, a frozen copy of its base, or a server. `models`: those
-    behind the modules. `workers`: programs run in parallel. `limits`: None for those of inference.
-    `reasoned`: what makes the confidence of a letter that comes straight from no call. `nearest_intact`: as
+    behind the modules. `workers`: programs run in parallel. `limits`: None for the limits of inference.
+    `reasoned`: how to compute the confidence of a letter that no call returned directly. `nearest_intact`: as
     of `Video.open`. Raises ConfigError for an invalid `workers`.
     """
 
@@ -92,9 +92,9 @@ class ProgramRunner:
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self.executions = 0
-        """Programs started so far; a repeated one counts once."""
+        """Programs started so far, without repeats."""
         self.late = 0
-        """Those of them that were started only when their outcome was wanted."""
+        """Programs started only when their outcome was needed."""
         self.left_out: dict[str, str] = {}
         """Why rows were left out, by video (if it cannot be read) or by row (if the backbone refused its
         request)."""
@@ -209,7 +209,7 @@ class ProgramRunner:
             if subject in self.left_out:
                 return
             self.left_out[subject] = str(error)
-        print(f"rewards: {subject} is left out: {error}", file=sys.stderr)
+        print(f"rewards: {subject} skipped: {error}", file=sys.stderr)
 
     def _check_streak(self, rows: Sequence[RewardRow], outcomes: Sequence[ProgramOutcome]) -> None:
         """Raise WorkerBug if one exception leaves out video after video."""
@@ -221,18 +221,18 @@ class ProgramRunner:
             self._tell([ends])
             if self._streaks.end(ends, str(row.video)):
                 raise WorkerBug(
-                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) left out all "
-                    f"rows of {self._streaks.videos} videos in a row, whatever their programs"
+                    f"{ends.traceback}\nthe same exception ({ends.type} at {ends.place}) failed all rows of "
+                    f"{self._streaks.videos} videos in a row"
                 )
 
     def _tell(self, exceptions: Sequence[ExceptionRecord]) -> None:
-        """Print the first traceback of each exception that nobody foresaw."""
+        """Print the first traceback of each unexpected exception."""
         for exception in exceptions:
             with self._lock:
                 is_new = exception.key not in self._reported
                 self._reported.add(exception.key)
             if is_new:
-                print(f"rewards: a program met an exception:\n{exception.traceback}", file=sys.stderr)
+                print(f"rewards: a program raised an exception:\n{exception.traceback}", file=sys.stderr)
 
     def _context(self, row: RewardRow) -> VideoContext:
         source = _source(row)
@@ -264,12 +264,12 @@ class ProgramRunner:
         check_alive(self._backbone, str(refused[0]))
         if len(refused) == len(errors):
             raise BackboneError(
-                f"{refused[0]}\nThe backbone refused the requests of all {len(errors)} programs of this "
+                f"{refused[0]}\nThe backbone refused the requests of all {len(errors)} programs in this "
                 "batch, so there is nothing to learn from; fix this and re-run the same command to resume"
             )
 
     def _forget(self) -> None:
-        """Drop failed runs, which may succeed when they are retried."""
+        """Drop failed runs, so that they can be retried."""
         with self._lock:
             for key, future in list(self._runs.items()):
                 if future.done() and not _is_over(future):

@@ -19,10 +19,10 @@ WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
 """The weights in Eq. 3."""
 ANSWER, PROBABILITY = "answer", "probability"
 ACCURACIES = (ANSWER, PROBABILITY)
-"""What the accuracy reward pays for; see `accuracy_reward`."""
+"""What the accuracy reward measures; see `accuracy_reward`."""
 EQUATION, STRICT = "equation", "strict"
 FORMS = (EQUATION, STRICT)
-"""What the rewards for format and mode ask beside form and mode; see `score`."""
+"""What the format and mode rewards require; see `score`."""
 CLAIMS = {"make_result", "finalize_result", "normalize_model_result"}
 """The modules that do not look at the video: they state an answer."""
 

@@ -1,4 +1,4 @@
-"""GRPO on rows with videos: rows, prompts, rollouts, episodes of two turns and the trainer."""
+"""GRPO on rows with videos: rows, prompts, rollouts, two-turn episodes and the trainer."""
 
 from videopro.train.rl.config import VideoGRPOConfig as VideoGRPOConfig
 from videopro.train.rl.data import GRPORow as GRPORow

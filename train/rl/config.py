@@ -1,4 +1,4 @@
-"""The settings of a GRPO run: TRL's own, and those for videos and programs."""
+"""The settings of a GRPO run: TRL's, and settings for videos and programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
 
     FIXED = {
         "reward_weights": "the weights come with the rewards (train/rewards/functions.py)",
-        "train_sampling_strategy": "GRPO draws its prompts at random, a group of replies to each",
+        "train_sampling_strategy": "GRPO draws prompts at random, with a group of replies to each",
         **dict.fromkeys(("use_vllm", "top_k", "min_p", "repetition_penalty"), _SAMPLED),
         **dict.fromkeys(("generation_kwargs", "cache_implementation"), _SAMPLED),
     }
@@ -36,13 +36,12 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
             for name in ("vllm", "engine_gpus"):
                 if getattr(self, name):
                     raise ConfigError(
-                        f"{name} is set, but sampler is not 'vllm'; set that, or leave {name} out"
+                        f"{name} is set, but sampler is not 'vllm'; set sampler: vllm, or leave {name} out"
                     )
             if self.async_rollouts:
                 raise ConfigError(
-                    f"async_rollouts is true, but sampler is {self.sampler!r}: the process that trains "
-                    "writes the replies too, one after the other; set sampler: vllm, or leave async_rollouts "
-                    "out"
+                    f"async_rollouts is true, but sampler is {self.sampler!r}: the training process then "
+                    "samples and trains in turn; set sampler: vllm, or leave async_rollouts out"
                 )
         if not 0 <= self.tau <= 1:
             raise ConfigError(f"tau is {self.tau}; it must be from 0 to 1")
@@ -59,7 +58,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
                 steps = every // self.gradient_accumulation_steps
                 raise ConfigError(
                     f"save_steps is {int(self.save_steps)}, but replies are sampled for {steps} steps at a "
-                    f"time; give a multiple of {steps}, so that a run resumes exactly"
+                    f"time; set a multiple of {steps}, so that a run resumes exactly"
                 )
 
     def _check_correction(self) -> None:
@@ -69,8 +68,8 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
         if self.sampler == VLLM and self.top_p < 1 and self.vllm_importance_sampling_correction and of_reply:
             raise ConfigError(
                 f"top_p is {self.top_p:g} with sampler: vllm, and vllm_importance_sampling_mode is "
-                f"{self.vllm_importance_sampling_mode!r}: the ratio of a whole reply would shrink with each "
-                "of its tokens, to nothing; set top_p: 1.0, or vllm_importance_sampling_mode: token_truncate"
+                f"{self.vllm_importance_sampling_mode!r}: the ratio of a whole reply would shrink toward 0 "
+                "with each token; set top_p: 1.0, or vllm_importance_sampling_mode: token_truncate"
             )
 
     @property

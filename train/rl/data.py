@@ -46,8 +46,8 @@ def question_of_prompt(prompt: str, where: str) -> tuple[str, list[str]]:
     questions = list(_QUESTION.finditer(prompt))
     if not questions:
         raise DatasetError(
-            f"{where}: has no columns 'question' and 'choices', and its prompt shows no 'Question: ...' with "
-            "'Choices:'; add the columns"
+            f"{where}: no columns 'question' and 'choices', and no 'Question: ...' with 'Choices:' in its "
+            "prompt; add the columns"
         )
     # Earlier questions may be examples.
     for question in reversed(questions):
@@ -55,8 +55,8 @@ def question_of_prompt(prompt: str, where: str) -> tuple[str, list[str]]:
         if len(choices) >= 2:
             return question["text"], choices
     raise DatasetError(
-        f"{where}: the choices in its prompt cannot be told apart (one line each, A. B. C. ...); add the "
-        "columns 'question' and 'choices'"
+        f"{where}: cannot split the choices in its prompt (one line each, A. B. C. ...); add the columns "
+        "'question' and 'choices'"
     )
 
 
@@ -93,7 +93,7 @@ def gold_letter(record: Mapping[str, Any], question: Question, where: str) -> st
     gold = {name: record[name] for name in GOLD if record.get(name) not in (None, "")}
     if not gold:
         raise DatasetError(
-            f"{where}: has no gold answer ({', '.join(GOLD)}), so no reply to it can be rewarded"
+            f"{where}: no gold answer ({', '.join(GOLD)}), so no reply can be rewarded; add one"
         )
     letters = {name: _letter(value, question) for name, value in gold.items()}
     # Columns that contradict each other leave no answer to reward.
@@ -122,7 +122,7 @@ def _letter(value: Any, question: Question) -> str | None:
 
 @dataclass(frozen=True)
 class GRPORow(RewardRow):
-    """One prompt, and what a reply to it is judged by. Paths are absolute."""
+    """One prompt, and what its replies are judged by. Paths are absolute."""
 
     prompt: str
     """The text that follows the video."""
@@ -133,9 +133,9 @@ class GRPORow(RewardRow):
     before: str = ""
     """The text before the video."""
     reference: ReferenceForm = "none"
-    """What the prompt says of the modules."""
+    """How the prompt describes the modules."""
     modules: tuple[str, ...] = ()
-    """The names of those that it says something of."""
+    """The names of the modules that the prompt describes."""
     where: str = field(default="", compare=False)
     """Its file and line, for messages."""
 
@@ -157,7 +157,7 @@ def read_grpo_rows(
     def read(record: Mapping[str, Any], where: str, number: int) -> GRPORow:
         row = read_grpo_row(record, path.parent.absolute(), where, number)
         if row.id in lines:
-            raise DatasetError(f"{where}: has the id {row.id!r} of line {lines[row.id]}; ids must differ")
+            raise DatasetError(f"{where}: id {row.id!r} repeats line {lines[row.id]}; ids must be unique")
         lines[row.id] = number
         return replace(row, where=where, prompt_video=row.prompt_video and prompt_video)
 
@@ -165,7 +165,8 @@ def read_grpo_rows(
     chosen = [row for row in file.rows if row.kind in kinds]
     if not chosen:
         raise DatasetError(
-            f"{path}: no prompts of kind {', '.join(kinds)}: its {len(file.rows)} rows are of other kinds"
+            f"{path}: no prompts of kind {', '.join(kinds)}: its {len(file.rows)} rows are of other kinds; "
+            "set kinds to some of theirs"
         )
     return replace(file, rows=chosen)
 
@@ -192,10 +193,10 @@ def read_grpo_row(record: Mapping[str, Any], folder: Path, where: str, number: i
 def _chat_row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> GRPORow:
     chat = read_chat(record, where)
     if chat.video is None:
-        raise DatasetError(f"{where}: has no video for its programs; name it in 'videos'")
+        raise DatasetError(f"{where}: no video for its programs; add it to 'videos'")
     if chat.reply is not None and not any(record.get(name) for name in GOLD):
         raise DatasetError(
-            f"{where}: is a row for fine-tuning (videopro sft): it has a reply and no gold answer; give a "
+            f"{where}: this is a row for fine-tuning (videopro sft), with a reply and no gold answer; pass a "
             "grpo.jsonl"
         )
     text = f"{chat.before}\n{chat.prompt}"

@@ -100,8 +100,7 @@ def adapter_weights(model: Any, *, needed: bool = True) -> Weights:
 
 
 def random_weights(weights: Weights) -> Weights:
-    """Weights of the same form that change every reply, whatever these do: those of a new adapter change
-    nothing."""
+    """Weights of the same form that change every reply; a new adapter's weights change nothing."""
     generator = torch.Generator().manual_seed(_SEED)
     return {
         name: torch.randn(weight.shape, generator=generator).to(weight.dtype) * _SPREAD
@@ -115,7 +114,7 @@ def write_adapter(model: Any, weights: Weights, folder: Path) -> None:
     """Write an adapter with these weights and the settings of a PEFT model's into a folder. Raises RunError
     if the disk, or the memory that stands for one, does not take it."""
     # safetensors has an error of its own for a full disk, which is no OSError.
-    with writing("the adapter for the engine", folder, then="re-run the same command to resume"):
+    with writing("the engine's adapter", folder, then="re-run the same command to resume"):
         save_file(dict(weights), folder / "adapter_model.safetensors")
         settings = model.peft_config[model.active_adapter]
         settings.save_pretrained(str(folder))
@@ -135,9 +134,9 @@ class TrainingEngines:
     model: ServedModel
     engines: Sequence[Engine]
     started: Sequence[EngineProcess]
-    """Those of them that this process started."""
+    """Engines that this process started."""
     first: int = 0
-    """The index of the one that it asks first."""
+    """The index of the engine that it asks first."""
 
 
 @contextmanager
@@ -149,7 +148,7 @@ def training_engines(
     if one does not start."""
     if not (training.adapter or model.use_peft):
         raise ConfigError(
-            "sampler is 'vllm', and all weights are trained: an engine gets adapters only; set use_peft: "
+            "sampler is 'vllm', but all weights are trained and engines only take adapters; set use_peft: "
             "true, or sampler: local"
         )
     named = training.dedicated_gpus
@@ -159,8 +158,8 @@ def training_engines(
     )
     if PartialState().num_processes > 1 and settings.start_seconds >= training.ddp_timeout:
         raise ConfigError(
-            f"vllm: start_seconds is {settings.start_seconds}, and the processes wait for each other for at "
-            f"most {training.ddp_timeout} s; give a larger --ddp_timeout, or fewer start_seconds"
+            f"vllm: start_seconds is {settings.start_seconds}, but processes wait at most "
+            f"{training.ddp_timeout} s for each other; set a larger --ddp_timeout, or fewer start_seconds"
         )
     # In every process, also in those that start none.
     settings.command()
@@ -207,7 +206,7 @@ def training_engines(
 
 
 def _start_limit(training: VideoGRPOConfig) -> dict[str, Any]:
-    """Within how many seconds an engine has to answer while other processes wait for it."""
+    """The seconds within which an engine must respond while other processes wait for it."""
     if PartialState().num_processes == 1:
         return {}
     # Below the limit of a collective operation, whose end would hide which engine did not start.
@@ -352,7 +351,7 @@ class EngineSampler:
         return shares
 
     def close(self) -> None:
-        """Cancel what is being written, and remove the adapters' files. The engines go on."""
+        """Cancel requests in flight, and remove the adapters' files. The engines keep running."""
         for client in self._clients:
             client.close()
         for versions in self._versions:
@@ -373,11 +372,12 @@ class EngineSampler:
         return encoded
 
     def _check_prompt(self, draw: Draw, ids: tuple[int, ...]) -> None:
-        """Raise BackboneError unless the engine's prompt is ours, after which the update scores the reply."""
+        """Raise BackboneError unless the engine's prompt equals the prompt after which the update scores the
+        reply."""
         if differs := difference(ids, draw.prompt.encoded.ids, self._decode):
             raise BackboneError(
-                f"the engine's prompt of row {draw.row.id!r} is not ours, after which its replies are "
-                f"trained: {differs}; or set sampler: local"
+                f"the engine's prompt for row {draw.row.id!r} differs from the one that training scores: "
+                f"{differs}; or set sampler: local"
             )
 
     def _reply(self, drawn: DrawnTokens) -> SampledReply:

@@ -86,7 +86,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
         """The batch whose loss is being corrected by the importance ratio."""
         if self.is_fsdp_enabled:
             raise ConfigError(
-                "GRPO needs a whole model in each process to sample, but FSDP shards it; use DeepSpeed "
+                "GRPO samples with the whole model in each process, but FSDP shards it; use DeepSpeed "
                 "(configs/accelerate/zero2.yaml, zero3.yaml)"
             )
         base = self._base
@@ -250,7 +250,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> Any:
-        """As in TRL; counts the loss of the replies, by tokens or by replies as `loss_type` does."""
+        """As in TRL; counts the loss by tokens or by replies, as `loss_type` does."""
         # The Trainer averages the means of batches, whatever their lengths, and returns no sum and count.
         inputs = self._prepare_inputs(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():

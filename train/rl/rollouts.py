@@ -139,7 +139,7 @@ class RefinementTurns:
         """`prompt_file`: the user's prompts in place of ours. `clip_times`: as the modules have it. Raises
         ConfigError if it lacks a refinement."""
         if prompt_file is not None:
-            prompt_file.require(REFINEMENT_KINDS, "an episode of two turns")
+            prompt_file.require(REFINEMENT_KINDS, "a two-turn episode")
         self._rewards = rewards
         self._tau = tau
         self._prompt_file = prompt_file
@@ -157,7 +157,7 @@ class RefinementTurns:
                 continue
             row = rows[index]
             if self._prompt_file is not None and row.reference == "none":
-                self._prompt_file.require_api("an episode of two turns about a row without a reference")
+                self._prompt_file.require_api("a two-turn episode about a row without a reference")
             kind, prompt = build_refinement(
                 row.question,
                 turn.program,

@@ -61,7 +61,7 @@ class Round:
     prompts: Sequence[PolicyPrompt]
     seed: int
     first: int
-    """The index of the first row among those of all processes."""
+    """The index of the first row among the rows of all processes."""
     version: int
     """The number of updates that the policy had which writes the replies."""
     ahead: Future[list[SampledReply]] | None = None
@@ -143,7 +143,7 @@ class RoundsAhead:
 
     @property
     def version(self) -> int | None:
-        """The policy's version that writes it; None: there is none."""
+        """The policy's version that writes it, or None."""
         return None if self._next is None else self._next.version
 
     def begin(self, round: Round, write: Callable[[], list[SampledReply]]) -> None:
@@ -157,7 +157,7 @@ class RoundsAhead:
         self._next = replace(round, ahead=self._threads.submit(work))
 
     def take(self, rows: Sequence[GRPORow]) -> Round | None:
-        """The round that was begun, which is of these rows, when it is written; None: there is none."""
+        """The round begun for these rows, once it is written, or None."""
         # First: whoever interrupts this has `discard` wait for the thread.
         self.wait()
         round, self._next = self._next, None
@@ -165,7 +165,7 @@ class RoundsAhead:
         return round
 
     def wait(self) -> None:
-        """Return when nothing is being written any more. Raises nothing."""
+        """Wait until nothing is being written. Raises nothing."""
         if self._next is not None and self._next.ahead is not None:
             wait([self._next.ahead])
 

@@ -25,8 +25,7 @@ from videopro.train.rl.data import GRPORow
 from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
 
 _SHARE = 0.25
-"""The copy may take this share of the device's memory: beside it are the model itself and what an update
-needs."""
+"""The copy may take this share of the device's memory; the model and an update need the rest."""
 
 
 def copy_to_sample_with(model: Any, device: torch.device) -> MergedCopy | None:
@@ -59,11 +58,11 @@ def gathered_tower(model: Any, wrapped: Any) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One reply to be drawn."""
+    """A reply to sample."""
 
     prompt: PolicyPrompt
     row: GRPORow
-    """Whose prompt it is."""
+    """The row of the prompt."""
     seed: tuple[int, int]
     """Two numbers, which together seed it."""
 
@@ -73,12 +72,12 @@ OnReply = Callable[[int, SampledReply], None]
 
 
 class Sampler(Protocol):
-    """Draws replies of the policy."""
+    """Samples replies from the policy."""
 
     version: int
-    """The number of updates that the policy had which draws."""
+    """The number of updates of the sampling policy."""
     is_remote: bool
-    """Whether other weights than those in this process draw, by another implementation."""
+    """Whether another implementation samples, with its own copy of the weights."""
 
     def sync(self, step: int, keep: int | None = None) -> None:
         """Called in every process before replies are drawn, after so many updates. `keep`: an earlier version

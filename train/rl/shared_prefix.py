@@ -38,7 +38,7 @@ class PackedBatch:
     or a BlockMask, `position_ids` (4, groups, tokens), visual inputs, and `shift_labels` (groups, tokens):
     at each place the next token of its reply, `IGNORE_INDEX` in prompts and padding."""
     rows: torch.Tensor
-    """(replies,): the row of each reply, in the order of the replies given."""
+    """(replies,): the row of each reply, in their order."""
     starts: torch.Tensor
     """(replies,): the place in the row at which the reply's first token is predicted."""
 

@@ -79,9 +79,9 @@ class VideoGRPOTrainer(LossTrainer):
         run, is_sharded = self._run, is_deepspeed_zero3_enabled()
         if is_sharded and not self.args.ds3_gather_for_generation:
             raise ConfigError(
-                "ds3_gather_for_generation is false, but each process samples replies of its own lengths, "
-                "and under ZeRO-3 all would have to run each layer together; leave it out, set sampler: "
-                "vllm, or use ZeRO-2"
+                "ds3_gather_for_generation is false, but processes sample replies of different lengths, and "
+                "ZeRO-3 would run each layer in all of them together; leave it out, set sampler: vllm, or "
+                "use ZeRO-2"
             )
         # Sharded weights have no addresses that stay.
         copy = None if is_sharded else copy_to_sample_with(run.model, run.device)
@@ -127,7 +127,7 @@ class VideoGRPOTrainer(LossTrainer):
         return {**scored, "rollouts": self._rollouts}
 
     def _roll_out(self, _prompts: Sequence[Any], _trainer: GRPOTrainer) -> dict[str, Any]:
-        """What TRL calls for replies to the rows in hand."""
+        """The rollout function that TRL calls: replies to the current rows."""
         with self._weights_for_sampling():
             round = self._written_ahead() or self._begin_round(self._rows, self._seed())
             self._rollouts = self._written(round)
@@ -184,7 +184,7 @@ class VideoGRPOTrainer(LossTrainer):
             yield
 
     def _begin_round(self, rows: Sequence[GRPORow], seed: int) -> Round:
-        """A round of sampling by the policy as it is now. Nothing of it is written yet."""
+        """A round of sampling by the current policy; nothing is sampled yet."""
         if self._prefetcher is not None:
             self._prefetcher.prepare(rows)
         prompts = self._prompt_encoder.encode(rows)
@@ -205,7 +205,7 @@ class VideoGRPOTrainer(LossTrainer):
         return round
 
     def _write_ahead(self) -> None:
-        """Have the engine write the next round from now on, if rounds are written ahead and there is one."""
+        """Let the engine begin to write the next round, if rounds are written ahead and there is one."""
         if self._ahead is None or not self._trains:
             return
         passes = self.args.steps_per_sampling * self.num_iterations
@@ -264,7 +264,7 @@ class VideoGRPOTrainer(LossTrainer):
         try:
             return self._sampler.write(draws, sampling, functools.partial(self._submit, draws), version)
         except NonFiniteLogits as error:
-            raise self.stopped("the policy's output is NaN or infinite") from error
+            raise self.stopped("the policy's logits are NaN or infinite") from error
 
     def _submit(self, draws: Sequence[Draw], number: int, reply: SampledReply) -> None:
         if self._prefetcher is not None:

@@ -25,7 +25,7 @@ COMPLETE = "complete.json"
 UNFINISHED = "unfinished"
 """The folder, in a run's folder, in which the trained weights are written at the end."""
 RESUME_HINT = "re-run the same command to resume from the last complete checkpoint"
-"""What to do once a full disk has room again."""
+"""The fix for a full disk."""
 STATE = "trainer_state.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 
@@ -115,7 +115,7 @@ def _last_complete(output: Path) -> Path | None:
     for checkpoint in checkpoints(output):
         if (checkpoint / COMPLETE).is_file():
             return checkpoint
-        print(f"{checkpoint} is incomplete and is deleted", file=sys.stderr)
+        print(f"{checkpoint} is incomplete; deleting it", file=sys.stderr)
         shutil.rmtree(checkpoint, ignore_errors=True)
     return None
 
@@ -129,7 +129,7 @@ def _find_best(state: Path, *, required: bool) -> None:
     best = state.parent.with_name(Path(content["best_model_checkpoint"]).name)
     if required and not best.is_dir():
         raise RunError(
-            f"{best}: is missing, and is the best checkpoint so far; put it back, or give another output_dir"
+            f"{best}: the best checkpoint so far is missing; put it back, or set another output_dir"
         )
     content["best_model_checkpoint"] = str(best) if best.is_dir() else None
     write_atomically(state, json.dumps(content, indent=2, sort_keys=True) + "\n")

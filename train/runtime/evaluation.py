@@ -64,11 +64,11 @@ def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuest
     nameless = next((item for item in items if item.answer is None), None)
     if nameless is not None and nameless.question.is_open:
         raise DatasetError(
-            f"{spec}: question {nameless.id!r} is open; planners are trained and evaluated on questions with "
-            "options, so give it 'choices' and 'answer', or leave it out"
+            f"{spec}: question {nameless.id!r} is open-ended, but planners are evaluated on multiple-choice "
+            "questions; add 'choices' and 'answer', or remove it"
         )
     if nameless is not None:
-        raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; held-out questions need one")
+        raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; add one, or remove it")
     # Only now, and only for the questions that were drawn.
     if benchmark.fetch is not None:
         benchmark.fetch(items)
@@ -86,8 +86,8 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
             continue
         if "question" not in record:
             raise DatasetError(
-                f"{where}: has no column 'question'; eval_questions takes a grpo.jsonl of videopro "
-                "synthesize, or rows with its columns id, video, question, choices and answer"
+                f"{where}: no column 'question'; eval_questions takes a grpo.jsonl of videopro synthesize, "
+                "or rows with its columns id, video, question, choices and answer"
             )
         row = read_row({"kind": "plan", **record}, where, folder=path.parent)
         items.append(
@@ -105,7 +105,7 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
         if row.oracle_mode is not None:
             oracle[row.id] = row.oracle_mode
     if not items:
-        raise DatasetError(f"{path}: has no questions of kind 'plan'")
+        raise DatasetError(f"{path}: no questions of kind 'plan'")
     return Benchmark(name=str(path), split="", items=items, protocol=Protocol(parser=ROBUST)), oracle
 
 
@@ -140,16 +140,16 @@ class ProgramEvaluation:
     pixels: int
     modules: Mapping[str, Any]
     fallback: str
-    """What answers when a program did not, as in inference."""
+    """The fallback for programs without an answer, as in inference."""
     max_new_tokens: int
     log: Path
     """Folder to which each evaluation writes its results per question, as JSON lines."""
     modules_setting: str = "eval_modules"
     """The setting that holds `modules`, for messages."""
     prompts: Mapping[str, str] | None = None
-    """The texts of the user's prompts; None: ours."""
+    """The texts of the user's prompts; None: the default prompts."""
     reference: ReferenceForm = "none"
-    """What the prompts of the rows say of the modules."""
+    """How the rows' prompts describe the modules."""
     nearest_intact: float = 0.0
     """As of `Video.open`."""
 
@@ -241,4 +241,4 @@ class ProgramEvaluation:
         write_atomically(self.log / f"step-{step:06d}.jsonl", "".join(lines))
         for record in planned:
             if record.error is not None:
-                print(f"evaluation: question {record.id} left out: {record.error}", file=sys.stderr)
+                print(f"evaluation: question {record.id} skipped: {record.error}", file=sys.stderr)

@@ -28,7 +28,7 @@ FORM = 1
 """The version of the file format; raise it when the format changes."""
 
 _WANTED = "wanted"
-"""The metadata with the times that frames stand in for."""
+"""The metadata key for the times of damaged frames that others replace."""
 
 Resize = Callable[[int, int, int], tuple[int, int]]
 """From a video's (height, width, number of frames) to the (height, width) at which the model takes them."""
@@ -50,7 +50,7 @@ class FrameCache:
     nearest_intact: float = 0.0
     """As of `Video.open`."""
     decoded: int = field(default=0, init=False)
-    """The number of videos that this object decoded; the others were cached."""
+    """The number of videos that this object decoded; others came from the cache."""
 
     def frames(self, path: Path) -> list[Frame]:
         """The frames of a video, decoded if they are not cached yet. Raises VideoError for a video that
@@ -81,7 +81,7 @@ class FrameCache:
                 else:
                     stood_in = sum(map(len, wanted.values()))
                 if stood_in:
-                    print(f"{path}: {stood_in} frames stand in for damaged ones", file=sys.stderr)
+                    print(f"{path}: {stood_in} damaged frames replaced by intact ones", file=sys.stderr)
             except VideoError as error:
                 return str(error)
             finally:
@@ -127,14 +127,14 @@ class FrameCache:
                 raise
         except (OSError, SafetensorError) as error:
             raise ConfigError(
-                f"cannot write frames to {self.root} ({error}); free space there or give another folder "
-                "with --frame_cache"
+                f"cannot write frames to {self.root} ({error}); free space there, or set another folder with "
+                "--frame_cache"
             ) from error
         return frames
 
     def _wanted(self, file: Path) -> dict[int, tuple[float, ...]] | None:
-        """The times that frames in a file stand in for, by the frame's number; None if there is no file, if a
-        full disk or a crash cut it off, or if these frames may not stand in."""
+        """The times of damaged frames that frames in a file replace, by frame number; None if there is no
+        file, if a full disk or a crash truncated it, or if this replacement is not allowed."""
         try:
             with safe_open(file, framework="np") as stored:
                 times, metadata = stored.get_tensor("times"), stored.metadata() or {}

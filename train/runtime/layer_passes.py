@@ -1,4 +1,4 @@
-"""How the layers of a model in training run on a GPU: checkpointed, compiled, or as they are."""
+"""How the layers of a model in training run on a GPU: checkpointed, compiled, or unchanged."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ towers need more than the first batch's."""
 
 
 class CudaMemory:
-    """What is known of the memory of a CUDA device, in bytes."""
+    """The memory of a CUDA device, in bytes."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     def allocated(self) -> int:
-        """What torch has allocated."""
+        """The memory that torch has allocated."""
         return torch.cuda.memory_allocated(self._device)
 
     def peak(self) -> int:
-        """The most that torch has allocated since `reset_peak`."""
+        """The maximum that torch has allocated since `reset_peak`."""
         return torch.cuda.max_memory_allocated(self._device)
 
     def reset_peak(self) -> None:
-        """Let `peak` count from here."""
+        """Reset `peak`."""
         torch.cuda.reset_peak_memory_stats(self._device)
 
     def limit(self) -> int:
-        """What is free, or reserved by torch: other processes may hold the rest."""
+        """The memory that is free or reserved by torch; other processes may hold the rest."""
         free, _ = torch.cuda.mem_get_info(self._device)
         return free + torch.cuda.memory_reserved(self._device)
 
 
 @dataclass(frozen=True)
 class LayerCosts:
-    """What a training pass needs for each token, in bytes."""
+    """The memory that a training pass needs per token, in bytes."""
 
     activations: float
     """By a layer that is not checkpointed."""
@@ -52,7 +52,7 @@ class LayerCosts:
     """By all else, every layer being checkpointed."""
 
     def layers_that_fit(self, tokens: int, free: float) -> int:
-        """How many layers a pass over so many tokens can keep in `free` bytes."""
+        """The number of layers whose activations for these tokens fit in `free` bytes."""
         return max(0, int((free - tokens * self.transient) // (tokens * self.activations)))
 
 
@@ -101,9 +101,9 @@ class FittingCheckpoints:
         size = self._costs.activations * tokens / 2**30
         again = len(self._layers) - without_checkpoint
         return (
-            f"checkpoint: auto: {again} of {len(self._layers)} layers are computed again in the backward "
-            f"pass of {tokens:,} tokens: a layer would keep {size:.2f} GiB, and {max(free, 0) / 2**30:.1f} "
-            "GiB are free; decided anew for each batch"
+            f"checkpoint: auto: {again} of {len(self._layers)} layers are recomputed in the backward pass of "
+            f"{tokens:,} tokens: a layer would keep {size:.2f} GiB, and {max(free, 0) / 2**30:.1f} GiB are "
+            "free; decided per batch"
         )
 
 
@@ -193,8 +193,8 @@ def set_layer_passes(trainer: Any) -> None:
         return
     if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
         trainer.accelerator.print(
-            "checkpoint: auto and compile_layers do nothing here, where ranks gather each layer's weights "
-            "together"
+            "checkpoint: auto and compile_layers have no effect under ZeRO-3 or FSDP, where ranks gather "
+            "each layer's weights together"
         )
         return
     language = trainer._base.model.language_model
@@ -205,7 +205,7 @@ def set_layer_passes(trainer: Any) -> None:
 
 
 def leave_casts_to_autocast(model: nn.Module) -> None:
-    """Give the model's LoRA layers their input as it is, wherever autocast casts both factors of a product.
+    """Pass inputs to the model's LoRA layers unchanged, wherever autocast casts both factors of a product.
     Outside of autocast PEFT casts as before."""
     for module in model.modules():
         if isinstance(module, LoraLayer):

@@ -94,8 +94,8 @@ def in_bfloat16(file: Path) -> None:
 
 @contextmanager
 def raised_everywhere(kind: type[VideoProError]) -> Iterator[None]:
-    """Raise a VideoProError of the block in every process: there as it is, elsewhere as `kind`. Otherwise the
-    others would wait for a process that has ended. Called in every process."""
+    """Raise a VideoProError of the block in every process: unchanged in its own, elsewhere as `kind`.
+    Otherwise the others would wait for a process that has ended. Called in every process."""
     failure: VideoProError | None = None
     try:
         yield

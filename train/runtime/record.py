@@ -46,15 +46,15 @@ def with_stage(before: VideosByStage, stage: Stage, rows: Iterable[TrainingRow])
 
 
 def overlap_warning(before: VideosByStage, rows: Iterable[TrainingRow], start: str) -> str | None:
-    """What to tell before GRPO on videos that the start was fine-tuned on; None if there are none."""
+    """The warning before GRPO on videos that the start was fine-tuned on; None without such videos."""
     to_train = contents(rows)
     taught = sorted(path for content, path in to_train.items() if content in set(before.get("sft", ())))
     if not taught:
         return None
     return (
-        f"warning: {len(taught)} of {len(to_train)} videos of train_data are among those that {start} was "
-        f"fine-tuned on (the first: {taught[0]}); on questions that SFT has taught, GRPO has little to gain: "
-        "make the two sets of different videos, with videopro synthesize --sft-share"
+        f"warning: {len(taught)} of {len(to_train)} videos in train_data were already used to fine-tune "
+        f"{start} (first: {taught[0]}), and GRPO gains little on questions that SFT has taught; split the "
+        "videos with videopro synthesize --sft-share"
     )
 
 
@@ -100,8 +100,8 @@ HARMLESS = (
     "compile_layers",
 )
 """Settings on which no weight depends, or only by the rounding with which another machine would differ too: a
-run may be resumed with others. Those that end in an underscore stand for all that begin so; all that are not
-named are compared, those of libraries to come included."""
+run may be resumed with others. Names that end in an underscore are prefixes. All other settings are compared,
+including settings of future library versions."""
 
 
 def deciding_settings(settings: Any) -> dict[str, Any]:
@@ -164,12 +164,12 @@ def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
         before = parse_json((output / RECORD).read_text(encoding="utf-8"), infinite=True)["run"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"{output}: has checkpoints but no readable {RECORD}; give another output_dir"
+            f"{output}: has checkpoints but no readable {RECORD}; set another output_dir"
         ) from error
     differing = [name for name in run if name in before and before[name] != run[name]]
     if differing and differing != _extended_by(before, run):
         changes = ", ".join(f"{name} was {before[name]!r} and is {run[name]!r}" for name in differing)
-        raise RunError(f"{output}: has checkpoints of another run: {changes}; give another output_dir")
+        raise RunError(f"{output}: has checkpoints of another run: {changes}; set another output_dir")
 
 
 def _extended_by(before: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from videopro.storage import read_json_lines
 from videopro.traces import REFERENCE_FORMS, ReferenceForm
 
 NAMED = 3
-"""How many of the rows that are wrong a message names."""
+"""How many invalid rows a message lists."""
 
 
 def digest(path: Path) -> str:
@@ -51,7 +51,7 @@ R = TypeVar("R", bound=TrainingRow)
 
 @dataclass(frozen=True)
 class RowsOfFile(Generic[R]):
-    """The rows of a file that can be used, and why the others are left out."""
+    """The usable rows of a file, and why the others are skipped."""
 
     path: Path
     rows: list[R]
@@ -62,10 +62,10 @@ class RowsOfFile(Generic[R]):
         """How many rows were read and left out, and the first of those with their reasons."""
         if not self.left_out:
             return f"{self.path}: {len(self.rows)} rows"
-        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} left out: {self.reasons()}"
+        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} skipped: {self.reasons()}"
 
     def reasons(self) -> str:
-        """Why the first of the rows that are left out are."""
+        """Why the first skipped rows are skipped."""
         named = [f"line {number}: {self.left_out[number]}" for number in sorted(self.left_out)[:NAMED]]
         more = len(self.left_out) - len(named)
         return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
@@ -89,7 +89,7 @@ def read_rows_of_file(
     if not rows and not left_out:
         raise DatasetError(f"{path}: has no rows")
     if not rows:
-        raise DatasetError(f"{path}: none of its {len(left_out)} rows can be used: {rows_of_file.reasons()}")
+        raise DatasetError(f"{path}: all {len(left_out)} rows are unusable: {rows_of_file.reasons()}")
     return rows_of_file
 
 
@@ -115,13 +115,13 @@ def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[li
     dropped = [row for row in rows if row.video in failures]
     if not readable:
         path, reason = next(iter(failures.items()))
-        raise DatasetError(f"none of {len(rows)} rows has a readable video; the first: {path}: {reason}")
+        raise DatasetError(f"no readable video in {len(rows)} rows; the first: {path}: {reason}")
     return readable, dropped
 
 
 @dataclass(frozen=True)
 class RowReference:
-    """What a row's prompt says of the modules, and of which."""
+    """How a row's prompt describes the modules, and which ones."""
 
     reference: ReferenceForm = "none"
     modules: tuple[str, ...] = ()
@@ -135,19 +135,19 @@ def read_reference(record: Mapping[str, Any], where: str) -> RowReference:
     if form not in REFERENCE_FORMS:
         raise DatasetError(f"{where}: reference is {form!r}; {did_you_mean(str(form), REFERENCE_FORMS)}")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DatasetError(f"{where}: modules is {names!r}; beside reference it must be a list of names")
+        raise DatasetError(f"{where}: modules is {names!r}; with reference, it must be a list of names")
     return RowReference(form, tuple(names))
 
 
 def reference_of(rows: Iterable[TrainingRow]) -> ReferenceForm:
-    """What all rows say of the modules. Raises DatasetError for rows that differ: a planner is asked in one
-    way."""
+    """How all rows describe the modules. Raises DatasetError for rows that differ: a planner is prompted in
+    one way."""
     forms = Counter(row.reference for row in rows)
     if len(forms) > 1:
         counts = ", ".join(f"{count} with reference={form}" for form, count in forms.most_common())
         raise DatasetError(
-            f"the rows say different things of the modules ({counts}), and a planner is asked in one way; "
-            "train on one kind, such as that of videopro synthesize --assemble-only --reference FORM"
+            f"rows describe the modules in different ways ({counts}), but a planner is prompted in one; make "
+            "rows of one kind with videopro synthesize --assemble-only --reference FORM"
         )
     return next(iter(forms), "none")
 
@@ -157,7 +157,7 @@ PLACEHOLDER = "<video>"
 
 @dataclass(frozen=True)
 class ChatRow:
-    """One turn of a user, with what is said before and after it."""
+    """One user turn, with the system turn and the reply."""
 
     system: str | None
     """The system turn; None: the row has none, and the chat template's own applies, if it has one."""
@@ -166,7 +166,7 @@ class ChatRow:
     prompt: str
     """The user's text after the video; all of it without a video."""
     video: str | None
-    """As it is written in the row."""
+    """As written in the row."""
     reply: str | None
 
 
@@ -179,12 +179,12 @@ def read_chat(record: Mapping[str, Any], where: str) -> ChatRow:
     marks = text.count(PLACEHOLDER)
     if PLACEHOLDER in (system or "") or PLACEHOLDER in (reply or ""):
         raise DatasetError(
-            f"{where}: has {PLACEHOLDER} outside the user's turn; only that may show the video"
+            f"{where}: {PLACEHOLDER} is outside the user's turn; only the user's turn may show the video"
         )
     if marks > (video is not None):
         raise DatasetError(
-            f"{where}: has {marks} {PLACEHOLDER} and {int(video is not None)} videos; write one "
-            f"{PLACEHOLDER} per video"
+            f"{where}: {marks} {PLACEHOLDER} but {int(video is not None)} videos; write one {PLACEHOLDER} "
+            "per video"
         )
     before, _, prompt = text.partition(PLACEHOLDER) if marks else ("", "", text)
     return ChatRow(system, before, prompt, video, reply)
@@ -195,7 +195,7 @@ def _turns(record: Mapping[str, Any], where: str) -> tuple[str | None, str, str 
     system = _string(record["system"], "system", where) if record.get("system") is not None else None
     if "messages" not in record and "query" in record:
         if record.get("history"):
-            raise DatasetError(f"{where}: has a history; only rows of one user turn are supported")
+            raise DatasetError(f"{where}: the row has a history; only rows with one user turn are supported")
         response = record.get("response")
         return (
             system,
@@ -204,7 +204,7 @@ def _turns(record: Mapping[str, Any], where: str) -> tuple[str | None, str, str 
         )
     messages = record.get("messages")
     if messages is None:
-        raise DatasetError(f"{where}: has neither 'messages' nor 'query'; write one of them")
+        raise DatasetError(f"{where}: neither 'messages' nor 'query' in the row; add one of them")
     if not isinstance(messages, list) or not messages:
         raise DatasetError(f"{where}: 'messages' is {messages!r}; it must be a list of turns")
     turns = [(_field(turn, "role", where), _field(turn, "content", where)) for turn in messages]
@@ -227,7 +227,7 @@ def _video(record: Mapping[str, Any], where: str) -> str | None:
     """The path of the row's video, if it has one."""
     # Datasets of ms-swift may mix media; a planner sees videos alone.
     if any(record.get(name) for name in ("image", "images", "audio", "audios")):
-        raise DatasetError(f"{where}: has images or audio; only videos are supported")
+        raise DatasetError(f"{where}: the row has images or audio; only videos are supported")
     videos = record.get("videos")
     # Some exports have one path and no list.
     videos = record.get("video") if videos is None else videos
@@ -237,14 +237,14 @@ def _video(record: Mapping[str, Any], where: str) -> str | None:
     if not isinstance(paths, list) or not all(isinstance(video, str) and video for video in paths):
         raise DatasetError(f"{where}: field 'videos' must be a list of paths, not {videos!r}")
     if len(paths) > 1:
-        raise DatasetError(f"{where}: lists {len(paths)} videos; only one per row is supported")
+        raise DatasetError(f"{where}: {len(paths)} videos in one row; only one is supported")
     return paths[0] if paths else None
 
 
 def _field(message: Any, name: str, where: str) -> str:
     value = message.get(name) if isinstance(message, Mapping) else None
     if not isinstance(value, str):
-        raise DatasetError(f"{where}: a message has no text in {name!r}: {message!r}")
+        raise DatasetError(f"{where}: no text in {name!r} of a message: {message!r}")
     return value
 
 

@@ -96,15 +96,15 @@ class TrainingSetup:
     pixels: int
     inputs: QwenInputs
     prompts: PromptFile | None = None
-    """The user's prompts: of the settings, or those on which the start was trained."""
+    """The user's prompts: from the settings, or from the start's training."""
     planner: PlannerRecord | None = None
-    """What the start records of itself as a planner."""
+    """The planner record of the start."""
 
     @classmethod
     def of(cls, training: TrainingConfig, model: ModelConfig) -> TrainingSetup:
         """The setup that the settings describe. Raises ConfigError or BackboneError."""
         if not model.model_name_or_path:
-            raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
+            raise ConfigError("model_name_or_path is missing; set it to pocket, a hub name or a folder")
         # Shipped planners have short names, as in inference.
         spec = read_spec(
             model.model_name_or_path,
@@ -125,7 +125,7 @@ class TrainingSetup:
 
     @property
     def who(self) -> str:
-        """What it starts from, for messages."""
+        """The model or adapter that it starts from, for messages."""
         return _who(self.adapter, self.checkpoint.name)
 
     def trained_videos(self) -> dict[str, list[str]]:
@@ -134,13 +134,13 @@ class TrainingSetup:
         return recorded_videos(folder / RECORD)
 
     def reference_note(self, reference: ReferenceForm) -> str:
-        """What to tell the user where the start was trained with another reference than that of the rows;
-        empty if it was not, or was no planner."""
+        """The warning if the start was trained with another reference than the rows have; empty otherwise, or
+        if it was not a planner."""
         if self.planner is None or self.planner.reference == reference:
             return ""
         return (
-            f"warning: the start was trained on prompts with reference={self.planner.reference}, and the "
-            f"rows have reference={reference}; the trained planner is asked with {reference}"
+            f"warning: the start was trained on prompts with reference={self.planner.reference}, but the "
+            f"rows have reference={reference}; the trained planner will be prompted with {reference}"
         )
 
     def record(self, *, is_adapter: bool, reference: ReferenceForm) -> ModelRecord:
@@ -205,11 +205,11 @@ class TrainingRows(Generic[R]):
     held_out: list[R]
     dropped: Mapping[str, str]
     lengths: Mapping[str, int] = field(default_factory=dict)
-    """The tokens of each row, by where it is."""
+    """The number of tokens of each row, by file and line."""
 
     @property
     def reference(self) -> ReferenceForm:
-        """What the prompts of all rows say of the modules. Raises DatasetError for rows that differ."""
+        """How the prompts of all rows describe the modules. Raises DatasetError for rows that differ."""
         return reference_of([*self.train, *self.held_out])
 
     @classmethod
@@ -244,7 +244,7 @@ class TrainingRows(Generic[R]):
                 except BackboneError as error:
                     faults[row.where] = str(error)
                 except TemplateError as error:
-                    faults[row.where] = f"the model's chat template refuses it ({error}); leave the row out"
+                    faults[row.where] = f"the model's chat template rejects it ({error}); remove the row"
                 counter.advance()
         lengths, wrong = _on_all_ranks(counted), _on_all_ranks(faults)
         if wrong:
@@ -268,7 +268,7 @@ class TrainingRows(Generic[R]):
             held_out, more = drop_unreadable(self.held_out, failures)
             dropped += more
         if dropped and state.is_main_process:
-            print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
+            print(f"{len(dropped)} rows dropped, as their videos cannot be read", file=sys.stderr)
             for path, reason in failures.items():
                 ids = [row.id for row in dropped if row.video == path]
                 print(f"  {reason} (rows {', '.join(ids)})", file=sys.stderr)
@@ -284,7 +284,7 @@ def _who(adapter: str | None, model: str) -> str:
 def _prompts(
     training: TrainingConfig, start: ResolvedRecord, who: str
 ) -> tuple[PromptFile | None, tuple[str, ...]]:
-    """The user's prompts, and a note where those of the settings are not those of the start."""
+    """The user's prompts, and a note if the settings' prompts differ from the start's."""
     recorded = start.planner
     if training.prompts is not None:
         prompts = read_prompts(training.prompts)
@@ -302,11 +302,11 @@ def _idle_gpus(training: TrainingConfig) -> list[str]:
     if not is_alone or seen == 1 or getattr(training, "engine_gpus", None):
         return []
     return [
-        f"this process trains on the first of {seen} GPUs; to use all of them, start it with accelerate "
-        f"launch -m videopro.train.{training.STAGE}, or bash launch/{training.STAGE}.sh"
+        f"this process trains on the first of {seen} GPUs; to use all, start it with accelerate launch -m "
+        f"videopro.train.{training.STAGE}, or bash launch/{training.STAGE}.sh"
     ]
 
 
 def _on_all_ranks(own: Mapping[K, V]) -> dict[K, V]:
-    """What all ranks found out, each about its share."""
+    """The results of all ranks, each for its share."""
     return {key: value for part in gather_object([own]) for key, value in part.items()}

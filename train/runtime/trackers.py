@@ -1,4 +1,4 @@
-"""wandb, trackio and TensorBoard: a resumed training goes on in the same run, and sends no step twice."""
+"""wandb, trackio and TensorBoard: a resumed training continues the same run, and logs no step twice."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class TrackedRun:
         self._known = known
 
     def knows(self, tracker: str) -> bool:
-        """Whether a tracker was sent anything of this run."""
+        """Whether anything of this run was sent to a tracker."""
         return tracker in self._known["sent"]
 
     def unsent(self, tracker: str, step: int, names: Collection[str]) -> set[str]:
-        """Those of the names that a tracker was not sent at this step before: it is from now on."""
+        """The names not yet sent to a tracker at this step; marks them as sent."""
         last, sent = self._known["sent"].get(tracker, (-1, ()))
         if step < last:
             return set()
@@ -105,7 +105,7 @@ class _TensorBoard(_SentOnce, TensorBoardCallback):
 
 
 def track(trainer: Trainer, run: TrackedRun) -> None:
-    """Have the trainer's trackers go on with a run. Called in the main process, the only one that sends."""
+    """Have the trainer's trackers continue a run. Called in the main process, the only one that logs."""
     trainer.args.run_name = trainer.args.run_name or run.name
     for kind, ours in (
         (WandbCallback, _Wandb),

@@ -80,7 +80,7 @@ def load_trainable(checkpoint: Checkpoint, settings: ModelConfig) -> PreTrainedM
     if quantization is not None:
         if not settings.use_peft:
             raise ConfigError(
-                "load_in_4bit and load_in_8bit need use_peft: true; quantized weights cannot be trained"
+                "load_in_4bit and load_in_8bit need use_peft: true; quantized weights are not trainable"
             )
         check_extra("qlora", "load_in_4bit or load_in_8bit", "bitsandbytes")
         # The vision tower is not quantized, so that its features are those of inference.
@@ -146,8 +146,8 @@ def _check_parameters(model: nn.Module, settings: ModelConfig) -> None:
             kinds = sorted({".".join(pieces) for pieces in experts})
             fix = f"its experts are {', '.join(kinds)}" if kinds else "leave it out"
             raise ConfigError(
-                f"lora_target_parameters names {target!r}, which is no weight of this model outside its "
-                f"linear layers; {fix}"
+                f"lora_target_parameters: {target!r} is not a weight of this model outside its linear "
+                f"layers; {fix}"
             )
     for name, value in (("lora_dropout", settings.lora_dropout), ("use_dora", settings.use_dora)):
         if value:
@@ -198,9 +198,9 @@ def coverage_line(model: nn.Module) -> str:
     trained, left = weights_by_kind(model)
     total = trained + left.total()
     if not left:
-        return "no weights are left as they are"
+        return "all weights are trained"
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in left.most_common())
-    line = f"left as they are: {left.total():,} of {total:,} weights ({left.total() / total:.1%}): {kinds}"
+    line = f"frozen: {left.total():,} of {total:,} weights ({left.total() / total:.1%}): {kinds}"
     experts = sorted(kind for kind in left if ".experts." in kind)
     if experts and any(isinstance(module, BaseTunerLayer) for module in model.modules()):
         line += f"\nto adapt the experts too: --lora_target_parameters {' '.join(experts)} --lora_dropout 0"

@@ -1,6 +1,6 @@
-"""The base of this project's trainers, on transformers' public ground: it stops at NaN, completes
-checkpoints, and evaluates without changing the training that goes on. Which private methods of TRL's trainers
-are overridden beyond that is listed in `tests/train/test_private_methods.py`.
+"""The base of this project's trainers, on transformers' public API: it stops at NaN, completes checkpoints,
+and evaluates without changing the training that goes on. Which private methods of TRL's trainers are
+overridden beyond that is listed in `tests/train/test_private_methods.py`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from videopro.train.runtime.trainable import part_of
 ProgramMetrics = Callable[[Trainer], dict[str, float]]
 
 _FIX = (
-    "Earlier checkpoints are intact, but the same command would fail at the same step: set a lower "
-    "learning_rate, a max_grad_norm or a wider dtype, and another output_dir"
+    "Earlier checkpoints are intact, but the same command fails at the same step: set a lower learning_rate, "
+    "a max_grad_norm or a wider dtype, and another output_dir"
 )
 
 
@@ -59,7 +59,7 @@ class RunTrainer(Trainer):
         super().__init__(*arguments, **{**settings, "args": args, "callbacks": [*own, *callbacks]})
         self.logs = tuple(logs)
         self.model_record: ModelRecord | None = None
-        """Goes into every checkpoint, which is then a model or an adapter of its own."""
+        """Saved with every checkpoint, which then loads as a model or adapter."""
         self.base_folder: Path | None = None
         """Has the tensors beyond the model, which go into every checkpoint of a whole model."""
         self.losses: list[torch.Tensor] = []
@@ -116,7 +116,7 @@ class RunTrainer(Trainer):
         if self.on_any(name is not None):
             first = next(each for each in gather_object([name]) if each is not None)
             raise RunError(
-                f"step {self.state.global_step}: some weights are NaN or infinite (the first: {first}); they "
+                f"step {self.state.global_step}: some weights are NaN or infinite (first: {first}); they "
                 f"were not saved. {_FIX}"
             )
         super().save_model(output_dir, _internal_call)

@@ -40,7 +40,7 @@ def read_settings(
         else:
             flags.append(flag + equals + value)
     if len(configs) > 1:
-        raise ConfigError(f"{program}: --config is given twice; give one, and flags for what differs from it")
+        raise ConfigError(f"{program}: --config is set twice; pass one, and flags for other settings")
     if None in configs:
         raise ConfigError(f"{program}: --config needs a file, or the name of a shipped config")
     files = [config_file(name, command) for name in configs if name is not None]

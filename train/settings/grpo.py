@@ -1,4 +1,4 @@
-"""What GRPO takes beside TRL's settings."""
+"""The settings of GRPO in addition to TRL's."""
 
 # ruff: noqa: RUF009 (`option` makes a field of a dataclass, no default)
 
@@ -30,38 +30,38 @@ class GRPOSettings(TrainingConfig):
         default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
     )
     prompt_video: bool = option(
-        True, "prompts begin with the video; false: planning from the question's text, sampled by TRL"
+        True, "begin prompts with the video; false: plan from the question's text, sampled by TRL"
     )
-    shared_prompt: bool = option(True, "log-prob passes run the prompt once for all replies of its group")
+    shared_prompt: bool = option(True, "run the prompt once for all replies of its group in log-prob passes")
     # Replies of one batch hold keys and values until the last of them ends, so memory may ask for fewer.
     sampling_batch_size: int | None = option(
         None, "replies sampled in one batch; unset: all of a process's replies"
     )
     sampler: str = option(
         LOCAL,
-        "who writes the replies; local: the policy in this process; vllm: an engine that is"
-        " started here, one for each process and its GPU, and gets the adapter before each round",
+        "what samples replies: local (the policy in this process) or vllm (an engine on the GPU of each "
+        "process, which loads the adapter before each round)",
         SAMPLERS,
     )
     # A mapping, or the JSON of one: a flag is text.
     vllm: dict[str, Any] | str | None = option(
         None,
-        "with sampler: vllm, the engine's settings as the --vllm of videopro infer, such as"
-        " program: engine; its share of the GPU's memory is 0.45 here",
+        "with sampler: vllm, the engine's settings, as --vllm of videopro infer, such as program: engine; "
+        "memory defaults to 0.45 here",
     )
     engine_gpus: str | None = option(
         None,
-        "with sampler: vllm, GPUs that only engines use, such as 4,5,6,7, each engine on as many"
-        " as gpus in vllm says; the processes of a machine share them. Unset: one beside each process",
+        "with sampler: vllm, GPUs reserved for engines, such as 4,5,6,7, each engine on as many as gpus in "
+        "vllm; the processes of a machine share them. Unset: one engine on the GPU of each process",
     )
     async_rollouts: bool = option(
         False,
-        "with sampler: vllm, the engine writes the next replies while the policy trains on these:"
-        " one-step off-policy, corrected by the importance ratio",
+        "with sampler: vllm, sample the next replies while the policy trains on these: one-step off-policy, "
+        "corrected by the importance ratio",
     )
     # A frozen tower makes the same features in every step, so that only new videos need be encoded.
     kept_features_gb: float = option(
-        1.0, "memory in GB on the model's device for a frozen vision tower's features of recent videos"
+        1.0, "GB of the model's device to keep a frozen vision tower's features of recent videos"
     )
     # Not the policy: what answers inside programs would change with every step, and the rewards with it.
     answerer: str | None = option(
@@ -72,18 +72,18 @@ class GRPOSettings(TrainingConfig):
     modules: dict[str, Any] | str | None = option(None, MODULES_HELP)
     episodes: str = option(
         SINGLE,
-        "single: a rollout is one reply (as in the paper); two_turn: a plan that failed or is"
-        " not confident is refined as in inference, and both replies get the episode's reward",
+        "single: a rollout is one reply (as in the paper); two_turn: a plan that fails or is not confident "
+        "is refined as in inference, and both replies get the episode's reward",
         EPISODES,
     )
     tau: float = option(
-        ReasoningSettings.tau, "two-turn episodes refine answers below this confidence, as inference does"
+        ReasoningSettings.tau, "in two-turn episodes, refine answers below this confidence, as in inference"
     )
     # As in inference, which also may keep the answer before a refinement that made it worse.
     final: FinalRule = option(
         "last",
-        "which answer of a two-turn episode earns the accuracy reward, as in videopro infer:"
-        " last, last-answered or best",
+        "the answer of a two-turn episode that earns the accuracy reward, as in videopro infer: last, "
+        "last-answered or best",
         get_args(FinalRule),
     )
     accuracy: str = option(
@@ -101,6 +101,6 @@ class GRPOSettings(TrainingConfig):
     )
     reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP, get_args(ReasonedRule))
     run_ahead: bool = option(
-        True, "start a program as soon as its reply is written, while others are being written"
+        True, "start each program as soon as its reply is complete, while others are still sampled"
     )
-    reward_workers: int = option(4, "programs run in parallel by each process")
+    reward_workers: int = option(4, "programs to run in parallel per process")

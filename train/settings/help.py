@@ -1,5 +1,5 @@
-"""The --help of `videopro sft` and `videopro grpo`: our settings, and those of TRL and transformers that
-matter for a planner. Neither library is imported for it, which takes seconds; `--help-all` lists all settings
+"""The --help of `videopro sft` and `videopro grpo`: VideoPro's settings, and those of TRL and transformers
+that matter for a planner. Neither library is imported for it, which takes seconds; `--help-all` lists all settings
 of both.
 """
 
@@ -16,51 +16,51 @@ from videopro.train.settings.sft import SFTSettings
 
 # By hand, since TRL is not imported here; tests/commands/test_help.py compares the names with the libraries.
 MODEL = {
-    "model_name_or_path": "the base: pocket, a hub name or a folder",
-    "dtype": "dtype of its weights, such as bfloat16",
-    "attn_implementation": "such as sdpa or flash_attention_2",
-    "load_in_4bit": "QLoRA: the base in 4 bits",
+    "model_name_or_path": "base model: pocket, a hub name or a folder",
+    "dtype": "dtype of the base weights, such as bfloat16",
+    "attn_implementation": "attention implementation, such as sdpa or flash_attention_2",
+    "load_in_4bit": "load the base in 4 bits (QLoRA)",
     "use_peft": "train a LoRA adapter; otherwise the whole model",
     "lora_r": "its rank",
     "lora_alpha": "its scale",
     "lora_dropout": "its dropout",
-    "lora_target_modules": "layers that it changes, such as all-linear",
+    "lora_target_modules": "layers to adapt, such as all-linear",
 }
 TRAINING = {
     "output_dir": "folder for the checkpoints and the result",
-    "num_train_epochs": "passes over the rows",
-    "max_steps": "steps in place of epochs, if above 0",
-    "per_device_train_batch_size": "rows of a process in one pass",
-    "gradient_accumulation_steps": "passes of a step",
-    "gradient_checkpointing": "less memory: layers are computed again in the backward pass",
-    "learning_rate": "its highest value",
-    "lr_scheduler_type": "such as cosine or constant",
-    "warmup_steps": "steps of its rise, or their share below 1",
+    "num_train_epochs": "epochs over the rows",
+    "max_steps": "maximum steps; above 0, overrides epochs",
+    "per_device_train_batch_size": "batch size per process",
+    "gradient_accumulation_steps": "gradient accumulation steps",
+    "gradient_checkpointing": "recompute layers in the backward pass, to save memory",
+    "learning_rate": "peak learning rate",
+    "lr_scheduler_type": "schedule, such as cosine or constant",
+    "warmup_steps": "warm-up steps, or their share if below 1",
     "weight_decay": "of AdamW",
-    "max_grad_norm": "to which gradients are clipped",
+    "max_grad_norm": "maximum gradient norm, for clipping",
     "bf16": "mixed precision",
-    "deepspeed": "a configuration of DeepSpeed",
-    "eval_strategy": "no, steps or epoch",
-    "eval_steps": "steps between two evaluations",
-    "logging_steps": "steps between two lines of the log",
-    "save_steps": "steps between two checkpoints",
-    "save_total_limit": "checkpoints that are kept",
-    "report_to": "wandb, trackio, tensorboard or none",
+    "deepspeed": "DeepSpeed configuration file",
+    "eval_strategy": "when to evaluate: no, steps or epoch",
+    "eval_steps": "steps between evaluations",
+    "logging_steps": "steps between log lines",
+    "save_steps": "steps between checkpoints",
+    "save_total_limit": "checkpoints to keep",
+    "report_to": "trackers: wandb, trackio, tensorboard or none",
     "seed": "random seed",
     "use_cpu": "train on the CPU",
 }
 OF_STAGE: Mapping[str, Mapping[str, str]] = {
     "sft": {
         "padding_free": "pack the rows of a batch without padding",
-        "completion_only_loss": "loss on the replies alone",
+        "completion_only_loss": "compute the loss on replies only",
     },
     "grpo": {
-        "num_generations": "replies to each prompt",
-        "max_completion_length": "their longest length in tokens",
+        "num_generations": "replies per prompt",
+        "max_completion_length": "maximum reply length in tokens",
         "temperature": "of sampling",
         "beta": "weight of the KL term; 0: no reference model",
-        "epsilon": "half-width of the clipped ratio",
-        "loss_type": "such as grpo, dr_grpo or dapo",
+        "epsilon": "clipping range of the ratio",
+        "loss_type": "loss, such as grpo, dr_grpo or dapo",
         "num_iterations": "updates on the same replies",
         "log_completions": "print some of the replies",
     },

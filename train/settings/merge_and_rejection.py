@@ -1,4 +1,4 @@
-"""The settings of the training commands that TRL's parser does not read."""
+"""The settings of the training commands that do not use TRL's parser."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ from videopro.video import NEAREST_INTACT_HELP
 class MergeConfig:
     """What to merge."""
 
-    base: str = field(
-        metadata=setting("the model that the adapter was trained on: pocket, a hub name, a folder")
-    )
-    adapter: str = field(metadata=setting("folder or hub name of the adapter"))
+    base: str = field(metadata=setting("base model of the adapter: pocket, a hub name or a folder"))
+    adapter: str = field(metadata=setting("adapter: folder or hub name"))
     # A folder that is there may be a model that somebody uses.
-    output: Path = field(metadata=setting("folder for the checkpoint; must not exist"))
+    output: Path = field(metadata=setting("folder for the merged checkpoint; must not exist"))
 
 
 @dataclass(frozen=True)
 class RejectionConfig:
     """Settings of the command. Raises ConfigError for invalid ones."""
 
-    model: str = field(metadata=setting("the policy's model: pocket, a hub name, a folder"))
-    data: Path = field(metadata=setting("grpo.jsonl with the prompts"))
-    output: Path = field(metadata=setting("file for the rows, in the format of sft.jsonl"))
-    adapter: str | None = option(None, "folder or hub name of the policy's adapter")
+    model: str = field(metadata=setting("base model of the policy: pocket, a hub name or a folder"))
+    data: Path = field(metadata=setting("prompts: a grpo.jsonl"))
+    output: Path = field(metadata=setting("output file, in the format of sft.jsonl"))
+    adapter: str | None = option(None, "adapter of the policy: folder or hub name")
     answerer: str | None = option(None, ANSWERER_HELP)
     kinds: tuple[str, ...] = option(KINDS, "kinds of prompts")
     samples: int = option(8, "replies per prompt")
@@ -43,10 +41,10 @@ class RejectionConfig:
     batch_size: int = option(
         8, "batch size of sampling; if larger than samples, prompts of a video share a batch"
     )
-    workers: int = option(4, "programs that run in parallel")
+    workers: int = option(4, "programs to run in parallel")
     modules: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("models behind the modules, as in the --options of videopro infer"),
+        metadata=setting("models behind the modules, as in --options of videopro infer"),
     )
     reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP)
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)

@@ -16,11 +16,11 @@ from videopro.video import NEAREST_INTACT_HELP
 AUTO, ALL = "auto", "all"
 KINDS = ("plan", *get_args(Refinement))
 """The kinds of prompts that a row may have."""
-MODULES_HELP = "models behind the modules, as in the --options of videopro infer, such as encoder: none"
+MODULES_HELP = "models behind the modules, as in --options of videopro infer, such as encoder: none"
 
 
 def option(default: Any, help: str, choices: Collection[str] = ()) -> Any:
-    """A field of the settings of a training."""
+    """A settings field of a training run."""
     # Not `videopro.cli.option`: TRL's parser takes no other words in the metadata than its own.
     return field(default=default, metadata={"help": help, **({"choices": choices} if choices else {})})
 
@@ -43,29 +43,27 @@ class TrainingConfig:
     ROWS: ClassVar[str] = "rows"
     """The kind of file that `train_data` must be, for messages."""
     STAGE: ClassVar[str]
-    """What its record calls the videos of this training."""
+    """The stage under which the record lists this run's videos."""
     MODULES: ClassVar[str] = "modules"
     """The setting with the models behind the modules."""
     FIXED: ClassVar[Mapping[str, str]] = {}
-    """TRL's settings that keep their defaults, and why."""
+    """TRL settings that must keep their defaults, and why."""
 
     train_data: str | None = option(
         None,
-        "rows to train on: videopro sft takes sft.jsonl or the release's train_sft.jsonl,"
-        " videopro grpo grpo.jsonl or the release's train_grpo.jsonl",
+        "training rows: sft.jsonl or the release's train_sft.jsonl for videopro sft, grpo.jsonl or the "
+        "release's train_grpo.jsonl for videopro grpo",
     )
     adapter: str | None = option(
         None,
-        "folder or hub name of an adapter to continue training, such as one made by videopro sft;"
-        " its own settings then apply, not use_peft and lora_*",
+        "adapter to continue training (folder or hub name), such as one from videopro sft; its settings "
+        "replace use_peft and lora_*",
     )
-    eval_data: str | None = option(
-        None, "held-out rows in the same format, on which loss or rewards are measured"
-    )
+    eval_data: str | None = option(None, "held-out rows in the same format, to measure loss or rewards")
     eval_questions: str | None = option(
         None,
-        "held-out questions to plan, run and answer: a grpo.jsonl, a folder with questions.jsonl,"
-        " or pocket:SPLIT",
+        "held-out questions to answer with programs: a grpo.jsonl, a folder with questions.jsonl, or "
+        "pocket:SPLIT",
     )
     # Whole videos, since to decode and index one costs more than another question about it.
     eval_limit: int | None = option(
@@ -73,38 +71,36 @@ class TrainingConfig:
     )
     prompts: str | None = option(
         None,
-        "the planner's prompts, as --prompts of videopro infer, if the rows have others than"
-        " ours: of eval_questions and of refinements in two-turn episodes; recorded with the planner."
-        " Unset: those that its start recorded, else ours",
+        "prompts of eval_questions and of refinements in two-turn episodes, as --prompts of videopro infer, "
+        "if the rows do not use the default prompts; recorded with the planner. Unset: the prompts that the "
+        "start records, else the default prompts",
     )
     fallback: str = option(
         "none",
-        "what answers a held-out question when its program did not, as in videopro infer: "
-        "none, or native (the model directly, without its adapter)",
+        "fallback for held-out questions whose program gives no answer, as in videopro infer: none, or "
+        "native (the model without its adapter)",
         get_args(FallbackRule),
     )
-    frames: int | None = option(None, "frames per video; unset: what the model was trained with, else 64")
-    pixels: int | None = option(
-        None, "maximum pixels per frame; unset: what the model was trained with, else 50176"
-    )
+    frames: int | None = option(None, "frames per video; unset: as the model was trained, else 64")
+    pixels: int | None = option(None, "maximum pixels per frame; unset: as the model was trained, else 50176")
     # One place for all runs: those that show a video in the same way share what was decoded.
     frame_cache: str | None = option(None, "folder for decoded frames; unset: $VIDEOPRO_CACHE/frames")
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
-    decode_workers: int = option(4, "videos decoded in parallel by each process")
+    decode_workers: int = option(4, "videos to decode in parallel per process")
     # Half the size, and a base in bfloat16 rounds what is added to it anyway.
     adapter_dtype: str = option(
-        "bfloat16", "dtype of the final adapter; checkpoints keep full precision", ("bfloat16", "float32")
+        "bfloat16", "dtype of the final adapter; checkpoints stay in full precision", ("bfloat16", "float32")
     )
     checkpoint: str = option(
         ALL,
-        "layers that gradient_checkpointing computes again in the backward pass: all, or auto:"
-        " only as many as the memory of a GPU needs for each batch",
+        "layers that gradient_checkpointing recomputes in the backward pass: all, or auto (only as many as "
+        "each batch needs to fit in GPU memory)",
         (ALL, AUTO),
     )
     compile_layers: bool = option(
         False,
-        "compile the language model's layers for training on a GPU: about half a minute for each"
-        " width of a batch that is new, and shorter steps after it",
+        "compile the language model's layers for training on a GPU: about half a minute for each new batch "
+        "width, then faster steps",
     )
 
     @property
@@ -115,7 +111,7 @@ class TrainingConfig:
         return min(seen, 1)
 
     def set_facts(self) -> None:
-        """Set what is no choice in these trainings. Called before TRL's own `__post_init__`."""
+        """Set what these runs always use. Called before TRL's `__post_init__`."""
         # In a file or a job's log a bar would be one endless line around the log's own lines.
         if self.disable_tqdm is None and not sys.stderr.isatty():
             self.disable_tqdm = True
@@ -144,8 +140,8 @@ class TrainingConfig:
         # One without the other would be a run that measures nothing, noticed hours later.
         if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
             raise ConfigError(
-                f"eval_strategy is {str(self.eval_strategy)!r}, but there is nothing to evaluate on; "
-                "set eval_data or eval_questions, or leave eval_strategy out"
+                f"eval_strategy is {str(self.eval_strategy)!r}, but there is nothing to evaluate; set "
+                "eval_data or eval_questions, or leave eval_strategy out"
             )
         if (self.eval_data or self.eval_questions) and self.eval_strategy == "no":
             raise ConfigError(
@@ -173,7 +169,7 @@ class TrainingConfig:
         """The file of rows to train on. Raises ConfigError if it is not set."""
         if not self.train_data:
             raise ConfigError(
-                f"train_data is missing; give {self.ROWS} (train_data: FILE, or --train_data FILE)"
+                f"train_data is missing; set it to {self.ROWS} (train_data: FILE, or --train_data FILE)"
             )
         return Path(self.train_data)
 
@@ -181,4 +177,4 @@ class TrainingConfig:
 def check_kinds(kinds: Collection[str]) -> None:
     """Raise ConfigError unless these are some of KINDS."""
     if not kinds or not set(kinds) <= set(KINDS):
-        raise ConfigError(f"kinds is {list(kinds)!r}; name some of {', '.join(KINDS)}")
+        raise ConfigError(f"kinds is {list(kinds)!r}; it must be some of {', '.join(KINDS)}")

@@ -1,4 +1,4 @@
-"""What fine-tuning takes beside TRL's settings."""
+"""The settings of fine-tuning in addition to TRL's."""
 
 # ruff: noqa: RUF009 (`option` makes a field of a dataclass, no default)
 
@@ -32,8 +32,8 @@ class SFTSettings(TrainingConfig):
     # Off by default: several processes of a machine would each hold them.
     kept_features_gb: float = option(
         0.0,
-        "memory in GB of the host, for each process, for a frozen vision tower's features of"
-        " recent videos; 0: the tower runs in every step",
+        "GB of host memory per process to keep a frozen vision tower's features of recent videos; 0: run the "
+        "tower in every step",
     )
 
     @property

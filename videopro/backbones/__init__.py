@@ -65,8 +65,8 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     for name in ("model", "kind", "base_url"):
         if name in overrides:
             raise ConfigError(
-                f"backbone: {name} is no setting: the name of a model says it; write server:MODEL@URL, a hub "
-                "name or a folder"
+                f"backbone: {name} is not a setting; pass the model as server:MODEL@URL, a hub name or a "
+                "folder"
             )
     settings: dict[str, Any] = {"model": spec}
     _check_near("model", spec, tuple(MODELS))
@@ -84,7 +84,7 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
         settings = {"model": model, "kind": "server", "base_url": url}
     elif spec.startswith("api:"):
         raise ConfigError(
-            "backbone 'api:...': answers need log-probabilities, which api: does not ask for; give "
+            "backbone 'api:...': answers need log-probabilities, which api: does not request; pass "
             "server:MODEL@URL"
         )
     elif "://" in spec:
@@ -96,8 +96,8 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
 
 
 def _check_near(setting: str, name: str, names: tuple[str, ...]) -> None:
-    """Raise ConfigError for a name that is nearly a short one, and no folder. A slash makes it a path, or the
-    name of someone's repository on the hub."""
+    """Raise ConfigError for a misspelled short name that is not a folder. A name with a slash is a path or a
+    repository on the hub."""
     if "/" in name:
         return
     near = difflib.get_close_matches(name, names, n=1)

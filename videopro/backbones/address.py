@@ -28,7 +28,7 @@ _HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\]
 _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYS = (
-    "put the key into an environment variable, and name that with api_key_env (--backbone or --options "
+    "put the key into an environment variable, and set api_key_env to its name (--backbone or --options "
     "api_key_env=NAME, or --api-key-env NAME)"
 )
 
@@ -36,9 +36,9 @@ _KEYS = (
 # By name only: those of a `BackboneConfig`, which has these too, begin with the model.
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """How requests go to every server of a run: its own model's, a planner's, an answerer's, those of agents.
-    They are settings of `--backbone`, and no part of a run's key. Each model behind a server counts its own
-    requests, also where two of them share an address."""
+    """How requests are sent to every server of a run: for its model, planner, answerer and agents. Set with
+    `--backbone`; not part of a run's key. Each model behind a server counts its own requests, even where two
+    share an address."""
 
     concurrency: int = field(default=64, metadata={"answers": False})
     """Maximum requests in flight, over all threads: an 8B behind vLLM is in full use from about 32 on."""
@@ -49,12 +49,12 @@ class ServerSettings:
     engine: Literal["auto", "vllm", "sglang", "other"] = field(
         default="auto", metadata={"answers": True, "kind": "server"}
     )
-    """The engine of servers that do not say it themselves; never of OpenAI. "auto": find out."""
+    """The engine of servers that do not report it; never for OpenAI. "auto": detect it."""
 
     @classmethod
     def given_in(cls, settings: Mapping[str, Any]) -> Self:
-        """Those among the settings of a backbone, else the defaults. They are checked where a server's config
-        is made of them."""
+        """These settings of a backbone, else the defaults. They are checked when a server's config is
+        made."""
         return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
 
     def as_settings(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class ServerSettings:
         return asdict(self)
 
     def for_api(self, concurrency: int) -> dict[str, Any]:
-        """The same for a chat endpoint that limits its rate: at most `concurrency` requests."""
+        """The same for a rate-limited chat endpoint: at most `concurrency` requests."""
         return {
             "concurrency": min(self.concurrency, concurrency),
             "timeout": self.timeout,
@@ -76,11 +76,11 @@ def read_address(spec: str, where: str) -> tuple[str, str]:
     kind, _, target = spec.partition(":")
     match = _SPEC.fullmatch(target)
     if match is None:
-        problem = "it names no model, or no address that begins with http:// or https://; there is no default"
+        problem = "its model, or its address that begins with http:// or https://, is missing"
         if "@" in target:
             problem += f", and it may hold a password; {_KEYS}"
     elif not match["model"].isprintable() or re.search(r"^$|\s|://", match["model"]):
-        problem = "its model is empty, or has a space, an address or a character that cannot be shown in it"
+        problem = "its model is empty, or contains a space, an address or an unprintable character"
     else:
         problem = url_problem(match["url"])
     if match is None or problem:
@@ -90,14 +90,14 @@ def read_address(spec: str, where: str) -> tuple[str, str]:
 
 
 def url_problem(url: str) -> str:
-    """What is wrong with the URL of a server; empty for a good one. Names nothing that may be a secret."""
+    """What is wrong with the URL of a server; empty for a valid one. Shows nothing that may be a secret."""
     scheme, _, location = url.partition("://")
     if scheme.lower() not in ("http", "https") or not location:
         return "its address does not begin with http:// or https://"
     if any(mark in location for mark in "@?#;"):
-        return f"its address holds a user, a password or a query, which would be recorded; {_KEYS}"
+        return f"its address contains a user, a password or a query, which would be recorded; {_KEYS}"
     if re.search(r"[\s\\]", url) or not url.isprintable():
-        return "its address has a space, a backslash or a character that cannot be shown"
+        return "its address contains a space, a backslash or an unprintable character"
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -109,7 +109,7 @@ def url_problem(url: str) -> str:
     if host is None or port == 0:
         return "its address has no valid host and port, as in http://localhost:8000/v1"
     if parts.path.rstrip("/").endswith("/chat/completions"):
-        return "its address ends in /chat/completions, which is added to it: leave that out"
+        return "its address ends in /chat/completions, which is added automatically: leave that out"
     return ""
 
 
@@ -127,12 +127,12 @@ def default_key_name(url: str) -> str | None:
 
 
 def check_key_name(name: str | None) -> None:
-    """Raise ConfigError for what cannot be the name of an environment variable. It is not shown, because it
-    may be the key itself."""
+    """Raise ConfigError for an invalid name of an environment variable. It is not shown, because it may be
+    the key itself."""
     if name is not None and not _VARIABLE.fullmatch(name):
         raise ConfigError(
-            "api_key_env: is no name of an environment variable; put the key into a variable such as MY_KEY, "
-            "and give its name: api_key_env=MY_KEY"
+            "api_key_env: is not the name of an environment variable; put the key into a variable such as "
+            "MY_KEY, and set api_key_env=MY_KEY"
         )
 
 

@@ -43,7 +43,7 @@ DEFAULT_PIXELS = 50_176
 
 @dataclass(frozen=True)
 class Generation:
-    """A generated reply: what is said, without what the model thought before it."""
+    """A generated reply, without the model's thoughts before it."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -52,14 +52,14 @@ class Generation:
     """Natural log-probability of each token under the model's own softmax over the full vocabulary, before
     temperature, top-p and banned tokens are applied."""
     finish: Literal["stop", "length"]
-    """Whether it ended by itself, or was cut off by the limit of tokens."""
+    """Whether the model ended it; False: the token limit cut it off."""
     tokens_in: int
     is_constrained: bool = False
     """Whether decoding was constrained to the request's schema."""
     tokens: tuple[str, ...] = ()
     """The text of each token of `logprobs`; a token of part of a character has replacement characters."""
     thoughts: str = ""
-    """What the model thought, with its marks if the server leaves them."""
+    """The model's thoughts, with their marks if the server leaves them."""
     thought_tokens: int = 0
     """Tokens of the thoughts, which are neither in `token_ids` nor in `logprobs`."""
 
@@ -86,7 +86,7 @@ class Prefix:
 
     frames: tuple[Frame, ...]
     system: str = ""
-    """The system turn before the frames; empty: none of ours."""
+    """The system turn before the frames; empty: the chat template's own."""
     tokens: int = 0
     """Prompt tokens that a request on this prefix does not process again; 0: a server does not say."""
     _content: Any = None
@@ -122,18 +122,18 @@ class Prefix:
             raise BackboneError("this prefix is closed; make a new one with backbone.prefix(frames)")
         if owner is not self._owner:
             raise BackboneError(
-                "this prefix was made by another backbone; make one with this backbone's prefix(frames)"
+                "this prefix belongs to another backbone; make one with this backbone's prefix(frames)"
             )
         if adapted != self._adapted:
             before, now = ("on", "off") if self._adapted else ("off", "on")
             raise BackboneError(
-                f"this prefix was made with the adapter {before} and the adapter is {now}; make one for this "
-                "state"
+                f"this prefix was made with the adapter {before}, but the adapter is {now}; make one for "
+                "this state"
             )
         if system != self.system:
             raise BackboneError(
                 f"the request's system turn is {system!r}, but the prefix begins with {self.system!r}; make "
-                "the prefix with the request's"
+                "the prefix with the request's system turn"
             )
         return self._content
 
@@ -161,14 +161,14 @@ class Stills(tuple["Frame", ...]):
 class Interleaved(Stills):
     """Frames with texts between them, such as the subtitles spoken there.
 
-    `texts` has one entry for each frame: what stands before it, or an empty text. Raises ValueError for
-    another number of texts.
+    `texts` has one entry per frame: the text before it, or an empty string. Raises ValueError for another
+    number of texts.
     """
 
     texts: tuple[str, ...]
 
     def __new__(cls, frames: Sequence[Frame], texts: Sequence[str]) -> Self:
-        """Frames in order, and what stands before each."""
+        """Frames in order, and the text before each."""
         if len(frames) != len(texts):
             raise ValueError(f"{len(frames)} frames need as many texts, not {len(texts)}")
         self = super().__new__(cls, frames)
@@ -192,7 +192,7 @@ class ChoiceRequest:
     system: str = ""
     """The system turn; that of a `Prefix` must be the same. Empty: the chat template's own, if it has one."""
     prefill: str = ""
-    """The beginning of the reply, which the model continues."""
+    """The start of the reply, which the model continues."""
 
 
 @dataclass(frozen=True)
@@ -215,15 +215,15 @@ class GenerateRequest:
     visual: Visual
     text: str
     seed: int | None = None
-    """Seeds the sampling of this request, whatever its place in a batch: it draws the same tokens as in a
-    call of its own with that seed. None: `Sampling.seed` and the request's place in the batch."""
+    """Seed of this request, whatever its place in a batch: it samples the same tokens as in a separate call
+    with that seed. None: `Sampling.seed` and the request's place in the batch."""
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
     """JSON schema of the reply. A server that offers it constrains decoding to the schema; other backbones
-    generate freely, and `Generation.is_constrained` tells which it was."""
+    generate freely; see `Generation.is_constrained`."""
     system: str = ""
     """The system turn; that of a `Prefix` must be the same. Empty: the chat template's own, if it has one."""
     prefill: str = ""
-    """The beginning of the reply, which the model continues; not part of the generated text."""
+    """The start of the reply, which the model continues; not part of the generated text."""
 
     def __post_init__(self) -> None:
         _check_seed(self.seed)
@@ -312,7 +312,7 @@ class BackboneConfig(ServerSettings):
 
     def __post_init__(self) -> None:
         if not self.model:
-            raise ConfigError("backbone: 'model' is empty; give a hub name or a folder")
+            raise ConfigError("backbone: 'model' is empty; set a hub name or a folder")
         for name, allowed in _ALLOWED.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(
@@ -332,7 +332,7 @@ class BackboneConfig(ServerSettings):
 
     @property
     def server_settings(self) -> ServerSettings:
-        """How requests go to a server."""
+        """How requests are sent to a server."""
         return ServerSettings.given_in(vars(self))
 
     def answering(self) -> dict[str, Any]:
@@ -347,7 +347,7 @@ class BackboneConfig(ServerSettings):
         nearest known one."""
         check_keys(settings, [field.name for field in fields(cls)])
         if "model" not in settings:
-            raise ConfigError("backbone: 'model' is missing; give a hub name or a folder")
+            raise ConfigError("backbone: 'model' is missing; set a hub name or a folder")
         return cls(**settings)
 
     def but(self, **changes: Any) -> BackboneConfig:
@@ -380,34 +380,31 @@ class Backbone(ABC):
     """
 
     name: str
-    """The model as the user named it."""
+    """The model, as named by the user."""
     frames: int
     """Maximum frames per call; a longer sequence raises `BackboneError`."""
     context_tokens: int | None = None
-    """Tokens of the longest prompt that it was made for; None: unknown, or a server, which refuses what is
-    too long by itself."""
+    """Maximum prompt length in tokens; None: unknown, or a server, which refuses longer prompts."""
     planner: PlannerRecord | None = None
-    """What its folder records of it as a planner; None: nothing."""
+    """The planner record in its folder; None: it has none."""
     record: ModelRecord | None = None
-    """What its folder, or its adapter's, records of its training; None: nothing is known."""
+    """The training record in its folder, or its adapter's; None: nothing is known."""
     checkpoint: Path | None = None
     """The folder of a served model's checkpoint, if it is on this machine."""
     notes: tuple[str, ...] = ()
-    """What the user was warned of, about how it is asked; goes into every trace."""
+    """Warnings to the user about how the model is prompted; recorded in every trace."""
     versions: Mapping[str, str] = MappingProxyType({})
-    """Of what answers in another process, by its name, beside the libraries of this one; goes into every
-    trace."""
+    """Versions of the software that answers in another process, by name; recorded in every trace."""
     server_settings: ServerSettings = ServerSettings()
-    """How requests go to the servers of a run: to this one, and to those of its other models."""
+    """How requests are sent to the servers of a run, for this and its other models."""
     is_concurrent: bool = False
-    """Whether it serves the calls of several threads at the same time, as a server does, and not one after
-    another."""
+    """Whether it serves calls of several threads in parallel, as servers do."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """JSON-serializable facts that go into a run's key: model, fingerprints of the weights and of the
-        adapter, dtype, attention, frames, pixels. Backbones with equal identities give the same answers up
-        to rounding."""
+        """JSON-serializable facts for a run's key: model, fingerprints of the weights and of the adapter,
+        dtype, attention, frames, pixels. Backbones with equal identities give the same answers up to
+        rounding."""
 
     @abstractmethod
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
@@ -457,7 +454,7 @@ class Backbone(ABC):
 
 
 class Joining(Protocol):
-    """Who waits while replies are written."""
+    """The callers that wait while replies are generated."""
 
     def pause(self) -> None:
         """Called between two steps: serve what takes a single pass of the model."""
@@ -466,8 +463,8 @@ class Joining(Protocol):
         """At most `room` more requests to write replies to, with the same sampling."""
 
     def cancelled(self) -> Collection[int]:
-        """The numbers of the requests for whose replies nobody waits any more: they are not written on. One
-        that is cancelled stays so."""
+        """The numbers of cancelled requests, whose replies are not continued. A cancelled request stays
+        cancelled."""
 
     def done(self, number: int, reply: Generation) -> None:
         """A reply is complete: that to the request of this number, those first given before those taken."""

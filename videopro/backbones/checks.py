@@ -1,5 +1,5 @@
-"""What is known of a model beside its answers: what it needs before it is loaded, the identity that it would
-have, and whether it serves requests at all.
+"""Checks of a model besides its answers: what it needs before it is loaded, the identity that it would have,
+and whether it serves requests at all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from videopro.backbones.address import default_key_name
 from videopro.backbones.base import Backbone, BackboneConfig
-from videopro.backbones.own_models import MODELS
+from videopro.backbones.own_models import MODELS, missing_folder
 from videopro.cli import Need, is_hub_name
 from videopro.errors import BackboneError
 from videopro.question import Question
@@ -38,9 +38,9 @@ def _checkpoint(subject: str, name: str) -> Need:
     if path.is_dir():
         return Need(subject)
     problem = (
-        "it is a file; give the folder with its config and weights"
+        "it is a file; pass the folder with its config and weights"
         if path.exists()
-        else ("there is no such folder; give an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct")
+        else missing_folder(subject.partition(" ")[0])
     )
     return Need(subject, problem=problem)
 
@@ -54,8 +54,8 @@ def check_alive(backbone: Backbone, message: str) -> None:
         backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
     except BackboneError as error:
         raise BackboneError(
-            f"{message}\nIt serves no other request either, so the run stops. All finished answers are kept; "
-            "fix this and re-run the same command to resume."
+            f"{message}\nEvery other request fails too, so the run stops. Finished answers are kept; fix "
+            "this and re-run the same command to resume."
         ) from error
 
 

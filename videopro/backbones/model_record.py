@@ -42,7 +42,7 @@ _Count = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True)
 class PlannerRecord:
-    """What a trained planner's folder records of it, so that no setting is needed to run it."""
+    """The record in a trained planner's folder, so that it runs without settings."""
 
     __pydantic_config__ = _STRICT
 
@@ -54,10 +54,10 @@ class PlannerRecord:
     prompts: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The texts of the user's prompts that it was trained on; empty: on our short ones."""
     reference: ReferenceForm = "none"
-    """What the prompts that it was trained on say of the modules."""
+    """How the prompts that it was trained on describe the modules."""
 
     def identity(self) -> dict[str, object]:
-        """What `Backbone.identity` says of it."""
+        """Its part of `Backbone.identity`."""
         form = {"prompts": dict(self.prompts)} if self.prompts else {"planner_prompt": "short"}
         return {"base": self.weights, "reference": self.reference, **form}
 
@@ -93,17 +93,17 @@ class ModelRecord:
     __pydantic_config__ = _STRICT
 
     frames: _Count | None = None
-    """Frames of a video, and pixels of a frame."""
+    """Frames per video, and pixels per frame."""
     pixels: _Count | None = None
     base: BaseRecord | None = None
     planner: PlannerRecord | None = None
     """None: it is no planner, or the record does not say."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Of the libraries that wrote it."""
+    """Versions of the libraries that wrote it."""
 
     @property
     def is_trained(self) -> bool:
-        """Whether it is of something that was trained for these budgets, and not of a model with defaults."""
+        """Whether these budgets come from training, rather than defaults."""
         return self.base is not None or self.planner is not None
 
 
@@ -140,8 +140,8 @@ def budget_notes(
     for name, setting, trained in (("frames", frames, record.frames), ("pixels", pixels, record.pixels)):
         if setting and trained and setting != trained:
             yield (
-                f"{who} was trained with {name}={trained}, and the setting {prefix}{name}={setting} counts; "
-                "leave it out to use what it was trained with"
+                f"{who} was trained with {name}={trained}, but runs with {prefix}{name}={setting}; leave it "
+                "out to use the trained value"
             )
 
 
@@ -149,8 +149,8 @@ def base_notes(who: str, record: ModelRecord, now: Callable[[], BaseRecord]) -> 
     """Where an adapter `who` is on another model than it was trained on. `now`: the model that it is on."""
     if record.base is not None and record.base.is_other_than(on := now()):
         yield (
-            f"{who} was trained on {record.base.name} (files {record.base.weights}), and is put on "
-            f"{on.name} (files {on.weights}): unless both have the same weights, give the model that it was "
+            f"{who} was trained on {record.base.name} (files {record.base.weights}), but is applied to "
+            f"{on.name} (files {on.weights}): unless both have the same weights, pass the model that it was "
             "trained on"
         )
 

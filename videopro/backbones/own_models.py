@@ -1,4 +1,4 @@
-"""Models that plug-ins bring by short names, and what each of them knows: of which videos, what goes with it.
+"""Models that plug-ins provide by short names, and what each knows: which videos, and what goes with it.
 
 [project.entry-points."videopro.backbones"]      # in the pyproject.toml of a package
 tiny = "my_package:TINY"                         # an OwnModel; then --model tiny
@@ -18,27 +18,27 @@ from videopro.plugins import Registry
 
 
 class OwnModel:
-    """A model of a plug-in: a checkpoint that it brings (`folder`), or a backbone of its own (`load`).
+    """A plug-in's model: a checkpoint (`folder`), or its own backbone (`load`).
 
-    What it says of itself, other code asks: no command knows a model by its name."""
+    Other code reads these fields: no command knows a model by its name."""
 
     name: ClassVar[str]
     about: ClassVar[str] = ""
     """For `videopro models`."""
     adapters: ClassVar[Mapping[str, str]] = {}
-    """What its adapters with short names do; `adapter` finds them."""
+    """What its adapters with short names do, by name; `adapter` finds them."""
     planner: ClassVar[str] = ""
-    """The adapter that it takes where it has to write programs and none is named."""
+    """The default adapter for writing programs."""
     modules: ClassVar[Mapping[str, str]] = {}
-    """By setting of `ModuleSettings`, the models of modules that go with it; empty: the usual ones."""
+    """The models of modules that go with it, by setting of `ModuleSettings`; empty: the usual ones."""
     summarizes: ClassVar[bool] = True
     """Whether it can summarize long transcripts."""
     converses: ClassVar[bool] = True
     """Whether it reads free questions, earlier messages and detailed instructions."""
     sample: ClassVar[str] = ""
-    """A video to try, as `find_video` takes it; empty: it has none."""
+    """A sample video, as `find_video` takes it; empty: none."""
     scope: ClassVar[str] = ""
-    """One line for who is to ask it; empty: it takes any video."""
+    """One line of usage advice; empty: it takes any video."""
 
     def folder(self) -> Path | None:
         """Its checkpoint, as the Auto classes load it. Raises BackboneError if that is missing."""
@@ -50,7 +50,7 @@ class OwnModel:
 
     def load(self, config: BackboneConfig) -> Backbone:
         """Its backbone, for a model without `folder`. Raises BackboneError."""
-        raise BackboneError(f"model {self.name!r} has neither a folder nor a backbone of its own")
+        raise BackboneError(f"model {self.name!r} has neither a folder nor a backbone")
 
     def owns(self, name: str) -> bool:
         """Whether a name that a command takes is of what this plug-in made, and knows no more than it: a
@@ -65,7 +65,7 @@ class OwnModel:
     def find_video(self, name: str) -> Path:
         """The file of a video that it knows by a name, which is made if it is missing. Raises
         BenchmarkError."""
-        raise ConfigError(f"{self.name}:{name}: {self.name} has no videos of its own; give a file")
+        raise ConfigError(f"{self.name}:{name}: model {self.name} has no built-in videos; pass a file")
 
     def mark_copy(self, video: Path, digest: str) -> None:
         """Note beside a copy of one of its videos that it knows it; `digest`: the copy's SHA-256. Other files
@@ -125,8 +125,16 @@ def expected_model(config: BackboneConfig) -> tuple[OwnModel | None, bool]:
     return None, planner is None or not planner.base or own_model(planner.base) is None
 
 
+def missing_folder(role: str) -> str:
+    """The message for a name that is neither a folder nor a hub name. `role`: "adapter", or another."""
+    if role != "adapter":
+        return "there is no such folder; pass an existing one or a hub name such as Qwen/Qwen3-VL-8B-Instruct"
+    shipped = ", ".join(name for own in MODELS.working() for name in own.adapters)
+    return f"there is no such folder; pass an existing one, a hub name (OWNER/NAME), or one of {shipped}"
+
+
 def owner_of(name: str) -> OwnModel | None:
-    """Which plug-in's model made what a name stands for."""
+    """The plug-in model that made what a name refers to."""
     if (of_file := MODELS.of_file(name)) is not None:
         return of_file
     try:

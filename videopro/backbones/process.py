@@ -1,4 +1,4 @@
-"""What a model shares with the rest of its process: a training's weights, bars, the GPU of a thread."""
+"""Process-wide state that affects models: sharded training weights, progress bars, the GPU of a thread."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class _Settings:
 def loaded_whole() -> Iterator[None]:
     """Within, the models that this thread loads are whole in this process.
 
-    Under ZeRO-3 transformers shares out every model that is loaded, whoever loads it: its weights are then
-    empty here, and all processes would have to load it together, in the same order.
+    Under ZeRO-3 transformers shards every model that is loaded: its weights are then empty here, and all
+    processes would have to load it together, in the same order.
     """
     # Not imported here: where nobody has, there is no such training.
     integration = sys.modules.get("transformers.integrations.deepspeed")

@@ -96,5 +96,5 @@ class UnitInFlight:
             self._all.begin(self, ids, apart=any(map(self._must_run_apart, ids)))
 
     def doing(self, activity: str) -> None:
-        """The unit's thread is at this now, such as "indexing"."""
+        """The current stage of the unit's thread, such as "indexing"."""
         self._all.do(self, activity)

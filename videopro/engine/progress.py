@@ -1,5 +1,5 @@
-"""The progress of a run on the terminal: questions done, accuracy, speed and time left; and the exceptions
-that nobody foresaw, of which the first traceback of each class is kept.
+"""The progress of a run on the terminal: questions done, accuracy, speed and time left; and unexpected
+exceptions, of which the first traceback of each class is kept.
 
 It reads the run's log, so it covers all workers of all ranks.
 """
@@ -131,7 +131,7 @@ class ExceptionWatch:
         self._streaks = Streaks()
 
     def see(self, traces: Sequence[Trace], left: int) -> None:
-        """More questions are done, and so many are `left`. Raises WorkerBug if the run should end before
+        """More questions are done, and `left` questions remain. Raises WorkerBug if the run should end before
         they are asked."""
         keep_tracebacks(self._folder, traces)
         for trace in traces:
@@ -141,9 +141,9 @@ class ExceptionWatch:
             elif trace.ended_by is not None and self._streaks.end(trace.ended_by, trace.video.key) and left:
                 ends = trace.ended_by
                 raise WorkerBug(
-                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) ended all questions "
-                    f"about {self._streaks.videos} videos in a row. They are recorded; the same command goes "
-                    "on with the others, and with --redo-errors asks again where no answer was had"
+                    f"{ends.traceback}\nThe same exception ({ends.type} at {ends.place}) failed all "
+                    f"questions about {self._streaks.videos} videos in a row. They are recorded; re-run the "
+                    "same command to continue with the others, or add --redo-errors to retry these"
                 )
 
 

@@ -222,7 +222,7 @@ class Walk(Generic[T]):
         return None
 
     def put_off(self, item: T) -> None:
-        """Another process is at it: come back later, to see whether it is done."""
+        """Another process works on it: come back later to see whether it is done."""
         with self._lock:
             self._is_contended = True
             self._put_off.append(item)

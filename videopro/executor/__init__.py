@@ -39,7 +39,7 @@ _shared: tuple[int, Executor] | None = None
 
 
 def sandbox_problem() -> str:
-    """Why programs cannot run on this machine; "" if the sandbox passes its self-test."""
+    """The reason why programs cannot run on this machine; "" if the sandbox passes its self-test."""
     try:
         Executor().close()
     except SandboxError as error:

@@ -281,7 +281,7 @@ class Conversation:
                 self._report.settimeout(_KILL_SECONDS)
                 ended = self._report.recv(1 << 12)
         except TimeoutError:
-            raise ZygoteGone("the process that starts programs does not answer") from None
+            raise ZygoteGone("the process that starts programs does not respond") from None
         except OSError:
             ended = b""
         if not ended:

@@ -28,7 +28,7 @@ class SandboxMissing(SandboxError):
 WITHOUT_PROGRAMS = (
     "Use a machine whose Linux kernel has seccomp, or a method that runs no programs (--method native)."
 )
-"""What a user does on a machine that cannot confine programs."""
+"""The advice for a machine that cannot confine programs."""
 
 
 class SandboxUnsafe(SandboxError):
@@ -55,8 +55,8 @@ class Limits:
     """Time from the first line to the result, without the time spent in host functions. The host's time for
     reading and answering messages counts."""
     module_seconds: float = 1800.0
-    """Time in host functions, over all calls. A call is not interrupted, so that the last one may take
-    longer: its arguments bound it."""
+    """Time in host functions, over all calls. Calls are not interrupted, so the last one may take longer; its
+    arguments bound it."""
     memory_bytes: int = 256 << 20
     """Address space beyond that of an empty program."""
     output_bytes: int = 64 << 10
@@ -106,7 +106,7 @@ class Outcome:
     error of a failed program has it too."""
     calls: tuple[str, ...] = ()
     """Its calls of host functions as the log shows them: `line 2: look('a dog') gave Clip(start=10.0)`. The
-    functions themselves keep whatever else is to be known of them."""
+    functions keep all other details."""
     seconds: float = 0.0
     """Wall time, host functions included."""
     cpu_seconds: float = 0.0
@@ -114,7 +114,7 @@ class Outcome:
     peak_bytes: int = 0
     """The peak resident memory of its process, including the interpreter's own few MiB."""
     output: str = ""
-    """What it printed."""
+    """Its printed output."""
 
 
 class Ending(NamedTuple):

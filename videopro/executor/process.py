@@ -141,7 +141,7 @@ class ZygoteProcess:
         try:
             ready = self._control.recv(1 << 16)
         except OSError as error:
-            raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
+            raise ZygoteGone(f"the process that starts programs did not start: {error}") from error
         if not ready:
             self._raise_start_failure()
         report = json.loads(ready)
@@ -156,9 +156,9 @@ class ZygoteProcess:
         try:
             output = self._process.communicate(timeout=5)[1].decode("utf-8", "replace").strip()
         except subprocess.TimeoutExpired:
-            output = "it neither runs nor ends"
+            output = "it neither runs nor exits"
         code = self._process.returncode
-        failure = "the process that starts programs did not come up"
+        failure = "the process that starts programs did not start"
         if code is not None and code < 0:
             raise ZygoteGone(f"{failure}: it was ended by {signal_name(-code)}")
         raise SandboxError(f"{failure}: {output[-1000:]}")
@@ -189,7 +189,7 @@ class ZygoteProcess:
             except ZygoteGone:
                 raise
             except ProgramNotStarted as error:  # Says nothing about confinement: zygote or child was killed.
-                raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
+                raise ZygoteGone(f"the process that starts programs did not start: {error}") from error
             except SandboxError as error:
                 raise SandboxUnsafe(f"programs cannot be run safely here: {error}") from error
 

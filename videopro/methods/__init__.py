@@ -1,4 +1,4 @@
-"""The ways to answer: methods by name, how a run of one is prepared, and their options."""
+"""Methods of answering by name, the preparation of runs, and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question about one video, for somebody who waits for its answer."""
+"""One question about one video, for interactive use."""
 
 from __future__ import annotations
 

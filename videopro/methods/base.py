@@ -29,25 +29,24 @@ from videopro.modules import OPTIONS_FLAG, Spoken
 from videopro.traces import Call, Cost, Execution, FallbackRule, Result, Round, Step, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
-FALLBACK_HELP = (
-    "fallback if a method's programs or agent give no answer: none, or native (ask the model directly)"
-)
+FALLBACK_HELP = "fallback if the programs or agent give no answer: none, or native (ask the model directly)"
 
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of a run, as far as its settings depend on them."""
+    """The facts about a run's questions that its settings depend on."""
 
     protocol: Protocol
     open: int = 0
-    """How many of them are to be answered in words."""
+    """The number of open-ended questions."""
     videos: Iterable[Path] = ()
     """Their videos; without those that are made for the questions, as a benchmark's own model knows them."""
     remedy: str = ""
-    """What helps if the method cannot answer open questions; unset: what the method suggests."""
+    """The fix if the method cannot answer open-ended questions; unset: the method's advice."""
 
     def require_whole_videos(self, method: str) -> None:
-        """Raise ConfigError, for a method that looks anywhere, if only a part of each video is shown."""
+        """Raise ConfigError for a method that searches the whole video if only a part of each video is
+        shown."""
         if self.protocol.shown != "video":
             raise ConfigError(
                 f"method {method!r} looks anywhere in the video, but protocol {self.protocol.name!r} shows "
@@ -55,18 +54,18 @@ class Questions:
             )
 
     def require_choices(self, reason: str, remedy: str) -> None:
-        """Raise ConfigError, which gives the reason, if some of the questions are open."""
+        """Raise ConfigError, with the reason, if some questions are open-ended."""
         if self.open:
             raise ConfigError(f"{reason}; {self.remedy or remedy}")
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run as the user asks for it."""
+    """A run as requested by the user."""
 
     method: str
     options: Mapping[str, Any]
-    """Of the method."""
+    """Options of the method."""
     model: str
     backbone: Mapping[str, Any]
     """Settings of the model."""
@@ -81,7 +80,7 @@ class RunRequest:
 
     @property
     def server(self) -> ServerSettings:
-        """How requests go to the servers of the run. Raises ConfigError."""
+        """How requests are sent to the run's servers. Raises ConfigError."""
         return ServerSettings.given_in(self.backbone)
 
 
@@ -89,7 +88,7 @@ class Observer(typing.Protocol):
     """Notified in order; events of questions that run in parallel are interleaved."""
 
     def on_wait(self, doing: str) -> None:
-        """Something begins that takes long and shows nothing itself, such as "planning"."""
+        """A long stage without visible progress begins, such as "planning"."""
 
     def on_reply(self, round: Round) -> None:
         """The planner replied; its program has not run yet."""
@@ -105,7 +104,7 @@ class Observer(typing.Protocol):
 
 
 class MethodContext:
-    """What a method uses to answer the questions about one video. Everything is metered.
+    """The resources for answering questions about one video. Everything is metered.
 
     `backbone` counts calls, tokens and seconds. Decode with `frames`, and wrap other work to be timed
     separately in `with context.meter.stage("name")`.
@@ -123,8 +122,8 @@ class MethodContext:
         doing: Callable[[str], None] = lambda activity: None,
         texts: dict[Path | None, tuple[str | None, str]] | None = None,
     ) -> None:
-        """`texts`: is told what is read, for the trace: `VideoRef.subtitles` and `text_id`, by the subtitle
-        file that the question lists."""
+        """`texts`: called with what is read, for the trace: `VideoRef.subtitles` and `text_id`, by the
+        subtitle file that the question lists."""
         self.video = video
         self.meter = meter
         self.backbone = MeteredBackbone(backbone, meter)
@@ -133,7 +132,7 @@ class MethodContext:
         self.observer = observer
         """Notified while a question is answered; None: no observer."""
         self.doing = doing
-        """Told what is being done for the whole video, such as "indexing", for the run's progress."""
+        """Called with the stage of work on the whole video, such as "indexing", for the run's progress."""
         self.protocol = protocol
         self.seed = seed
         """Seed of all random choices of a method."""
@@ -189,7 +188,7 @@ class MethodContext:
 
 @dataclass(frozen=True)
 class NoSettings:
-    """Those of a method that has none."""
+    """The settings of a method without settings."""
 
 
 class Method(ABC):
@@ -199,22 +198,22 @@ class Method(ABC):
     name: ClassVar[str]
     Settings: ClassVar[type] = NoSettings
     makes_requests: ClassVar[bool] = True
-    """Whether it decides what the video and the models are asked, as a planner's programs and agents do: an
-    exception may then be its own doing."""
+    """Whether it chooses the requests to video and models, as planners' programs and agents do; it may then
+    have caused an exception."""
     flag_without_model: str = OPTIONS_FLAG
-    """How the command at hand leaves out a module's model, for messages."""
+    """The flag that turns off a module's model in the current command, for messages."""
     answers_open_questions: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if not is_dataclass(cls.Settings):
-            raise TypeError(f"{cls.__name__}.Settings is no data class; put @dataclass(frozen=True) above it")
+            raise TypeError(f"{cls.__name__}.Settings is not a dataclass; add @dataclass(frozen=True)")
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.kept: dict[Any, Any] = {}
-        """The models beside the run's that it has loaded. A server shares them among the methods of one name,
-        whose other options its clients set."""
+        """The other models that it has loaded, besides the run's. A server shares them among methods of the
+        same name, whose other options clients set."""
 
     @classmethod
     def with_options(cls, options: Mapping[str, Any]) -> Self:
@@ -223,7 +222,7 @@ class Method(ABC):
 
     def identity(self) -> dict[str, Any]:
         """What the run's key hashes of this method, JSON-serializable: its name, and the settings that can
-        change an answer. Override it where something else tells two runs apart."""
+        change an answer. Override it where something else distinguishes two runs."""
         return {"name": self.name, **answering_settings(self.settings)}
 
     def adapt(self, request: RunRequest) -> Adaptation:
@@ -238,7 +237,7 @@ class Method(ABC):
         if not self.answers_open_questions:
             questions.require_choices(
                 f"method {self.name!r} answers multiple-choice questions only",
-                f"{questions.open} of these questions are open: use --method native or videopro",
+                f"{questions.open} of these questions are open-ended; use --method native or videopro",
             )
         return Adaptation(self, request.options, request.backbone)
 
@@ -257,19 +256,19 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class WritingSettings:
-    """The settings of every method whose models write: programs, or an agent's replies."""
+    """The settings of every method whose models generate text: programs or agent replies."""
 
     max_new_tokens: int = option(
-        1024, "maximum tokens of a planner's or an agent's reply", client="less", answers=True
+        1024, "maximum tokens of a planner or agent reply", client="less", answers=True
     )
     subtitles: Literal["listed", "none"] = option(
-        "listed", "subtitles: those the benchmark lists, or none", client="any", answers=True
+        "listed", "subtitles: the benchmark's, or none", client="any", answers=True
     )
     fallback: FallbackRule = option("none", FALLBACK_HELP, client="any", answers=True)
-    max_parallel: int = option(8, "maximum questions of a video that run in parallel", answers=False)
+    max_parallel: int = option(8, "maximum questions of a video to run in parallel", answers=False)
     api_key_env: str | None = option(
         None,
-        "variable with the API key of the method's own servers; unset: OPENAI_API_KEY, for OpenAI only",
+        "variable with the API key of the method's servers; unset: OPENAI_API_KEY, for OpenAI only",
         answers=False,
     )
 
@@ -281,7 +280,7 @@ class WritingSettings:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What a method makes of a request: the run as it will be."""
+    """The run that a method makes of a request."""
 
     method: Method
     options: Mapping[str, Any]
@@ -290,12 +289,12 @@ class Adaptation:
     """Settings of the model, with what the method needs beside those that are given. Part of the run's
     key."""
     notes: tuple[str, ...] = ()
-    """What to tell the user of this."""
+    """Notes to the user."""
     models: Mapping[str, str] = field(default_factory=dict)
     """Other models that the method uses, by role, as far as no option names them."""
     needs: Callable[[BackboneConfig], Sequence[Need]] = lambda model: ()
-    """What has to be on this machine besides the run's own model, which it is given. Looked up only if the
-    run loads something."""
+    """What must be on this machine besides the run's model, which is passed in. Called only if the run loads
+    something."""
 
 
 def by_subtitles(items: Sequence[Item]) -> list[list[Item]]:
@@ -323,8 +322,8 @@ def one_by_one(
 def answer_each(
     method: Method, items: Sequence[Item], new_context: Callable[[], MethodContext]
 ) -> Iterator[tuple[Item, Result]]:
-    """As `Method.run_video`, with a result for every question: after an exception that nobody foresaw the
-    questions that are left are asked one by one, and those that end in one have it in their result.
+    """As `Method.run_video`, with a result for every question: after an unexpected exception the remaining
+    questions are asked one by one, and those that end in one have it in their result.
 
     `new_context`: makes a context of the questions' video. Raises VideoProError for what concerns the whole
     run, and the machine's errors.
@@ -335,7 +334,7 @@ def answer_each(
             # Of a method of one's own: its record could not be read again.
             if result.selected is not None and not 0 <= result.selected < len(result.rounds):
                 raise ValueError(
-                    f"Result.selected is {result.selected}, and it has {len(result.rounds)} rounds"
+                    f"Result.selected is {result.selected}, but the result has {len(result.rounds)} rounds"
                 )
             left.remove(item)
             yield item, result

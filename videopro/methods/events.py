@@ -159,7 +159,7 @@ class EventObserver:
         self._calls = self._steps = 0
 
     def on_wait(self, doing: str) -> None:
-        """Something begins that takes long and shows nothing itself."""
+        """A long stage without visible progress begins."""
         self.emit({"type": "wait", "doing": doing})
 
     def on_reply(self, round: Round) -> None:
@@ -241,7 +241,7 @@ class EventObserver:
         self._has_ended = False
 
     def emit(self, event: dict[str, Any]) -> None:
-        """Emit an event that is none of an observer's, such as the answer. Raises Cancelled."""
+        """Emit an event that observers do not get, such as the answer. Raises Cancelled."""
         check_cancelled()
         with self._lock:
             self._receive(event)
@@ -268,7 +268,7 @@ def last_event(result: Result, question: Question) -> dict[str, Any]:
 
 
 def error_event(failure: Failure, cost: Cost | None = None) -> dict[str, Any]:
-    """The last event of a question without an answer; `cost`: what was spent on it all the same."""
+    """The last event of a question without an answer; `cost`: what it cost nevertheless."""
     return {"type": "error", "error": _fields(failure, "type", "message"), "cost": _cost(cost or Cost())}
 
 

@@ -51,7 +51,7 @@ class NativeSettings:
     """Settings of the native method."""
 
     frames: int | None = option(
-        None, "frames over the whole video; unset: the backbone's budget", client="frames", answers=True
+        None, "frames of the whole video; unset: the backbone's budget", client="frames", answers=True
     )
     fps: float | None = option(
         None,
@@ -61,10 +61,10 @@ class NativeSettings:
     )
     subtitles: LineRule = option(
         "none",
-        "subtitle lines in the prompt: none, those at the sampled frames (frames_until: not at their "
+        "subtitle lines in the prompt: none, frames (lines at the sampled frames; frames_until: not at their "
         "ends; frames_inside: at neither end; frames_widened: by LongVideoBench's rule; interleaved: the "
-        "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in "
-        "the benchmark's protocol",
+        "same between the frames; interleaved_overlapping: by Video-MME-v2's rule), or all; unset: as in the "
+        "benchmark's protocol",
         client="any",
         answers=True,
     )
@@ -73,26 +73,26 @@ class NativeSettings:
     )
     reply: Literal["letter", "text"] | None = option(
         None,
-        "how a letter is read: from one token, or from a written reply; unset: as in the benchmark's "
+        "how to read the letter: from one token, or from a generated reply; unset: as in the benchmark's "
         "protocol",
         client="any",
         answers=True,
     )
     reply_tokens: int | None = option(
         None,
-        "maximum length of a written reply in tokens, thinking included; unset: as in the benchmark's "
+        "maximum length of a generated reply in tokens, thinking included; unset: as in the benchmark's "
         "protocol",
         answers=True,
     )
     sampling: SampleRule | None = option(
         None,
-        "which frames: in the middles of equal parts, from the first to the last frame (ends, or "
-        "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); "
-        "unset: as in the benchmark's protocol",
+        "which frames to sample: in the middles of equal parts, from the first to the last frame (ends, or "
+        "ends_floor, rounded down), at the starts of the parts, or evenly between the ends (between); unset: "
+        "as in the benchmark's protocol",
         client="any",
         answers=True,
     )
-    system: str | None = option(None, "the system turn; unset: as in the benchmark's protocol", answers=True)
+    system: str | None = option(None, "system turn; unset: as in the benchmark's protocol", answers=True)
 
     def __post_init__(self) -> None:
         if self.frames is not None and self.frames < 1:
@@ -111,7 +111,7 @@ class _Turn:
     visual: Sequence[Frame]
     prompt: str
     notes: tuple[str, ...]
-    """What is missing from the prompt."""
+    """Notes on what the prompt lacks."""
     prepared: tuple[Preparation, ...] = ()
     """The transcript whose lines it shows."""
 
@@ -139,7 +139,7 @@ class NativeMethod(Method):
         if protocol.subtitles == "none" and subtitles not in (None, "none"):
             raise ConfigError(
                 f"native: subtitles is {subtitles!r}, but protocol {protocol.name!r} has none; leave it out, "
-                "or use another --protocol"
+                "or pass another --protocol"
             )
         hears = resolve_speech(self.settings.speech) != "none"
         if hears and "none" in (subtitles, protocol.subtitles):

@@ -1,4 +1,4 @@
-"""From what the user asks to a run that can start: the one call that a command makes before it answers."""
+"""Turns a user's request into a run that can start: the one call that a command makes before answering."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class PreparedModels:
     backbone: Mapping[str, Any]
     """Settings of the model, with those that are added to the user's."""
     notes: tuple[str, ...]
-    """What to tell the user about the settings."""
+    """Notes to the user about the settings."""
     load: Callable[[], Backbone]
     """Makes the model, in this process or in a worker."""
     plugins: tuple[Used, ...]
-    """Those that take part and are not ours."""
+    """The plug-ins that take part."""
     needs: Callable[[], list[Need]]
     """Looks up what has to be on this machine to load the model and the others, for `check_needs`; a run that
     has all its answers needs nothing."""
@@ -62,7 +62,7 @@ class PreparedRun(PreparedModels):
 
 
 def prepare(request: RunRequest) -> PreparedRun:
-    """Check a run and settle what its settings leave open, without loading a model.
+    """Check a run and resolve its unset settings, without loading a model.
 
     Asks a served planner for its record, and reads the questions. Raises VideoProError for what the user can
     fix: first what is wrong with the settings by themselves, then what a server refuses, then what does not
@@ -73,7 +73,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     for option in fields(kind.Settings):
         if option.name in request.options and not is_setting(option):
             raise ConfigError(
-                f"method {kind.name}: {option.name} is no setting: a run finds it out by itself; leave it out"
+                f"method {kind.name}: {option.name} is not a setting: a run detects it; leave it out"
             )
     options, notes = _with_recorded_prompts(dict(request.options), request.recorded)
     with plugin.located():
@@ -188,7 +188,7 @@ def _with_recorded_prompts(
     file, texts = options.get("prompts"), recorded.get("prompts")
     if not isinstance(file, str) or not texts or Path(file).expanduser().exists():
         return options, ()
-    note = f"prompts {file}: not there; the run goes on with those that it recorded"
+    note = f"prompts {file}: not found; the run continues with the prompts that it recorded"
     return {**options, "prompts": texts}, (note,)
 
 

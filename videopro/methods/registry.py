@@ -33,7 +33,7 @@ METHODS: Registry[type[Method]] = Registry(
     "method",
     lambda value: isinstance(value, type) and issubclass(value, Method) and hasattr(value, "name"),
     _OURS,
-    what="a class that derives from Method (videopro.methods) and has a name",
+    what="a subclass of Method (videopro.methods) with a name",
 )
 
 
@@ -43,7 +43,7 @@ def create(name: str, options: Mapping[str, Any]) -> Method:
 
 
 def takes(name: str, key: str, value: Any) -> bool:
-    """Whether a method has a setting and, for a preset, knows this one: agents have others than methods of
+    """Whether a method has a setting and, for a preset, this value: agents have other presets than methods of
     programs."""
     method = METHODS[name]
     if key not in {option.name for option in fields(method.Settings)}:

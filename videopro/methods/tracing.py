@@ -21,7 +21,7 @@ def video_ref(item: Item, video: Video | None = None) -> VideoRef:
 
 
 def other_file(trace: Trace, item: Item, content: Callable[[Path], str | None]) -> str | None:
-    """The film or the text that is not the one that the answer is about; None if both are, or are not here.
+    """The video or subtitle file that changed since the answer; None if both are unchanged, or are not here.
     `content`: the content id of a file, if it can be read."""
     before = trace.video
     film = content(item.video)

@@ -22,8 +22,8 @@ def model_dir() -> Path:
     # A clone without Git LFS, or a package from an index, has the code and not the weights.
     if not (folder / "model.safetensors").exists():
         raise BackboneError(
-            f"the pocket model is not in {folder}: take a full clone, or make it with "
-            "python -m videopro.train.pocket"
+            f"the pocket model is not in {folder}; make a full clone, or make it with python -m "
+            "videopro.train.pocket"
         )
     return folder
 
@@ -47,5 +47,5 @@ def adapter_dir(name: str) -> Path:
     if not (folder / "adapter_model.safetensors").exists():
         # Planners can be made again; agents' adapters ship only (videopro/pocket/agents/RECORD.md).
         trained = ", or train it with launch/pocket.sh" if name in PLANNERS else ""
-        raise BackboneError(f"the adapter {name} is not in {folder}: take a full clone{trained}")
+        raise BackboneError(f"the adapter {name} is not in {folder}; make a full clone{trained}")
     return folder

@@ -22,7 +22,7 @@ class PocketBenchmark(LoadableBenchmark):
     name = "pocket"
     splits = ("test", "train", "val", "fresh")
     protocols = ()
-    holds = "none: its videos are drawn"
+    holds = "none: its videos are generated"
     training_split = "train"
     needs_root = False
 

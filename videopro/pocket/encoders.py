@@ -29,8 +29,7 @@ def _check(folder: str, weights: str) -> None:
     """Raise ModelError for an encoder that does not come with this package, as one without Git LFS."""
     if not (Path(folder) / weights).is_file():
         raise ModelError(
-            f"{folder} has no {weights}: clone the whole repository, or make it with "
-            "python -m videopro.train.pocket"
+            f"{folder} has no {weights}; make a full clone, or make it with python -m videopro.train.pocket"
         )
 
 

@@ -28,7 +28,7 @@ class PocketModel(OwnModel):
     """The small Qwen3-VL that was trained on the pocket world."""
 
     name = "pocket"
-    about = "the shipped model of the pocket world: runs anywhere, and knows nothing else"
+    about = "the shipped model of the pocket world: runs anywhere, but knows pocket videos only"
     adapters = {
         **dict.fromkeys(PLANNERS, "writes programs"),
         **dict.fromkeys(AGENTS, "writes the replies of an agent"),
@@ -44,10 +44,7 @@ class PocketModel(OwnModel):
     sample = "test/short_016"
     summarizes = False
     converses = False
-    scope = (
-        "this is the pocket model, which knows the generated pocket videos only; it answers about no other "
-        "film"
-    )
+    scope = "the pocket model knows the generated pocket videos only; it cannot answer about other videos"
 
     def folder(self) -> Path:
         return model_dir()
@@ -69,7 +66,7 @@ class PocketModel(OwnModel):
         if is_pocket_video(video):
             return ""
         return (
-            "knows the generated pocket videos only, and would be sure of wrong answers; "
+            "knows the generated pocket videos only, and answers others wrongly with high confidence; "
             f"{_instead(role, name)}"
         )
 
@@ -145,11 +142,11 @@ def _shape(folder: Path) -> tuple[Any, ...] | None:
 
 def _instead(role: str, name: str) -> str:
     if name.startswith(_TEACHER):
-        return "take a language model, api:MODEL@URL" + (
+        return "use a language model, api:MODEL@URL" + (
             ", or the model itself, self" if role == "planner" else ""
         )
     if role in ("adapter", "adapter_model"):
-        return "leave it out, or give an adapter that was trained on real videos"
+        return "leave it out, or use an adapter trained on real videos"
     if role == "encoder":
-        return "take languagebind, clip or siglip2"
-    return f"take {LAPTOP_MODEL} (on a laptop), a larger hub model, or server:MODEL@URL"
+        return "use languagebind, clip or siglip2"
+    return f"use {LAPTOP_MODEL} (on a laptop), a larger hub model, or server:MODEL@URL"

@@ -76,7 +76,7 @@ def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int
     base = split.removesuffix(HELDOUT)
     if base == "fresh":
         if seed is None:
-            raise BenchmarkError("the pocket split 'fresh' needs a seed of your own: give --world-seed N")
+            raise BenchmarkError("the pocket split 'fresh' needs a seed: set --world-seed N")
         count, first = SPLITS["test"][0], 1_000_000 + seed * SEED_ROOM
     elif base in SPLITS:
         if seed is not None:
@@ -86,7 +86,7 @@ def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int
         count, first = SPLITS[base]
     else:
         splits = ", ".join([*SPLITS, "fresh", *(f"{name}{HELDOUT}" for name in SPLITS)])
-        raise BenchmarkError(f"the pocket world has no split '{split}': take one of {splits}")
+        raise BenchmarkError(f"the pocket world has no split '{split}'; choose one of {splits}")
     return [(f"{length}_{i:03d}", length, first + i) for i in range(count) for length in LENGTHS]
 
 
@@ -208,7 +208,7 @@ def _make_all(
                 counter.advance()
         except BrokenProcessPool as error:
             raise BenchmarkError(
-                f"{title}: a process that made a video died; is there enough memory? Re-run the same command "
+                f"{title}: a process that made a video died; check the memory, and re-run the same command "
                 "to resume"
             ) from error
         except BaseException:

@@ -35,17 +35,17 @@ class Question:
     text: str
     choices: tuple[str, ...]
     is_open: bool = False
-    """Whether it is answered in words."""
+    """Whether it is open-ended: answered in words."""
 
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
-            raise QuestionError(f"The options of a question must be a list of texts, not {self.choices!r}.")
+            raise QuestionError(f"The options of a question must be a list of strings, not {self.choices!r}.")
         # Benchmarks and callers give lists; a frozen dataclass with a list in it could not be hashed.
         object.__setattr__(self, "choices", tuple(self.choices))
         if not isinstance(self.text, str) or not self.text.strip():
             raise QuestionError("A question needs a text; this one is empty.")
         if self.is_open and self.choices:
-            raise QuestionError(f"An open question has no options: {self.text!r}.")
+            raise QuestionError(f"An open-ended question has no options: {self.text!r}.")
         if not self.is_open and not 2 <= len(self.choices) <= len(LETTERS):
             raise QuestionError(
                 f"A question needs 2 to {len(LETTERS)} options, this one has {len(self.choices)}: "
@@ -53,7 +53,7 @@ class Question:
             )
         for letter, choice in zip(LETTERS, self.choices, strict=False):
             if not isinstance(choice, str) or not choice.strip():
-                raise QuestionError(f"Option {letter} of {self.text!r} must be a text, not {choice!r}.")
+                raise QuestionError(f"Option {letter} of {self.text!r} must be a string, not {choice!r}.")
 
     @classmethod
     def open(cls, text: str) -> Question:
@@ -106,4 +106,4 @@ class Answer:
     answer, and in traces of schema 2 and older."""
     tokens_out: int = 0
     cut_at: int | None = None
-    """The limit in tokens that cut the reply off; None: it ended by itself. In traces since schema 4."""
+    """The token limit that cut the reply off; None: the model ended it. In traces since schema 4."""

@@ -1,4 +1,4 @@
-"""What a model thinks before it speaks, told apart from what it says.
+"""Separates a model's thoughts from its reply.
 
 The one place that knows how models write their thoughts: letters, words, intervals, programs, objects and
 grades are read from what is said.
@@ -48,7 +48,7 @@ def spoken_part(reply: str, *, is_opened: bool = False) -> slice:
 
 
 def is_thinking(reply: str, *, is_opened: bool = False) -> bool:
-    """Whether a reply ends in the middle of a thought."""
+    """Whether a reply ends inside a thought."""
     return _divided(reply, is_opened)[1]
 
 

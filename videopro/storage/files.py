@@ -82,19 +82,19 @@ def sole_writer(folder: Path, option: str = "--output") -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w")
     except OSError as error:
-        raise RunError(cannot_write(error.filename or path, error, f"give another {option}")) from error
+        raise RunError(cannot_write(error.filename or path, error, f"pass another {option}")) from error
     with file:
         try:
             if not lock_soon(file.fileno(), fcntl.LOCK_EX):
                 raise RunError(
-                    f"{folder}: another command is writing there; wait for it, or give another {option}"
+                    f"{folder}: another command is writing there; wait for it, or pass another {option}"
                 )
         except OSError as error:
             if not lacks_locks(error):
                 raise RunError(cannot_write(path, error)) from error
             print(
-                f"warning: {folder}: this disk offers no file locks ({error.strerror}), so see to it that no "
-                "other command writes there",
+                f"warning: {folder}: this disk does not support file locks ({error.strerror}); make sure "
+                "that no other command writes there",
                 file=sys.stderr,
             )
         yield

@@ -111,7 +111,7 @@ class JsonLinesLog:
         size = os.fstat(self._file).st_size
         # Offsets are positions of complete lines, and nothing here makes a log shorter, save for a torn tail.
         if size < start:
-            raise RunError(f"{self.path}: became shorter while in use; another program has changed it")
+            raise RunError(f"{self.path}: was truncated while in use; another program has changed it")
         content = bytearray()
         # One read may return less than was asked for: Linux gives at most 2 GiB at a time.
         while len(content) < size - start:
@@ -226,7 +226,7 @@ def read_json_lines(
         # string, such as U+2028, and a line that is not UTF-8 must not cost the others.
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise DatasetError(f"{path}: cannot be read ({error.strerror}); give {give}") from error
+        raise DatasetError(f"{path}: cannot be read ({error.strerror}); pass {give}") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{path}, line {number}"

@@ -78,7 +78,7 @@ def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> di
     try:
         record = parse_json(text)
     except InvalidJson as reason:
-        raise error(f"{where}: is not JSON ({reason}); write one object a line") from reason
+        raise error(f"{where}: invalid JSON ({reason}); write one object per line") from reason
     if not isinstance(record, dict):
         raise error(f"{where}: must be an object, not {type(record).__name__}")
     return record

@@ -46,14 +46,14 @@ def is_storable(number: float) -> bool:
 
 
 def stored_number(number: float) -> float | str:
-    """A number as it is stored: itself, or what it is in words if it cannot be."""
+    """A number as stored: itself, or a description if it cannot be stored."""
     if is_storable(number):
         return number
     return f"an integer of {number.bit_length():,} bits" if isinstance(number, int) else str(number)
 
 
 def stored_text(text: str, most: int) -> str:
-    """A text as it is stored: a longer one is cut, and says how long it was."""
+    """A text as stored: a longer one is truncated, with its length."""
     if len(text) <= most:
         return encodable(text)
     return f"{encodable(text[:most])}… ({len(text):,} characters)"

@@ -8,7 +8,7 @@ from typing import Any
 from videopro.storage import stored_number, stored_text
 
 LEFT_OUT = "…"
-"""The name under which a call's arguments say what was left out of them."""
+"""The key that records which arguments were omitted."""
 _VALUE_CHARS = 500
 _NAME_CHARS = 100
 _CALL_VALUES = 32
@@ -16,14 +16,15 @@ _PROGRAM_CHARS = 1 << 19
 
 
 class ArgumentRecorder:
-    """Records the arguments of one program's calls. `show` describes what is neither text nor number."""
+    """Records the arguments of one program's calls. `show` describes values that are neither text nor
+    number."""
 
     def __init__(self, show: Callable[[Any], str]) -> None:
         self._show = show
         self._left = _PROGRAM_CHARS
 
     def record(self, arguments: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        """The arguments of a call by name, as a trace stores them. What is cut off says so."""
+        """The arguments of a call by name, as a trace stores them. Truncated values are marked."""
         recorded: dict[str, Any] = {}
         values = dict(arguments)
         for name, value in values.items():

@@ -55,8 +55,8 @@ class SharedClock:
                 self._running = [other for other in self._running if other is not watch]
 
     def factor(self, watch: Stopwatch, seconds: float) -> float:
-        """What to multiply the next `seconds` of a running stopwatch with to get their share, above 0 and at
-        most 1: those after the seconds of earlier calls, so that all shares add up to the stopwatch's."""
+        """The factor, above 0 and at most 1, that turns the next `seconds` of a running stopwatch into their
+        share: seconds after those of earlier calls, so that all shares add up to the stopwatch's."""
         with self._lock:
             self._advance()
             begin, end = watch._spent, min(watch._spent + seconds, watch.wall)

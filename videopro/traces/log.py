@@ -19,8 +19,8 @@ from videopro.traces.record import LaterSchema, Round, Trace, UnstorableTrace
 # A message names at most this many ranges of foreign lines.
 _MAX_RANGES = 5
 # What to do where the files of a run are not those that its answers are about.
-OTHER_FILES = "put it back, give another --output, or give --redo-changed to answer those questions again"
-_OUTCOME = "a question without another line is not answered yet; the run's own command answers it"
+OTHER_FILES = "put it back, pass another --output, or add --redo-changed to answer those questions again"
+_OUTCOME = "questions without other lines are unanswered; re-run the run's command to answer them"
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Redo:
     """Which answered questions of a run are answered again."""
 
     errors: bool = False
-    """Those that ended in an error."""
+    """Questions that ended in an error."""
     changed: frozenset[tuple[str, str, str]] = frozenset()
-    """(question, `VideoRef.id`, `VideoRef.text_id`) of answers about a film or a text that has changed."""
+    """(question, `VideoRef.id`, `VideoRef.text_id`) of answers whose video or subtitles changed."""
 
     def is_changed(self, trace: Trace) -> bool:
-        """Whether the answer is about a film or a text that has changed."""
+        """Whether the answer's video or subtitles changed."""
         return (trace.question_id, trace.video.id, trace.video.text_id) in self.changed
 
     def __contains__(self, trace: Trace) -> bool:
@@ -44,7 +44,7 @@ NO_REDO = Redo()
 
 
 def set_aside_traces(path: Path) -> SetAside:
-    """The lines of a file of traces that are none; empty so far."""
+    """The lines of a trace file that are not traces; empty so far."""
     return SetAside(path, _OUTCOME)
 
 
@@ -52,8 +52,8 @@ def read_traces(path: Path, run_key: str | None = None, *, set_aside: SetAside |
     """The traces of a run, one per question, in the order in which they were written.
 
     `run_key`: the run's; None: the first line's. Read-only: a torn last line is left out and stays in the
-    file; so does a line that is no trace, which is told (of the lines in `set_aside` only the new ones).
-    Raises RunError for a missing file, or a line of another run or of a later version.
+    file; so does a line that is not a trace, which is reported (of the lines in `set_aside` only the new
+    ones). Raises RunError for a missing file, or a line of another run or of a later version.
     """
     log = TraceLog(path, run_key=run_key, writable=False, set_aside=set_aside)
     try:
@@ -73,7 +73,7 @@ class TraceLog:
     `refresh` or `append` is called.
 
     Every line must belong to the run `run_key`, or, if that is None, to the run of the first line. A line
-    that is no trace is put into `set_aside`, and its question counts as not answered. With `writable`, a
+    that is not a trace is put into `set_aside`, and its question counts as not answered. With `writable`, a
     missing file is created (its folder must exist). A question whose trace is in `redo` counts as not done
     until this object sees another trace of it; both lines stay in the file. Raises RunError for a file that
     cannot be opened.
@@ -95,7 +95,8 @@ class TraceLog:
         self._writable = writable
         self._redo = redo
         self._contents: dict[tuple[str, str], tuple[str, str]] = {}
-        """What the answers are about: the hash, and the first question about it, by `VideoRef.contents`."""
+        """The contents that answers are about: the hash, and the first question about it, by
+        `VideoRef.contents`."""
         self._offset = 0
         self._line = 0
         # A question whose trace a power cut takes is answered again, so none needs to wait for the disk.
@@ -139,7 +140,7 @@ class TraceLog:
 
     def append_all(self, traces: Sequence[Trace]) -> int:
         """Write traces at once, all or none. Returns how many were written: those whose question was not
-        done. Raises as `append`, and RunError for another film or text than an earlier answer's."""
+        done. Raises as `append`, and RunError if the video or subtitles differ from an earlier answer's."""
         lines = {trace.question_id: _line_of(trace) for trace in traces}
         with self._file.locked():
             self._read_new()
@@ -194,13 +195,13 @@ class TraceLog:
         return traces
 
     def _check_contents(self, trace: Trace) -> None:
-        """Raise RunError if the trace is about another film or text than earlier ones of the same name."""
+        """Raise RunError if the trace's video or subtitles differ from earlier ones of the same name."""
         for (video, kind), content in trace.video.contents().items():
             before, question = self._contents.setdefault((video, kind), (content, trace.question_id))
             if content != before:
                 raise RunError(
-                    f"{self.path}: {kind} of {video!r} ({trace.video.path}) is not the one that question "
-                    f"{question!r} was answered about; {trace.question_id!r} was not written: {OTHER_FILES}"
+                    f"{self.path}: {kind} of {video!r} ({trace.video.path}) changed since question "
+                    f"{question!r} was answered; {trace.question_id!r} was not written: {OTHER_FILES}"
                 )
 
 

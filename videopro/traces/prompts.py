@@ -1,5 +1,4 @@
-"""What a model was asked in a round, and the file beside a run's traces that holds what many prompts begin
-with.
+"""The prompts of rounds, and the file next to a run's traces with the heads that prompts share.
 
 Prompts of a run differ in a few lines: before the question they have the same API reference and examples, or
 the same subtitles. So a trace holds what is its own, and the rest is written once, under a hash of it.
@@ -24,8 +23,8 @@ PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
 REFINEMENT_KINDS: tuple[PromptKind, ...] = ("bug_fix", "native_refinement", "program_refinement")
 
 ReferenceForm = Literal["none", "signatures", "compact", "full"]
-"""What a prompt says of the modules that are there: nothing, their signatures, a line for each with what it
-does and returns, or all that their documentation says."""
+"""How a prompt describes the available modules: not at all, by signatures, by a line each (what it does and
+returns), or by their full documentation."""
 REFERENCE_FORMS: tuple[ReferenceForm, ...] = get_args(ReferenceForm)
 
 
@@ -35,18 +34,18 @@ _LONG = 200
 
 @dataclass(frozen=True)
 class Prompt:
-    """The text that a model was sent, without the frames."""
+    """The text sent to a model, without the frames."""
 
     text: str
-    """From the question on; all of it, if little comes before that."""
+    """From the question on; the whole prompt if little precedes it."""
     head: str = ""
     """What comes before `text`, as in the prompts of other questions. A run's traces hold its `key`."""
     key: str = ""
-    """Under which the run's prompts.jsonl has the head; empty if there is none, and before it is written."""
+    """The key of the head in the run's prompts.jsonl; empty without a head, and before it is written."""
     system: str = ""
-    """The system turn; empty: the chat template's own."""
+    """The system turn; empty: the chat template's."""
     prefill: str = ""
-    """The beginning of the reply, which the model continued."""
+    """The start of the reply, which the model continued."""
 
 
 def recorded_prompt(text: str, question: Question, *, system: str = "", prefill: str = "") -> Prompt:

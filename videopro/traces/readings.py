@@ -56,8 +56,8 @@ def lines_in(result: str) -> list[SpokenLine]:
 
 
 def text_in(result: str) -> str | None:
-    """The text, if the result is one, such as what was read in a frame; None otherwise, and if it was cut
-    within its quotes."""
+    """The text, if the result is text, such as what was read in a frame; None otherwise, or if it was
+    truncated."""
     return _unquoted(result) if re.fullmatch(_TEXT, result) else None
 
 

@@ -25,16 +25,16 @@ from videopro.traces.steps import Call, Cost, Preparation, Step, moment, wanted_
 SCHEMA = 5
 
 FALLBACK = "fallback"
-"""The prompt kind of the direct answer that is requested where no program or agent gave an answer."""
+"""The prompt kind of the direct answer that is requested if no program or agent gave an answer."""
 AGENT = "agent"
 """The prompt kind of the round that holds an agent's steps."""
 FORCED = "the answer was forced"
-"""Part of the note of a question whose agent was made to answer: its budget or its last round was spent."""
+"""Part of the note of a question whose agent was forced to answer, as its budget or last round was spent."""
 
 CUT_OFF = "cut off"
-"""The note of a reply that the limit of tokens ended: "after 1024 tokens"."""
+"""The note of a reply that the token limit ended: "after 1024 tokens"."""
 THOUGHTS = "thoughts"
-"""The note that holds what a model thought before its reply."""
+"""The note with a model's thoughts before its reply."""
 
 NO_SUBTITLES = "no subtitles"
 """The note of a question that was to be answered with subtitles, and whose video has none."""
@@ -62,7 +62,7 @@ class StandIn:
     """An intact frame that was shown in place of a damaged one."""
 
     where: str
-    """What was shown it: "round 1, call 2 query_mc"."""
+    """What it was shown to: "round 1, call 2 query_mc"."""
     wanted: float
     """The time asked for, in s."""
     given: float
@@ -76,17 +76,17 @@ class StandIn:
 CombiningRule = Literal["product", "least"]
 """How the confidences of the calls that decided a letter make its own."""
 ReasonedRule = Literal[CombiningRule, "none"]
-"""What makes the confidence of a letter that came straight from no call; none: it is a guess, with 0."""
+"""How to compute the confidence of a letter that no call returned directly; none: a guess, with 0."""
 
 
 @dataclass(frozen=True)
 class DecidingCalls:
-    """A call that decided a letter, or several that only together did."""
+    """A call that decided a letter, or several that decided it together."""
 
     calls: tuple[int, ...]
     """Indices in `Execution.calls`; of equal calls the first."""
     confidence: float | None
-    """None: nothing says how sure the result is, as that of a search."""
+    """None: the result has no confidence, as for a search."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Reasoned:
     replays: int = 0
     """How often the program was run again to find them."""
     why_guess: str = ""
-    """Why no call decided, for a letter that stays a guess."""
+    """The reason why no call decided, for a letter that stays a guess."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class Execution:
     steps: tuple[Step, ...] = ()
     """The steps of an agent."""
     exceptions: tuple[ExceptionRecord, ...] = ()
-    """What nobody foresaw in its calls, each kind once: libraries' exceptions about their data, mistakes of
-    ours. Of many kinds the first."""
+    """Unexpected exceptions in its calls, each kind once: libraries' exceptions about their data, or bugs of
+    VideoPro. Of many kinds the first."""
     further_exceptions: int = 0
-    """How many kinds there were beside these."""
+    """The number of further kinds."""
     reasoned: Reasoned | None = None
     """Of a letter that came straight from no call, how its confidence came about; None for any other answer,
     and in traces of versions that gave such letters the confidence 0."""
@@ -144,19 +144,18 @@ class Round:
     faults: tuple[str, ...] = ()
     """Why the reply is not well-formed; empty when it is."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the planner notes about its own reply, such as the fault that a teacher put into it. For
-    reports only: no later prompt shows it."""
+    """The planner's notes about its reply, such as the fault that a teacher put into it. For reports only: no
+    later prompt shows them."""
     planning: Cost = field(default_factory=Cost)
-    """The cost of writing the reply; that of running it is `execution.cost`."""
+    """The cost of generating the reply; the cost of running it is `execution.cost`."""
     refines: int | None = None
     """Index in `rounds` of the round that it refines, if several were refined (synthesis); None: it refines
     no round, or the previous one."""
     prompt: Prompt | None = None
-    """What the model read; None for an agent's round, whose steps have their prompts, and in traces of schema
-    4 and older."""
+    """The prompt; None for an agent's round, whose steps have their prompts, and in traces of schema 4 and
+    older."""
     stand_ins: tuple[tuple[float, float], ...] = ()
-    """Of the frames that a planner was shown, those that stand in for damaged ones: (time asked for, its own
-    time) in s."""
+    """Frames shown to a planner in place of damaged ones: (requested time, time of the frame) in s."""
 
 
 @dataclass(frozen=True)
@@ -167,25 +166,25 @@ class Result:
     first: Answer | None = None
     """The answer before any refinement."""
     final: Answer | None = None
-    """The answer that counts; None only if there is an `error`."""
+    """The final answer; None only if there is an `error`."""
     selected: int | None = None
-    """Index in `rounds` of the answer that counts; None without rounds. Later rounds were stored for other
+    """Index in `rounds` of the final answer; None without rounds. Later rounds were stored for other
     thresholds (`refine_below`), or gave nothing better."""
     refined: int = 0
     """Number of refinements under the run's own settings."""
     error: Failure | None = None
     """Why there is no answer: a broken video, a request that could not be served, a worker that died."""
     notes: tuple[str, ...] = ()
-    """Remarks for readers of the result, such as subtitles that the benchmark does not have."""
+    """Notes on the result, such as subtitles that the benchmark does not have."""
     cost: Cost = field(default_factory=Cost)
     prepared: tuple[Preparation, ...] = ()
-    """What was made for many questions and used by this one."""
+    """Preparations made for many questions and used by this one."""
     ended_by: ExceptionRecord | None = None
-    """The exception that nobody foresaw and that ended the question, as its `error`."""
+    """The unexpected exception that ended the question, as its `error`."""
 
     @property
     def exceptions(self) -> tuple[ExceptionRecord, ...]:
-        """All that nobody foresaw while the question was answered, each kind once."""
+        """All unexpected exceptions while the question was answered, each kind once."""
         exceptions = [self.ended_by] if self.ended_by is not None else []
         for round in self.rounds:
             exceptions += round.execution.exceptions if round.execution is not None else ()
@@ -247,7 +246,7 @@ class VideoRef:
 
     path: str
     key: str
-    """The benchmark's own name for the video; confidence intervals are clustered by it."""
+    """The benchmark's name for the video; confidence intervals are clustered by it."""
     id: str = ""
     """Hash of the content."""
     duration: float = 0.0
@@ -366,7 +365,7 @@ class Trace(Result):
         # older traces have none of these.
         trace = replace(trace, schema=SCHEMA)
         if trace.selected is not None and not 0 <= trace.selected < len(trace.rounds):
-            raise RunError(f"trace.selected is {trace.selected}, and there are {len(trace.rounds)} rounds")
+            raise RunError(f"trace.selected is {trace.selected}, but there are {len(trace.rounds)} rounds")
         return trace
 
 

@@ -73,7 +73,7 @@ def select_answer(
     without executions.
     """
     if not executions:
-        raise ValueError("There is nothing to select from without an execution.")
+        raise ValueError("Nothing to select from: there are no executions.")
     end = 0
     last = len(executions) - 1 if most is None else min(most, len(executions) - 1)
     while end < last and not is_confident(executions[end], tau):
@@ -183,13 +183,13 @@ def _direct(trace: Trace, native: Trace | None) -> tuple[Round, Cost]:
     for a run on other questions."""
     if native is None:
         raise NoFallback(
-            f"question {trace.question_id!r}: its run has no direct answer to fall back on; name a run of "
+            f"question {trace.question_id!r}: its run has no direct answer to fall back on; pass a run of "
             "method native on the same questions"
         )
     if (native.question, native.choices) != (trace.question, trace.choices):
         raise RunError(
             f"question {trace.question_id!r} has a different text or options in the run of method native; "
-            "name a run on the same benchmark"
+            "pass a run on the same benchmark"
         )
     if native.final is None or not native.rounds:
         raise NoFallback(

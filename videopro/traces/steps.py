@@ -131,7 +131,7 @@ class Step:
     thoughts: str = ""
     """What the model thought before the reply `raw`; of long thoughts the beginning."""
     cut_at: int | None = None
-    """The limit in tokens that cut that reply off; None: it ended by itself."""
+    """The token limit that cut that reply off; None: the model ended it."""
 
     @property
     def is_unparsed(self) -> bool:
@@ -154,15 +154,14 @@ class Preparation:
     audio_seconds: float = 0.0
     """Seconds of sound that a transcript was made of."""
     stand_ins: tuple[tuple[float, float], ...] = ()
-    """Of the frames that it was made of, those that stand in for damaged ones: (time asked for, its own
-    time) in s."""
+    """Frames used in place of damaged ones: (requested time, time of the frame) in s."""
 
 
 def moment(frame: FrameRef) -> float:
-    """The time of a frame in ms precision, by which frames are told apart."""
+    """The time of a frame in ms precision, which identifies frames."""
     return round(frame[0], 3)
 
 
 def wanted_time(frame: FrameRef) -> float | None:
-    """The time (s) asked for, of a frame that stands in for a damaged one; None of any other."""
+    """The requested time (s) of a frame that replaces a damaged one; None for any other."""
     return frame[-1] if len(frame) in (4, 8) else None

@@ -1,4 +1,4 @@
-"""A video file: frames with their true times, sampling, crops, and subtitles."""
+"""Video files: frames with their true times, sampling, crops and subtitles."""
 
 from videopro.video.decoding import check_no_url as check_no_url
 from videopro.video.decoding import content_id as content_id

@@ -15,15 +15,15 @@ FILM_ENDINGS = (
     *(".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"),
     *(".ts", ".mpg", ".mpeg", ".flv", ".wmv"),
 )
-"""Of the files that count as films where a folder is searched for them."""
+"""Extensions of the files that count as videos when a folder is searched."""
 # What stands between a name and the ending, besides languages, and how many of both.
 _KINDS = {"sdh", "cc", "hi", "full", "default", "auto", "orig", "manual"}
 _MOST_TAGS = 3
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """The files in a folder and in those below it, also where a link leads; each folder once, so that links
-    may form circles. What cannot be read is passed over."""
+    """The files in a folder and its subfolders, links followed; each folder once, so that links may form
+    cycles. Unreadable files are skipped."""
     seen: set[tuple[int, int]] = set()
     left = [str(folder)]
     while left:
@@ -71,11 +71,11 @@ class SubtitleFiles:
                         self._by_name.setdefault(name, []).append((tags, file))
 
     def find(self, *names: str) -> Path | None:
-        """The subtitles of the video that has one of these names; None if there are none.
+        """The subtitles of the video with one of these names, or None.
 
         A file without a language comes first, then English (en before en-US); of equal ones a .srt. Forced
-        subtitles, and others of a part of what is said, are taken only where there are no full ones. Raises
-        SubtitleError if several languages are left.
+        subtitles, and other partial ones, are used only if there are no full ones. Raises SubtitleError if
+        several languages are left.
         """
         candidates = [each for name in dict.fromkeys(names) for each in self._by_name.get(name, ())]
         full = [(tags, file) for tags, file in candidates if not any(map(says_a_part, tags))] or candidates
@@ -90,8 +90,8 @@ class SubtitleFiles:
         if len(by_language) > 1 and not by_language.keys() & {"", "en"}:
             file_names = ", ".join(sorted({file.name for _, file in full}))
             raise SubtitleError(
-                f"{chosen[0][1].parent}: several subtitle files may be those of {names[0]}: {file_names}; "
-                f"keep one of them, or name it {names[0]}.srt"
+                f"{chosen[0][1].parent}: several subtitle files match {names[0]}: {file_names}; keep one, or "
+                f"rename it to {names[0]}.srt"
             )
         _, file = min(
             chosen, key=lambda each: (len(each[0]), len(str(each[0])), _format_rank(each[1]), str(each[1]))

@@ -1,4 +1,4 @@
-"""A cache of decoded frames with a limit in bytes, shared by everything that reads frames in a process."""
+"""A cache of decoded frames with a limit in bytes, shared by all readers of frames in a process."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class FrameStore:
             return self._timestamps.get((video, tick))
 
     def note_timestamp(self, video: str, tick: int, pts: int) -> None:
-        """Remember which frame is on display at a tick."""
+        """Store which frame is on display at a tick."""
         with self._lock:
             self._timestamps[video, tick] = pts
 
@@ -100,8 +100,8 @@ class FrameStore:
 
     @contextmanager
     def decoding(self, video: str) -> Iterator[None]:
-        """Allow one decoder per video at a time, and `decoders` in all: a second one of a video waits
-        (decoding is bounded in time), and then finds the frames in the store."""
+        """Allow one decoder per video at a time, and `decoders` in total: a second decoder of a video waits
+        (decoding time is bounded), and then finds the frames in the store."""
         with self._lock:
             decode_lock = self._decode_locks.get(video)
             if decode_lock is None:
@@ -131,7 +131,7 @@ def shared_store() -> FrameStore:
 
 
 def _after_fork() -> None:
-    """A forked child may have inherited a lock that nobody will release."""
+    """A forked child may have inherited a lock that is never released."""
     global _shared
     _shared = FrameStore(_shared.max_bytes)
 

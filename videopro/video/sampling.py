@@ -1,4 +1,4 @@
-"""Which frames a direct question shows."""
+"""The frames that a direct question shows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _between(total: int, budget: int, fps: float | None, video_fps: float) -> li
 def clue_times(
     intervals: Sequence[tuple[float, float]], duration: float, fps: float, budget: int
 ) -> list[float]:
-    """Times (s) of the frames with which CG-Bench shows a clue, in order.
+    """Times (s) of the frames that CG-Bench shows for a clue, in order.
 
     Frames are shared out in proportion to the intervals' lengths, at least one for each, at the middles of
     equal parts; if the intervals have no more than `budget` frames, all are shown (run/utils.py,

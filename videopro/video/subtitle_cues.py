@@ -78,7 +78,7 @@ def read_cues(text: str, path: Path) -> list[SubtitleLine]:
         kind = "srt"
     else:
         raise SubtitleError(
-            f"{path} is not a .srt, .vtt, .ass or LongVideoBench .json file: it holds no times."
+            f"{path} is not a .srt, .vtt, .ass or LongVideoBench .json file: it has no times."
         )
     check_times(start, kind, path)
     start, hours = without_signs(start, kind)
@@ -117,9 +117,9 @@ def check_times(text: str, kind: SubtitleKind, path: Path) -> None:
 
 def no_times(path: Path, row: str) -> SubtitleError:
     return SubtitleError(
-        f"{path}: {row.strip()[:_LINE_CHARS]!r} is not a line of times; write it as "
-        "00:01:02,500 --> 00:01:04,000 (.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line "
-        "before) or Dialogue: 0,0:01:02.50,0:01:04.00,... (.ass)."
+        f"{path}: {row.strip()[:_LINE_CHARS]!r} is not a line with times; write it as 00:01:02,500 --> "
+        "00:01:04,000 (.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line before) or Dialogue: "
+        "0,0:01:02.50,0:01:04.00,... (.ass)."
     )
 
 

@@ -1,4 +1,4 @@
-"""Which of a file's subtitle tracks is read: the one that says all that is said.
+"""Which of a file's subtitle tracks is read: the one with all speech.
 
 Beside a full track, films carry tracks of a few lines: forced ones (what is said in another language, what
 signs say), signs and songs, comments of the makers. Many are the file's default, or its first. They are read
@@ -64,7 +64,7 @@ _HEARING = re.compile(r"\b(?:sdh|cc|hi|hearing[- ]impaired|hard of hearing|hoh)\
 
 @dataclass(frozen=True)
 class SubtitleTrack:
-    """What a file's header says of one of its subtitle tracks."""
+    """The header fields of a subtitle track."""
 
     codec: str
     language: str
@@ -74,9 +74,9 @@ class SubtitleTrack:
     """False for pictures (DVD, Blu-ray)."""
     is_default: bool = False
     is_partial: bool = False
-    """Whether it is marked, or called, a forced track, signs and songs, or a comment."""
+    """Whether it is marked, or titled, as forced, signs and songs, or commentary."""
     is_for_the_deaf: bool = False
-    """Whether it tells sounds too."""
+    """Whether it describes sounds too."""
 
     @classmethod
     def of(cls, stream: SubtitleStream) -> SubtitleTrack:
@@ -108,7 +108,7 @@ def _handler(stream: SubtitleStream) -> str:
 
 
 def says_a_part(name: str) -> bool:
-    """Whether a title, or a part of a file's name, says that a track has only a part of what is said."""
+    """Whether a title, or part of a file name, marks a track as partial."""
     return bool(_PARTIAL.search(name)) and not _FULL.search(name)
 
 
@@ -160,17 +160,17 @@ def choose_tracks(tracks: Sequence[SubtitleTrack], where: str, named: str | None
     """The text tracks that may be read, by number, the best one first. Raises SubtitleError, with the tracks
     that there are, if there is none."""
     if not tracks:
-        raise SubtitleError(f"{where} has no subtitle track; give a subtitle file, or run without subtitles.")
+        raise SubtitleError(f"{where} has no subtitle track; pass a subtitle file, or run without subtitles.")
     table = "; ".join(f"{number}: {track}" for number, track in enumerate(tracks))
     if named is not None and not _named(tracks, named):
         raise SubtitleError(
-            f"{where} has no subtitle track {named!r}; it has {table}. Give --subtitle-track one of these "
+            f"{where} has no subtitle track {named!r}; it has {table}. Set --subtitle-track to one of these "
             "numbers, a language or a title."
         )
     order = track_order(tracks, named=named)
     if not order:
         raise SubtitleError(
-            f"{where}: its subtitles are pictures, not text ({table}); give a subtitle file in text form."
+            f"{where}: its subtitles are images, not text ({table}); pass a text subtitle file."
         )
     return order
 

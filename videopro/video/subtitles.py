@@ -52,7 +52,7 @@ LineRule = Literal[
     "interleaved_overlapping",
     "all",
 ]
-"""Which subtitle lines a direct question shows, and where (`videopro.methods.native.shown_lines`)."""
+"""The subtitle lines that a direct question shows, and where (`videopro.methods.native.shown_lines`)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Subtitles:
     lines: tuple[SubtitleLine, ...]
     source: str
     is_transcribed: bool = False
-    """Whether a model heard them, which it may have misheard."""
+    """Whether a model transcribed them, perhaps with errors."""
     id: str = field(default="", compare=False)
     """Hash of the content: of the file that they are from (`content_id`), or of a transcript's lines."""
 
@@ -121,7 +121,7 @@ def load_subtitles(
         return Subtitles(_cut(_sentences(text, path, start_offset), duration), str(path))
     if not text.strip():
         raise SubtitleError(
-            f"{path} is empty; download it again, or leave it out if nothing is said in the video."
+            f"{path} is empty; download it again, or leave it out if the video has no speech."
         )
     # An ASS file begins with a bracket too.
     if text.lstrip()[0] in "[{" and not text.lstrip().startswith("[Script Info]"):
@@ -208,7 +208,7 @@ def _remembered_track(path: Path, size: int, changed: int, track: str | None) ->
 
 
 def is_container(path: Path) -> bool:
-    """Whether a file begins like MP4, Matroska or AVI: subtitles are then tracks in it."""
+    """Whether a file begins like MP4, Matroska or AVI, whose subtitles are tracks."""
     try:
         if not path.is_file():
             return False
@@ -247,15 +247,13 @@ def _read(path: Path) -> bytes:
         # Reading a pipe or device could block forever.
         if stat.S_ISREG(state.st_mode) and state.st_size > _LARGEST:
             raise SubtitleError(
-                f"{path} has {state.st_size >> 20} MiB, too many for subtitles; give the subtitle file."
+                f"{path} has {state.st_size >> 20} MiB, too large for subtitles; pass a subtitle file."
             )
         if not stat.S_ISREG(state.st_mode):
             raise SubtitleError(f"{path} cannot be read (not a file); it must be a readable file.")
         return path.read_bytes()
     except FileNotFoundError:
-        raise SubtitleError(
-            f"There are no subtitles at {path}; check the path, or run without subtitles."
-        ) from None
+        raise SubtitleError(f"No subtitles at {path}; check the path, or run without subtitles.") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) else error
         raise SubtitleError(f"{path} cannot be read ({reason}); it must be a readable file.") from None
@@ -269,9 +267,7 @@ def _decode(data: bytes, path: Path) -> str:
         bad = patched.count("�")
         # Mostly valid sequences are UTF-8 with some damage. Another encoding has hardly any valid ones.
         if 0 < bad < sum(character > "\x7f" for character in patched) - bad:
-            raise SubtitleError(
-                f"{path} is UTF-8 with {bad} damaged places; download it again, or save it again."
-            )
+            raise SubtitleError(f"{path} is UTF-8 with {bad} invalid bytes; download or save it again.")
         detected = chardet.detect(
             data, encoding_era=chardet.EncodingEra.MODERN_WEB, prefer_superset=True, max_bytes=len(data)
         )
@@ -298,9 +294,9 @@ def _longvideobench(
     try:
         records = parse_json(text.lstrip("\ufeff"))
     except ValueError as error:
-        raise SubtitleError(f"{path} is broken JSON ({error}); download it again.") from None
+        raise SubtitleError(f"{path} is invalid JSON ({error}); download it again.") from None
     if not isinstance(records, list):
-        raise SubtitleError(f"{path} is not a list of lines as LongVideoBench writes it.")
+        raise SubtitleError(f"{path} is not a list of lines in LongVideoBench's format.")
     for number, record in enumerate(records):
         try:
             if "timestamp" in record:
@@ -315,14 +311,12 @@ def _longvideobench(
                 # start.
                 ends = duration
             else:
-                raise SubtitleError(
-                    f"{path}: line {number} has no end; give the duration of the video, which is its end."
-                )
+                raise SubtitleError(f"{path}: line {number} has no end; pass the duration of the video.")
             if plain := plain_text(line_text):
                 yield SubtitleLine(begins, ends, plain)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SubtitleError(
-                f"{path}: line {number} is not as LongVideoBench writes it ({type(error).__name__}: "
+                f"{path}: line {number} is not in LongVideoBench's format ({type(error).__name__}: "
                 f"{str(error)[:_LINE_CHARS]}); it needs start, end and line, or timestamp and text: "
                 f"{json.dumps(record)[:_LINE_CHARS]}"
             ) from None
@@ -341,7 +335,7 @@ def _sentences(text: str, path: Path, start_offset: float) -> list[SubtitleLine]
             start, end = (_seconds(record[name]) - start_offset for name in ("start_time", "end_time"))
         except (KeyError, TypeError, ValueError) as error:
             raise SubtitleError(
-                f"{path}: line {number} is no word with text, start_time and end_time ({error}): "
+                f"{path}: line {number} is not a word with text, start_time and end_time ({error}): "
                 f"{row[:_LINE_CHARS]}"
             ) from None
         pause = start - lines[-1].end if lines else math.inf

@@ -36,25 +36,25 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 NEAREST_INTACT_HELP = (
-    "seconds within which the nearest intact frame stands in for a damaged one, as the traces then say; 0: a "
-    "damaged frame is an error"
+    "replace a damaged frame with the nearest intact one within this many seconds (recorded in traces); 0: "
+    "fail"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One picture of a video, or a crop of one."""
+    """A frame of a video, or a crop of one."""
 
     image: np.ndarray = field(repr=False)
     """(height, width, 3) uint8 RGB, read-only."""
     time: float
-    """Seconds from the start of the video: the presentation time less the file's start offset."""
+    """Seconds from the start of the video: the presentation time minus the file's start offset."""
     video: str = ""
     """Content id of the file (`Video.id`)."""
     box: tuple[float, float, float, float] | None = None
     """x0, y0, x1, y1 in 0..1 of the full frame for a crop; None for a full frame."""
     wanted: tuple[float, ...] = ()
-    """The times (s) asked for at which the picture is damaged, and for which this one stands in."""
+    """The requested times (s) of damaged frames that this frame replaces."""
 
     def crop(self, box: tuple[float, float, float, float]) -> Frame:
         """The part within `box` (x0, y0, x1, y1 in 0..1 of this frame), rounded outwards to whole pixels.
@@ -85,13 +85,14 @@ class Frame:
 
 
 def _span(low: float, high: float, pixels: int) -> tuple[int, int]:
-    """The pixel range that covers low..high (0..1); a millionth of a pixel counts as rounding."""
+    """The pixel range that covers low..high (0..1); differences of a millionth of a pixel are rounding
+    errors."""
     first = min(math.floor(low * pixels + 1e-6), pixels - 1)
     return first, max(first + 1, math.ceil(high * pixels - 1e-6))
 
 
 class Video:
-    """A video file that was probed and closed again: cheap to keep, copy and send to another process.
+    """A probed video file, not kept open: cheap to store, copy and send to another process.
 
     Every read failure is a VideoError, raised within bounded time.
     """
@@ -102,18 +103,18 @@ class Video:
     duration: float
     """Seconds from the start to the end of the last frame, from the data (not the header)."""
     fps: float
-    """Average frames per second according to the container; sampling does not depend on it."""
+    """Average frames per second from the container; sampling does not use it."""
     width: int
     """Pixels upright (rotation applied), with square pixels."""
     height: int
     rotation: int
-    """Degrees clockwise (0, 90, 180 or 270) by which the stored picture is rotated for display; frames are
+    """Degrees clockwise (0, 90, 180 or 270) by which stored frames are rotated for display; `Frame`s are
     upright."""
     codec: str
     notes: tuple[str, ...]
     """Oddities of the file's times, such as a header with a different duration; usually empty."""
     nearest_intact: float
-    """Within how many seconds of the time asked for an intact frame stands in for a damaged one."""
+    """Maximum seconds from a requested time to an intact frame that replaces a damaged one."""
 
     def __init__(self, probe: Probe, timeout: float, store: FrameStore | None) -> None:
         """Use `Video.open`."""
@@ -130,7 +131,7 @@ class Video:
         self.notes = probe.notes
         self.nearest_intact = probe.nearest_intact
         self._stand_ins: dict[int, int] = {}
-        """Tick -> timestamp of the picture that stands in for the damaged one there."""
+        """Tick -> timestamp of the picture that replaces the damaged one there."""
 
     @classmethod
     def open(
@@ -144,12 +145,12 @@ class Video:
         """Open a file: decode its first frame, read its last packets.
 
         `timeout`: seconds for opening the file, and later for each frame. `store` None: the one shared by the
-        process (`shared_store`). `nearest_intact`: within how many seconds of the time asked for the nearest
-        intact frame stands in for a damaged one; 0: a damaged frame is a VideoError. Raises VideoError unless
-        the file is complete and has a video track with plausible times.
+        process (`shared_store`). `nearest_intact`: seconds within which the nearest intact frame replaces a
+        damaged one; 0: a damaged frame raises VideoError. Raises VideoError unless the file is complete and
+        has a video track with plausible times.
         """
         if not (timeout > 0 and math.isfinite(timeout)):
-            raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
+            raise VideoError(f"timeout is {timeout!r}; it must be above 0 (seconds)")
         check_nearest_intact(nearest_intact)
         probe = replace(probe_video(Path(path), timeout), nearest_intact=nearest_intact)
         for note in probe.notes:
@@ -168,11 +169,11 @@ class Video:
         """
         for time in times:
             if not math.isfinite(time):
-                raise VideoError(f"{self.path}: {time!r} is not a time; give finite seconds")
+                raise VideoError(f"{self.path}: {time!r} is not a time; pass finite seconds")
         height, width = size if size is not None else (self.height, self.width)
         if not (0 < height <= LARGEST_SIDE and 0 < width <= LARGEST_SIDE):
             raise VideoError(
-                f"{self.path}: size {size!r}; give (height, width) from 1 to {LARGEST_SIDE} pixels"
+                f"{self.path}: size is {size!r}; pass (height, width) from 1 to {LARGEST_SIDE} pixels"
             )
         size = (int(height), int(width))
         probe = self._probe
@@ -191,7 +192,7 @@ class Video:
         self, n: int, *, start: float = 0.0, end: float | None = None, size: tuple[int, int] | None = None
     ) -> list[Frame]:
         """Frames at the midpoints of `n` equal parts of start..end (None: the whole video): `n`, or each
-        picture once if there are fewer pictures."""
+        frame once if there are fewer."""
         times = uniform_times(start, self.duration if end is None else end, n)
         return distinct_frames(self.frames(times, size=size))
 
@@ -200,13 +201,13 @@ class Video:
     ) -> Generator[Frame, None, None]:
         """Yield the frames that `frames` would return, in order of time, in a single pass over the file.
 
-        Threads decode a few groups of pictures ahead, so that a long video takes little memory and the
-        consumer need not wait. The store is neither read nor filled. Close the generator if you do not read
-        it to its end. `times` as in `frames`, ascending.
+        Threads decode a few groups of pictures ahead, so a long video takes little memory and the consumer
+        rarely waits. The store is neither read nor filled. Close the generator if you do not exhaust it.
+        `times` as in `frames`, ascending.
         """
         ascending, (height, width) = list(times), size if size is not None else (self.height, self.width)
         if any(not math.isfinite(time) for time in ascending) or ascending != sorted(ascending):
-            raise VideoError(f"{self.path}: give finite times in seconds, in ascending order")
+            raise VideoError(f"{self.path}: pass finite times in seconds, in ascending order")
         probe = self._probe
         probe.check_unchanged()
         ticks = [probe.tick(time) for time in ascending]
@@ -215,7 +216,7 @@ class Video:
             yield self._frame(time, pts, image, is_stand_in)
 
     def damage(self, times: Sequence[float]) -> list[tuple[float, float]]:
-        """The damaged parts (start, end in s) that the frames on display at `times` meet, in order."""
+        """The damaged parts (start, end in s) that contain the frames on display at `times`, in order."""
         ticks = [self._probe.tick(time) for time in times]
         spans = exact.damaged_spans(self._probe, ticks, self._timeout)
         return [(self._probe.time(start), self._probe.time(end)) for start, end in spans]
@@ -268,8 +269,8 @@ class Video:
 
 
 def distinct_frames(frames: Iterable[Frame]) -> list[Frame]:
-    """Each picture once, with its true time. Where a video has fewer pictures than there are times (a slide
-    show, a short clip), the same one is on display at several; it may stand in for several damaged ones."""
+    """Each frame once, with its true time. If a video has fewer frames than times (a slide show, a short
+    clip), one frame is on display at several times; it may replace several damaged ones."""
     distinct: dict[tuple[str, float, tuple[float, ...] | None], Frame] = {}
     for frame in frames:
         key = (frame.video, frame.time, frame.box)
@@ -281,7 +282,7 @@ def distinct_frames(frames: Iterable[Frame]) -> list[Frame]:
 
 
 def stand_ins_in(frames: Iterable[Frame]) -> tuple[tuple[float, float], ...]:
-    """(time asked for, time of the intact frame) in s, of the frames that stand in for damaged ones."""
+    """(requested time, time of the intact frame) in s, for frames that replace damaged ones."""
     return tuple((round(time, 3), round(frame.time, 3)) for frame in frames for time in frame.wanted)
 
 
@@ -292,16 +293,16 @@ def may_stand_in(stand_ins: Iterable[tuple[float, float]], nearest_intact: float
 
 
 def check_nearest_intact(seconds: float) -> None:
-    """Raise ConfigError for a `nearest_intact` that is no time."""
+    """Raise ConfigError for an invalid `nearest_intact`."""
     if not (0 <= seconds < math.inf):
-        raise ConfigError(f"nearest_intact is {seconds}; give seconds, or 0: no frame stands in for another")
+        raise ConfigError(f"nearest_intact is {seconds}; pass seconds, or 0 to replace no frame")
 
 
 def uniform_times(start: float, end: float, n: int) -> list[float]:
     """Midpoints of `n` equal parts of start..end, in seconds: start + (i + 0.5) * (end - start) / n."""
     _check_interval(start, end)
     if n < 1:
-        raise VideoError(f"{n} frames asked for; ask for at least 1")
+        raise VideoError(f"{n} frames requested; request at least 1")
     return [start + (i + 0.5) * (end - start) / n for i in range(n)]
 
 
@@ -310,9 +311,9 @@ def fps_times(start: float, end: float, fps: float, cap: int) -> list[float]:
     `cap`, `cap` uniform times instead."""
     _check_interval(start, end)
     if not (fps > 0 and math.isfinite(fps)):
-        raise VideoError(f"{fps!r} frames a second asked for; give more than 0")
+        raise VideoError(f"fps is {fps!r}; it must be above 0")
     if cap < 1:
-        raise VideoError(f"a cap of {cap} frames was asked for; give at least 1")
+        raise VideoError(f"cap is {cap} frames; it must be at least 1")
     # A thousandth of a frame counts as rounding: 10 s at 0.1 frames per second is one frame, not none.
     n = math.floor((end - start) * fps + 1e-3)
     if n < 1 or n > cap:
@@ -322,4 +323,4 @@ def fps_times(start: float, end: float, fps: float, cap: int) -> list[float]:
 
 def _check_interval(start: float, end: float) -> None:
     if not (math.isfinite(start) and math.isfinite(end) and start <= end):
-        raise VideoError(f"interval {start!r} to {end!r} s; give finite seconds, the start first")
+        raise VideoError(f"interval is {start!r} to {end!r} s; pass finite seconds, start first")

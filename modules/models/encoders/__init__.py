@@ -69,8 +69,8 @@ def load_asp_clip(source: str, *, name: str, device: str | None, dtype: str) -> 
     loaded = load_encoder(f"clip:{folder}" if base == "." else base, device, dtype=dtype)
     if not isinstance(loaded, ImageTextEncoder | LanguageBindEncoder):
         raise ModelError(
-            f"{name}: {folder} is built on {base!r}, which has no features of single frames; bases are clip, "
-            "siglip2 and those of languagebind's architecture"
+            f"{name}: {folder} is built on {base!r}, which has no single-frame features; bases are clip, "
+            "siglip2 and models with languagebind's architecture"
         )
     return AspClipEncoder(folder, loaded, name=name, dtype=dtype)
 
@@ -103,7 +103,7 @@ def read_encoder(spec: str) -> tuple[EncoderKind, str]:
     name, _, source = spec.partition(":")
     kind = ENCODERS[name]
     if source and not kind.takes_others:
-        raise ConfigError(f"encoder {spec!r}: {name} takes no other checkpoint; write {name}")
+        raise ConfigError(f"encoder {spec!r}: {name} has no other checkpoint; write {name}")
     if not source and not kind.checkpoint:
         raise ConfigError(
             f"encoder {spec!r} needs the directory of a checkpoint, as in {name}:runs/asp_clip/model"

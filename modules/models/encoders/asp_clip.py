@@ -65,8 +65,8 @@ class AspClipConfig:
             # The first of pydantic's errors, without what it appends.
             reason = " ".join(str(error).partition(" [type=")[0].split())
             raise ModelError(
-                f"{folder} is not an ASP-CLIP folder: {CONFIG} cannot be read ({reason}); give a folder "
-                "written by train/retrieval/asp_clip.py"
+                f"{folder} is not an ASP-CLIP folder: {CONFIG} cannot be read ({reason}); pass a folder "
+                "written by videopro asp-clip"
             ) from error
         if config.width % config.heads:
             raise ModelError(f"{path}: width {config.width} is not a multiple of heads {config.heads}")
@@ -180,8 +180,8 @@ def _check_fit(path: Path, owner: str, expected: Mapping[str, Tensor], weights: 
     )
     if wrong:
         raise ModelError(
-            f"{path} does not fit {owner}: {wrong[0]} is missing, unexpected or of another shape"
-            f"{f' ({len(wrong)} such weights)' if len(wrong) > 1 else ''}"
+            f"{path} does not fit {owner}: {wrong[0]} is missing, unexpected or has another "
+            f"shape{f' ({len(wrong)} such weights)' if len(wrong) > 1 else ''}"
         )
 
 
@@ -206,8 +206,8 @@ class AspClipEncoder(VideoTextEncoder):
         # Another base of the same width is not noticed: a folder names its base, and does not hash it.
         if self.width != config.width:
             raise ModelError(
-                f"{name}: the base {config.base!r} has embeddings of width {self.width}, the temporal "
-                f"transformer in {folder} {config.width}; give the base that it was trained on"
+                f"{name}: the base {config.base!r} has embeddings of width {self.width}, but the temporal "
+                f"transformer in {folder} has {config.width}; use the base that it was trained on"
             )
 
     def identity(self) -> dict[str, object]:

@@ -98,7 +98,8 @@ class VideoTextEncoder(ABC):
         for frames in clips:
             if len(frames) != self.clip_frames:
                 raise ValueError(
-                    f"{self.name}: a clip of {len(frames)} frames; this encoder takes {self.clip_frames}"
+                    f"{self.name}: the clip has {len(frames)} frames, but this encoder takes "
+                    f"{self.clip_frames}"
                 )
         if isinstance(clips, StagedClips):
             return self._encode(self._embed_pixels, clips.pixels, BATCH_SIZE)
@@ -170,7 +171,7 @@ class CheckpointEncoder(VideoTextEncoder):
         """Raise ModelError if the loaded model is not one of these kinds of transformers."""
         if model.config.model_type not in kinds:
             raise ModelError(
-                f"{self.name}: {self._folder} holds a {model.config.model_type!r} model, not one for "
+                f"{self.name}: {self._folder} contains a {model.config.model_type!r} model, not one for "
                 f"{self._kind!r}"
             )
 
@@ -273,7 +274,7 @@ def checkpoint_folder(source: str) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().split("\n")[0][:300]
         raise ModelError(
-            f"{source!r} is neither a directory nor a checkpoint that can be downloaded ({reason}); give "
-            "the directory of a checkpoint, or its name on the hub"
+            f"{source!r} is neither a directory nor a checkpoint that can be downloaded ({reason}); pass the "
+            "directory of a checkpoint, or its hub name"
         ) from error
     return folder

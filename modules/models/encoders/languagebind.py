@@ -168,7 +168,7 @@ def _weights(folder: Path) -> dict[str, Tensor]:
         files = sorted(folder.glob("pytorch_model*.bin"))
         read = partial(torch.load, map_location="cpu", weights_only=True)
     if not files:
-        raise ValueError("there is neither model.safetensors nor pytorch_model.bin")
+        raise ValueError("neither model.safetensors nor pytorch_model.bin found")
     return {key: value for path in files for key, value in read(path).items()}
 
 

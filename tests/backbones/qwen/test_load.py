@@ -80,7 +80,7 @@ def test_a_prefix_belongs_to_one_adapter_state(adapter: str) -> None:
     with own.prefix(pictures(2)) as made_on:
         on = own.answer(made_on, QUESTION)
         with own.adapter(False):
-            with pytest.raises(BackboneError, match="made with the adapter on and the adapter is off"):
+            with pytest.raises(BackboneError, match="made with the adapter on, but the adapter is off"):
                 own.answer(made_on, QUESTION)
             with own.prefix(pictures(2)) as made_off:
                 assert not close(own.answer(made_off, QUESTION), on)
@@ -115,9 +115,9 @@ def test_an_adapter_that_does_not_fit_is_refused(adapter: str, tmp_path: Path) -
     fewer = {name: weights[name] for name in sorted(weights)[1:]}
     moved = {name.replace("layers.1", "layers.7"): weight.clone() for name, weight in weights.items()}
     for held, message in (
-        (fewer, "has 7 weights and 8 are needed"),
-        (moved, r"has 8 weights and 8 are needed \(missing: .*layers\.1"),
-        (weights | moved, "has 12 weights and 8 are needed"),
+        (fewer, "has 7 weights, but 8 are needed"),
+        (moved, r"has 8 weights, but 8 are needed \(missing: .*layers\.1"),
+        (weights | moved, "has 12 weights, but 8 are needed"),
     ):
         shutil.copytree(adapter, tmp_path, dirs_exist_ok=True)
         save_file(held, tmp_path / "adapter_model.safetensors", metadata={"format": "pt"})
@@ -250,7 +250,7 @@ def test_missing_files_are_named(copied: Path, adapter: str, tmp_path: Path) -> 
     text.mkdir()
     assert "has no config.json" in refusal(text)
     for config, says in (
-        ('{"model_type": "qwen3"}', "of type 'qwen3', not a Qwen model with vision"),
+        ('{"model_type": "qwen3"}', "of type 'qwen3', not a Qwen vision-language model"),
         ('{"model_type": "qwen9_vl"}', "it may need a newer transformers"),
         ("{", "config"),
     ):

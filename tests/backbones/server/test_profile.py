@@ -44,7 +44,7 @@ def test_ray_serve_is_recognised_by_the_ids_that_only_vllm_returns(
         assert {name: sent[name] for name in NEUTRAL} == NEUTRAL
         assert sent["chat_template_kwargs"] == {"enable_thinking": False}
         (note,) = backbone.notes
-        assert note.startswith("frames are sent as pictures")
+        assert note.startswith("frames are sent as images")
         assert "--trust-request-mm-kwargs" in note
         # Where a video was asked for, nothing else is sent.
         with pytest.raises(BackboneError, match=r"status 400.*start vLLM with --trust-request-mm-kwargs"):
@@ -69,11 +69,11 @@ def test_a_server_that_shows_nothing_is_a_warning_that_names_the_setting(
         backbone.answer(None, COLOURS)
         backbone.answer(None, COLOURS)
         (note,) = backbone.notes
-        assert "give --backbone engine=vllm or engine=sglang" in note
+        assert "pass --backbone engine=vllm or engine=sglang" in note
         assert len(stub.chats) == 3
         for sent in stub.chats[1:]:
             assert not set(sent) & {*NEUTRAL, "chat_template_kwargs", "return_token_ids"}
-        with pytest.raises(BackboneError, match="if it is one, give --backbone engine=vllm"):
+        with pytest.raises(BackboneError, match="if it is one, pass --backbone engine=vllm"):
             backbone.answer_batch([ChoiceRequest(None, COLOURS, prefill="(")])
 
 

@@ -159,7 +159,7 @@ def test_a_character_of_two_tokens_is_in_neither_and_thoughts_may_take_all() -> 
     cut = written(completion(None, [entry("hm", -1.0), entry("m", -0.1)], finish="length", message=apart))
     assert (cut.text, cut.logprobs) == ("", ())
     # Not a confidence of 0.
-    with pytest.raises(BackboneError, match="its text is not among them"):
+    with pytest.raises(BackboneError, match="its text is not found"):
         written(completion("red", [entry("er", LN_05), entry("d", LN_05)], message=apart))
 
 

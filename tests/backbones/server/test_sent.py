@@ -231,7 +231,7 @@ def test_turns_and_a_begun_reply_are_sent(make: Make, shared: bool) -> None:
 
 
 def test_a_server_that_would_begin_another_reply_is_refused(stub: StubServer, make: Make) -> None:
-    with pytest.raises(BackboneError, match="does not say that it is vllm or sglang"):
+    with pytest.raises(BackboneError, match="does not report itself as vllm or sglang"):
         make(stub).generate_batch([GenerateRequest(None, "Which?", **TURNS)])
     assert not stub.chats
 

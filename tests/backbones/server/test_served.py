@@ -84,12 +84,12 @@ def test_budgets_that_nothing_tells_are_asked_for() -> None:
         ([card("base", "org/name"), card("q", "/srv/sft", "base")], "q"),
     ):
         served = find_served(cards(*entries), name)
-        with pytest.raises(BackboneError, match=r"'q' from /srv/.*, which is not on this machine.*give X"):
+        with pytest.raises(BackboneError, match=r"'q' from /srv/.*, which is not on this machine.*set X"):
             served.budget(8, None, "X")
         assert served.budget(8, 1024, "X") == (8, 1024, "")
     # A server that names an adapter's base, and not where it has the adapter from.
     rootless = find_served(cards({"id": "q", "parent": "base"}), "q")
-    with pytest.raises(BackboneError, match=r"'q' from another machine.*give X"):
+    with pytest.raises(BackboneError, match=r"'q' from another machine.*set X"):
         rootless.budget(None, None, "X")
 
 
@@ -111,13 +111,13 @@ def test_an_adapters_own_record_comes_before_its_base(
             other = make(stub, **asked, frames=8, pixels=4096, video="frames")
             assert other.identity()["frames"] == 8
             (note,) = other.notes
-            assert "was trained with frames=6, and the setting frames=8 counts" in note
+            assert "was trained with frames=6, but runs with frames=8" in note
             assert note in caplog.text
         base["weights"] = "0f"
         (folder / "videopro.json").write_text(json.dumps(record))
         changed = make(stub, model="mine", video="frames")
         changed.identity()
-        assert "was trained on pocket (files 0f), and is put on /srv/pocket (files" in changed.notes[0]
+        assert "was trained on pocket (files 0f), but is applied to /srv/pocket (files" in changed.notes[0]
     # No request is needed where the settings give both.
     given = make("http://127.0.0.1:9/v1", frames=3, pixels=1024)
     assert (given.frames, given.pixels) == (3, 1024)
@@ -166,7 +166,7 @@ def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
     ) as stub:
         backbone = make(stub, model="pocket", video="video")
         backbone.identity()
-        assert "tokens of frames, and ours has" in backbone.notes[0]
+        assert "frame tokens instead of" in backbone.notes[0]
     # An older engine, or a processor that is not here: nothing to compare.
     with StubServer(models=models, takes_video="times") as stub:
         backbone = make(stub, model="pocket")
@@ -188,7 +188,7 @@ def test_where_the_files_are_not_all_here_or_broken_nothing_is_compared(
         assert backbone.identity()["video"] == "video"
         backbone.answer(frames([1.0, 2.0]), COLOURS)
         (note,) = backbone.notes
-        assert note.startswith("the engine's prompt was not compared with ours: model")
+        assert note.startswith("the engine's prompt was not compared with the local one: model")
         assert not [body for body in stub.chats if "return_token_ids" in body]
 
 
@@ -197,7 +197,7 @@ def test_the_difference_says_what_differs() -> None:
     assert difference(own, own, decode) == ""
     assert "another chat template" in difference(own[5:], own, decode)
     shorter = [token for token in own if decode([token]) != "<|video_pad|>"]
-    assert "it has 0 tokens of frames" in difference(shorter, own, decode)
+    assert "0 frame tokens instead of" in difference(shorter, own, decode)
     # The last token alone: what the engine's reply would begin with.
     assert f"from token {len(own)} on" in difference([*own, own[0]], own, decode)
 

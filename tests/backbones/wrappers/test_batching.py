@@ -129,7 +129,10 @@ def test_the_adapter_is_a_setting_and_part_of_the_identity() -> None:
     assert BatchingBackbone(inner, adapter=None).identity()["adapter"] == "lora"
     BatchingBackbone(inner, adapter=True).answer_batch([request(1.0)])
     assert [adapted for _, adapted in inner.asked] == [True]
-    with pytest.raises(BackboneError, match="one adapter setting"), BatchingBackbone(inner).adapter(True):
+    with (
+        pytest.raises(BackboneError, match="adapter setting is fixed"),
+        BatchingBackbone(inner).adapter(True),
+    ):
         pass
     with pytest.raises(ConfigError, match="max_batch is 0"):
         BatchingBackbone(inner, max_batch=0)

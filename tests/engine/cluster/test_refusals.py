@@ -18,12 +18,12 @@ from videopro.commands.infer import main
         (
             "RAY_ADDRESS",
             "127.0.0.1:{port}",
-            "no Ray cluster answers at 127.0.0.1:{port} (nothing listens there)",
+            "no Ray cluster responds at 127.0.0.1:{port} (nothing listens there)",
         ),
         (
             "RAY_ADDRESS",
             "ray://head:10001",
-            "RAY_ADDRESS ray://head:10001: a run needs a machine of the cluster",
+            "RAY_ADDRESS ray://head:10001: runs must start on a machine of the cluster",
         ),
         ("RANK", "0", "run the command once, without accelerate launch or torchrun"),
     ],

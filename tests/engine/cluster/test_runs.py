@@ -161,7 +161,7 @@ def test_the_cluster_dies(root: Path, tmp_path: Path) -> None:
         text = finish(process, status=2)
     *_, last = text.splitlines()
     assert last.startswith(
-        f"error: the Ray cluster at {dying.address} no longer answers; finished work is saved"
+        f"error: the Ray cluster at {dying.address} does not respond any more; finished work is saved"
     )
     assert "Traceback" not in text
 

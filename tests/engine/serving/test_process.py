@@ -150,7 +150,7 @@ def test_one_that_does_not_come_back_is_given_up_when_a_first_start_would_be(fol
         until(lambda: engine.starts == 2)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))
-        with pytest.raises(BackboneError, match=r"does not serve .*it died 2 times in a row, and was away"):
+        with pytest.raises(BackboneError, match=r"cannot serve .*it died 2 times in a row, and was away"):
             engine.wait()
         assert engine.starts == 2
 
@@ -189,9 +189,9 @@ def test_one_that_keeps_dying_is_given_up(
     [
         (
             {"fails": "torch.OutOfMemoryError: CUDA out of memory."},
-            r"(?s)does not serve some/model: it ended; change --vllm memory .*CUDA out of memory",
+            r"(?s)cannot serve some/model: it ended; change --vllm memory .*CUDA out of memory",
         ),
-        ({"slow": 60}, "did not answer within 1 s"),
+        ({"slow": 60}, "did not respond within 1 s"),
         (
             {"fails": "vllm serve: error: unrecognized arguments: --trust-request-mm-kwargs"},
             r"(?s)it ended; use vLLM 0.31 or newer.*arguments: --trust-request-mm-kwargs",
@@ -212,7 +212,7 @@ def test_one_of_several_that_does_not_start_ends_the_others_at_once(folder: Path
     engines = [make(folder, said, device=device) for device in ("0", "1")]
     with pytest.raises(BackboneError, match="it ended; change --vllm memory"), started(engines):
         pass
-    assert not any("vLLM answers" in line for line in said)
+    assert not any("vLLM is ready" in line for line in said)
 
 
 def test_a_refused_adapter_is_an_error_and_is_not_loaded_after_a_restart(folder: Path) -> None:
@@ -250,7 +250,7 @@ def test_vllm_is_found_in_path_or_in_its_environment(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="vLLM is not in PATH"):
         EngineSettings().command()
-    with pytest.raises(ConfigError, match="there is no program at /no/such"):
+    with pytest.raises(ConfigError, match="not found at /no/such"):
         EngineSettings(program="/no/such").command()
     with pytest.raises(ConfigError, match="vllm: flags"):
         EngineSettings(flags="'").command()

@@ -305,8 +305,8 @@ def test_fields_that_are_refused_are_left_out_and_noted() -> None:
     with StubServer(picky) as stub:
         reply = model_at(stub).reply("?", (), SAMPLING, {"title": "Verdict"})
     assert reply.notes == (
-        "response_format left out: the server refuses it",
-        "temperature left out: the server refuses it",
+        "response_format omitted, as the server rejects it",
+        "temperature omitted, as the server rejects it",
     )
     assert not reply.is_constrained
 

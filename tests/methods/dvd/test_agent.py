@@ -170,7 +170,7 @@ def test_a_captioner_that_fails_fails_the_questions_and_what_it_leaves_out_is_no
     assert ask(by_tools([ANSWER]), captioner=gone).error.message == "the captioner is gone"
     result = ask(by_tools([ANSWER]), captioner=ScriptedModel(["no"], forever=True))
     assert result.final.letter == "B"
-    assert "6 of 6 clips of the database have no caption: unparsed" in result.notes
+    assert "6 of 6 clips in the database have no caption: unparsed" in result.notes
 
 
 def inspect(ranges: Any) -> ToolCall:

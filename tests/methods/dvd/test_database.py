@@ -110,7 +110,7 @@ def test_a_caption_that_cannot_be_parsed_is_empty_and_counted(tmp_path: Path) ->
     database = builder(tmp_path, ScriptedModel(lines), text_encoder=encoder).build()
     assert captions(database) == [EXPECTED[0], "", *EXPECTED[2:]]
     assert database.clips[1].fault == "there is no JSON object in the reply"
-    assert database.notes == ("1 of 6 clips of the database have no caption: unparsed",)
+    assert database.notes == ("1 of 6 clips in the database have no caption: unparsed",)
     assert database.preparation.cost.calls == 8
     assert [clip.clip for clip, _ in database.search.best("red place", 9)] == [0, 2, 3, 4, 5]
     assert encoder.embedded == [EXPECTED[0], *EXPECTED[2:]]
@@ -174,7 +174,7 @@ LONG = RequestRefused("server http://x/v1 refused the request (status 400): maxi
     [
         ("They are all the same.", "there is no JSON object in the reply"),
         # The captions are paid and good: the questions are answered, and each notes what happened.
-        (LONG, f"its request is longer than the captioner takes ({LONG})"),
+        (LONG, f"its request exceeds the captioner's context ({LONG})"),
     ],
     ids=["unparsed", "too long"],
 )
@@ -184,7 +184,7 @@ def test_a_merge_that_fails_joins_equal_names_and_is_noted(tmp_path: Path, reply
     names = [subject.name for subject in database.registry.subjects]
     assert names == ["grey place", "red place", "blue place", "green place"]
     assert database.notes == (
-        f"the subjects of the database were joined by name only; what failed in their merge: {why}",
+        f"the subjects in the database were merged by name only; the merge request failed: {why}",
     )
     # It is not asked for again.
     assert builder(tmp_path, ScriptedModel([]), registry="parallel").build().notes == database.notes
@@ -309,13 +309,13 @@ def test_a_registry_that_is_too_long_says_what_to_change(tmp_path: Path) -> None
     message = str(raised.value)
     assert message.startswith("clip 2: server http://x/v1 refused the request (status 400): maximum context")
     assert "the registry so far (2 subjects, " in message
-    for way_out in ("registry=parallel", "clip_seconds", "a captioner that takes more"):
+    for way_out in ("registry=parallel", "clip_seconds", "a captioner with a longer context"):
         assert way_out in message
     assert len(first.path().read_text().splitlines()) == 2
     # The way out is one.
     database = builder(tmp_path, tight, registry="parallel").build()
     assert len(database.clips) == 6
-    assert database.notes[0].startswith("the subjects of the database were joined by name only; ")
+    assert database.notes[0].startswith("the subjects in the database were merged by name only; ")
 
 
 def test_a_merge_that_fails_otherwise_is_made_later(tmp_path: Path) -> None:

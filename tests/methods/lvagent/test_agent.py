@@ -76,13 +76,13 @@ def test_an_agent_that_names_nothing_sees_the_whole_video() -> None:
     result, model = looking(" ")
     assert not steps(result, "retrieve")
     assert len(set(colours(model, 2))) == 4
-    assert "one named nothing to look for: it saw the whole video" in result.notes
+    assert "one named nothing to look for: used the whole video" in result.notes
 
 
 def test_neither_yes_nor_no_is_the_whole_video() -> None:
     models = agents(["perhaps", "B"], ["Yes", "B"])
     result = discuss(models)
-    assert "one said neither Yes nor No: it saw the whole video" in result.notes
+    assert "one said neither Yes nor No: used the whole video" in result.notes
     assert steps(result, "whole")[0].parsed == {"letter": None, "confidence": 0.0}
     # Evenly: of two frames a second, the one on display began at most half a second before.
     shown = [frame.time for frame in models["one"].requests[1].frames]
@@ -191,7 +191,7 @@ def test_without_any_scores_nobody_leaves_and_none_are_made_up() -> None:
     result = discuss(models)
     (leave,) = steps(result, "leave")
     assert (leave.args["scores"], leave.result) == ({}, "")
-    assert "no scores could be parsed: nobody left the discussion" in result.notes
+    assert "no scores could be parsed, so no agent left the discussion" in result.notes
     assert result.steps[-1].prompt.startswith("The answers before:\n1: A. blue, a\n2: B. red, b\n")
     assert result.final.letter == "B"
 

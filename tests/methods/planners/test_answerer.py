@@ -102,13 +102,13 @@ def test_a_named_answerer_is_in_the_key() -> None:
 def test_a_run_stops_if_its_answerer_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answerer_module, "load_backbone", lambda config: SceneBackbone(gone=True))
     method = create("adaptive", {**OPTIONS, "answerer": "pocket"})
-    with pytest.raises(BackboneError, match="serves no other request either"):
+    with pytest.raises(BackboneError, match="Every other request fails too"):
         method.run(item(), context(SceneBackbone(lambda request: NATIVE)))
 
 
 def test_a_base_that_is_gone_stops_the_run(tmp_path: Path) -> None:
     planner = merged(str(tmp_path / "gone" / "base"), "0" * 16)
-    with pytest.raises(RunError, match=r"what answers inside programs cannot be loaded: .* no such folder"):
+    with pytest.raises(RunError, match=r"the answerer inside programs cannot be loaded: .* no such folder"):
         create("adaptive", OPTIONS).run(item(), context(planner))
 
 

@@ -72,7 +72,7 @@ def test_a_folder_holds_one_text_a_file(tmp_path: Path) -> None:
     assert read == {**TEXTS, "plan": TEXTS["plan"] + "\n"}
     assert read == read_prompts(write(tmp_path / "all.yaml", read)).texts
     (tmp_path / "plan.txt").write_bytes(b"\xff{question}")
-    with pytest.raises(ConfigError, match=r"plan.txt: cannot be read .* give a text in UTF-8"):
+    with pytest.raises(ConfigError, match=r"plan.txt: cannot be read .* pass a text file in UTF-8"):
         read_prompts(str(tmp_path))
 
 
@@ -135,9 +135,11 @@ def test_another_form_than_that_of_the_training_is_named() -> None:
 
     plain, compact = PlannerRecord(), PlannerRecord(reference="compact")
     assert notes(plain) == notes(plain, planner_prompt="short") == notes(compact, reference="compact") == ""
-    assert "our short prompts, and is asked with our full prompts" in notes(plain, planner_prompt="full")
-    assert "with frames=6, and the setting planner_frames=4 counts" in notes(plain, planner_frames=4)
-    assert "reference=none, and is asked with reference=compact" in notes(plain, reference="compact")
+    assert "default short prompts, but the settings use default full prompts" in notes(
+        plain, planner_prompt="full"
+    )
+    assert "with frames=6, but runs with planner_frames=4" in notes(plain, planner_frames=4)
+    assert "reference=none, but the settings use reference=compact" in notes(plain, reference="compact")
 
 
 def test_open_questions_are_refused_with_what_helps() -> None:
@@ -222,7 +224,7 @@ def test_a_run_keeps_its_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[s
     # Without the file the run goes on with its own texts, and records what was asked.
     path.unlink()
     assert infer.main(words, load=load_planning) == 0
-    assert "the run goes on with those that it recorded" in capsys.readouterr().err
+    assert "the run continues with the prompts that it recorded" in capsys.readouterr().err
     assert RunFolder(output).key() == key
     traces: list[Any] = RunFolder(output).read()
     assert len(traces) == 2
@@ -276,7 +278,7 @@ def test_nothing_is_refined_and_the_user_is_told(tmp_path: Path) -> None:
     result = run.method.run(item(), context(SceneBackbone()))
     (only,) = result.rounds
     assert only.execution.status == "failed"
-    with pytest.raises(ConfigError, match="nor one program for all questions teaches anything"):
+    with pytest.raises(ConfigError, match="nor one program for all questions can teach"):
         SynthesisConfig(source="pocket", teacher=spec, model="pocket", output=tmp_path)
 
 

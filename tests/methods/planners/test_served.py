@@ -198,7 +198,7 @@ def test_what_a_run_records_of_a_planner_is_no_option(tmp_path: Path) -> None:
         assert (first["planner_pixels"], first["planner_weights"]["root"]) == (1024, str(tmp_path))
         for option in ({"planner_pixels": 9}, {"planner_weights": {"root": "/elsewhere"}}):
             for recorded in (first, {}):
-                with pytest.raises(ConfigError, match=r"planner_\w+ is no setting: .*; leave it out$"):
+                with pytest.raises(ConfigError, match=r"planner_\w+ is not a setting: .*; leave it out$"):
                     prepared(recorded, **option)
 
 
@@ -252,13 +252,13 @@ def test_other_weights_under_the_same_name_are_another_run(
             folder.check_same({"method": identity(stub, first)})
         # A worker on another machine, whose server has another adapter.
         weights = first["planner_weights"]
-        with pytest.raises(RunError, match=r"has it from .*/b, and the run from .*/a; serve that one"):
+        with pytest.raises(RunError, match=r"loads it from .*/b, but the run from .*/a; serve that one"):
             load_planner(f"server:mine@{stub.url}", None, is_fine_tuned=True, weights=weights)
         # A server that is away leaves the comparison to the workers.
         stub.is_down = True
         with caplog.at_level(logging.WARNING):
             assert identity(stub, first) == first
-        assert "by its name only: server" in caplog.messages[-1]
+        assert "by name only: server" in caplog.messages[-1]
 
 
 def test_files_are_compared_only_where_they_are_at_both_times(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_planner_tries_as_often_as_the_settings_say() -> None:
         with pytest.raises(RunError, match="status 503"):
             planner_at(stub).write([REQUEST])
         stub.faults = [StubFault(delay=1.0)]
-        with pytest.raises(RunError, match=r"no reply within 0\.1 s"):
+        with pytest.raises(RunError, match=r"did not reply within 0\.1 s"):
             planner_at(stub, "api", ServerSettings(timeout=0.1, retries=0)).write([REQUEST])
 
 

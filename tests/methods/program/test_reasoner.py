@@ -143,7 +143,7 @@ def test_a_sweep_with_fewer_rounds_is_the_run_with_fewer_rounds_and_tau_is_inclu
     assert select_answer([words, UNSURE], 0.75, "best").selected == 0
     assert not is_confident(made(None), 0.0)
     assert not is_confident(FAILED, 0.0)
-    with pytest.raises(ValueError, match="without an execution"):
+    with pytest.raises(ValueError, match="there are no executions"):
         select_answer([], 0.75, "last")
 
 
@@ -357,7 +357,7 @@ def test_an_observer_is_notified_in_order() -> None:
 
 
 def test_a_thread_without_a_meter_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="chosen no meter"):
+    with pytest.raises(RuntimeError, match="no meter chosen"):
         ThreadMeter().add(Cost(frames=1))
 
 

@@ -175,7 +175,7 @@ def test_without_rewards_the_newest_frames_stay() -> None:
         ),
         # A moment counts as a hundredth of a second.
         (((30.0, 30.0),), [0, 0, 0, 100, 0, 0, 0], "oracle: segments are scored by the annotated evidence"),
-        ((), [None] * 7, "oracle: segments are scored by the annotated evidence, and this question has none"),
+        ((), [None] * 7, "oracle: segments are scored by the annotated evidence, but this question has none"),
     ],
 )
 def test_the_oracle_scores_by_the_evidence(evidence: Any, scores: list[Any], note: str) -> None:

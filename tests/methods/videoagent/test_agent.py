@@ -191,7 +191,7 @@ def test_the_frame_budget_keeps_the_best_and_ends_the_search() -> None:
     result = SceneVideoAgent(lines, max_frames=6).answer()
     assert looked_at(result) == sorted([*FIRST, 50.5])
     assert kinds(result).endswith("reflect1")
-    assert "no more frames may be looked at: the last prediction is the answer" in result.notes
+    assert "the frame budget is spent: the last prediction is the answer" in result.notes
     assert result.final.letter == "B"
 
 
@@ -204,7 +204,7 @@ def test_clips_stay_within_the_frame_budget(limit: int, seen: int) -> None:
 
 def test_a_video_that_was_seen_in_every_part_ends_the_search() -> None:
     result = SceneVideoAgent([predict("B"), reflect(1)], first_frames=30).answer()
-    assert "every part of the video was looked at: the last prediction is the answer" in result.notes
+    assert "the whole video was searched: the last prediction is the answer" in result.notes
 
 
 def test_equal_looks_at_no_more_frames_than_the_backbone_takes() -> None:

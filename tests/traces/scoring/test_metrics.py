@@ -98,7 +98,7 @@ def test_scores_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one outcome"):
         clustered_interval({"a": [True], "b": []})
     for edges in ((0,), (0.1, 1), (0, 0.9), (0, 0.5, 0.5, 1), (0, 0.7, 0.3, 1)):
-        with pytest.raises(ValueError, match="rise from 0 to 1"):
+        with pytest.raises(ValueError, match="ascend from 0 to 1"):
             reliability(calibrated(PAIRS), edges)
 
 

@@ -38,7 +38,7 @@ def test_rows_that_cannot_be_learned_are_named_before_anything_is_decoded(
     assert sft.main(flags(tmp_path / "run", **LORA, **words, max_steps=1)) == 2
     *_, first, second, third, more = capsys.readouterr().err.strip().splitlines()
     assert f"{path}, line 2: the reply contains '<|im_end|>'" in first
-    assert f"{path}, line 3: the model's chat template refuses it (no system turns)" in second
+    assert f"{path}, line 3: the model's chat template rejects it (no system turns)" in second
     assert f"{path}, line 4: " in third
     assert more == "and 2 more rows"
     assert not (tmp_path / "frames").exists()
@@ -98,21 +98,21 @@ GOOD = world.record("q", "a", "v.mp4")
 
 
 UNUSABLE: list[tuple[Any, str]] = [
-    ("{", "is not JSON"),
+    ("{", "invalid JSON"),
     ([1], "must be an object"),
-    ({}, "has neither 'messages' nor 'query'"),
-    ({**GOOD, "messages": GOOD["messages"][:1]}, "nothing to learn"),
+    ({}, "neither 'messages' nor 'query'"),
+    ({**GOOD, "messages": GOOD["messages"][:1]}, "write a reply"),
     ({"query": "q", "response": "r", "history": [["a", "b"]]}, "has a history"),
     ({"query": 3, "response": "r"}, "field 'query' is 3"),
     ({**GOOD, "messages": [*GOOD["messages"], *GOOD["messages"]]}, "not ['user', 'assistant', 'user',"),
     ({**GOOD, "messages": GOOD["messages"][1:]}, "not ['assistant']"),
     ({**GOOD, "messages": [{"role": "user"}, GOOD["messages"][1]]}, "no text in 'content'"),
-    (world.record("q", " \n", "v.mp4"), "nothing to learn"),
-    ({**GOOD, "videos": []}, "has 1 <video> and 0 videos"),
-    (world.record("q <video>", "a", "v.mp4"), "has 2 <video> and 1 videos"),
+    (world.record("q", " \n", "v.mp4"), "write a reply"),
+    ({**GOOD, "videos": []}, "1 <video> but 0 videos"),
+    (world.record("q <video>", "a", "v.mp4"), "2 <video> but 1 videos"),
     (world.record("q", "a <video>", "v.mp4"), "outside the user's turn"),
     ({"system": "<video>", "query": "q", "response": "r", "videos": ["v"]}, "outside the user's turn"),
-    ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
+    ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "2 videos in one row"),
     ({**GOOD, "videos": [3]}, "list of paths"),
     ({**GOOD, "images": ["a.png"]}, "only videos"),
     ({"query": "<image>q", "response": "r", "images": ["a.png"]}, "only videos"),
@@ -133,7 +133,7 @@ def test_rows_that_cannot_be_trained_on_are_left_out_and_named(tmp_path: Path) -
 def test_one_row_must_be_left(tmp_path: Path) -> None:
     bad, path = {**GOOD, "videos": []}, tmp_path / "rows.jsonl"
     assert read_rows(world.write(path, [GOOD, *[bad] * 5])).summary().endswith("; and 2 more")
-    with pytest.raises(DatasetError, match=r"rows.jsonl: none of its 1 rows can be used: line 1: "):
+    with pytest.raises(DatasetError, match=r"rows.jsonl: all 1 rows are unusable: line 1: "):
         read_rows(world.write(path, [bad]))
     with pytest.raises(DatasetError, match="has no rows"):
         read_rows(world.write(path, []))

@@ -87,7 +87,7 @@ def test_an_unreadable_video_is_dropped_and_named(tmp_path: Path, capsys: pytest
     changes = {"train_data": data, "num_train_epochs": 1, "per_device_train_batch_size": 1}
     assert sft.main(flags(output, **changes, use_peft="true")) == 0
     said = capsys.readouterr().err
-    assert "3 rows are dropped" in said
+    assert "3 rows dropped" in said
     assert "rows lost-1, lost-3" in said
     record = json.loads((output / "training_record.json").read_text())
     assert record["rows"] == 2
@@ -116,7 +116,7 @@ def test_training_continues_an_adapter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"padding_free": "true", "attn_implementation": "eager"}, "attention is 'eager'"),
+        ({"padding_free": "true", "attn_implementation": "eager"}, "attention 'eager'"),
         (
             {
                 "vision": "trained",

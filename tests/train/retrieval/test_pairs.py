@@ -129,17 +129,17 @@ def expected(name: str, units: Units, root: Path) -> list[CaptionPair]:
 # For each source: the places and problems of its broken records (segments), and its missing videos.
 BROKEN = {
     "activitynet": [
-        ("'v_BBBBBBBBBBB'", "'timestamps' and 'sentences' are not lists of one length"),
-        ("'v_CCCCCCCCCCC'", "the time '5' is not a number"),
+        ("'v_BBBBBBBBBBB'", "'timestamps' and 'sentences' must be lists of equal length"),
+        ("'v_CCCCCCCCCCC'", "time is '5'; it must be a number"),
         ("'v_DDDDDDDDDDD'", "has no field 'timestamps'"),
     ],
     "youcook2": [
-        ("'ccccccccccc'", "the interval [5, 2] is not a start before an end"),
-        ("'ddddddddddd'", "a caption is 7; it must be a text"),
-        ("'eeeeeeeeeee'", "'annotations' is not a list of steps"),
+        ("'ccccccccccc'", "interval [5, 2] must be a start before an end"),
+        ("'ddddddddddd'", "caption is 7; it must be a non-empty string"),
+        ("'eeeeeeeeeee'", "'annotations' must be a list of steps"),
     ],
-    "vitt": [("line 3", "the time -1 is not a number from 0"), ("line 5", "is not valid JSON")],
-    "openvid": [("line 3", "a caption is ''"), ("line 4", "does not have the columns of the first line")],
+    "vitt": [("line 3", "time is -1; it must be a number from 0"), ("line 5", "invalid JSON")],
+    "openvid": [("line 3", "caption is ''"), ("line 4", "its columns differ from the first line's")],
     "moviechat": [
         ("AWB-1.json", "has no field 'caption'"),
         ("AWC-1.json", "is not an object"),

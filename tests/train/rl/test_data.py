@@ -53,7 +53,7 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (json.dumps(world.record("q", "a", "v.mp4")), "line 1: is a row for fine-tuning"),
+        (json.dumps(world.record("q", "a", "v.mp4")), "line 1: this is a row for fine-tuning"),
         ("\n", "has no rows"),
         ("[1]", "line 1: must be an object, not list"),
     ],
@@ -182,15 +182,18 @@ def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None
         (line(oracle_mode="both"), "oracle_mode is 'both'"),
         (line(subtitles=3), "field 'subtitles' is 3"),
         (line(prompt_video="no"), "prompt_video is 'no'"),
-        (line(id="plan"), "has the id 'plan' of line 1"),
-        (chat(PLAN), "has no gold answer (answer, solution, gold, ground_truth)"),
+        (line(id="plan"), "id 'plan' repeats line 1"),
+        (chat(PLAN), "no gold answer (answer, solution, gold, ground_truth)"),
         (chat(PLAN, solution="E"), "its gold answer solution='E' is not one of A, B, C, D"),
         (chat(PLAN, solution="A", answer="B"), "its gold answer answer='B', solution='A' is not one of"),
         (chat(PLAN, solution=2), "its gold answer solution=2 is not one of"),
-        (chat(PLAN, solution="A", videos=[], messages=asked("<video>")), "has 1 <video> and 0 videos"),
-        (chat("<video>What?", solution="A"), "has no columns 'quest"),
-        (chat("Question: x\nChoices:\nA. y\n", solution="A"), "the choices in its prompt"),
-        (chat("Question: x\nChoices:\nA. y\nB. z\nand\nC. w\n", solution="A"), "the choices in its prompt"),
+        (chat(PLAN, solution="A", videos=[], messages=asked("<video>")), "1 <video> but 0 videos"),
+        (chat("<video>What?", solution="A"), "no columns 'quest"),
+        (chat("Question: x\nChoices:\nA. y\n", solution="A"), "cannot split the choices in its prompt"),
+        (
+            chat("Question: x\nChoices:\nA. y\nB. z\nand\nC. w\n", solution="A"),
+            "cannot split the choices in its prompt",
+        ),
         (chat(PLAN, solution="A", kind="other"), "kind is 'other'"),
     ]
     path = world.write(tmp_path / "g.jsonl", [line(id="plan"), *(row for row, _ in unusable)])
@@ -199,5 +202,5 @@ def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path: Path) -> None
     assert list(found.left_out) == [*range(2, 2 + len(unusable))]
     for reason, (row, said) in zip(found.left_out.values(), unusable, strict=True):
         assert reason.startswith(said), row
-    with pytest.raises(DatasetError, match="none of its 1 rows can be used"):
+    with pytest.raises(DatasetError, match="all 1 rows are unusable"):
         read_grpo_rows(world.write(path, [unusable[0][0]]))

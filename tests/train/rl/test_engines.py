@@ -124,7 +124,7 @@ def test_all_processes_end_where_one_engine_does_not_start(folder: Path, rank: R
     assert "CUDA out of memory" in str(errors[1])
     # In one line, since the process that it happened to shows the log.
     for error in (errors[0], errors[2]):
-        assert re.fullmatch(r"process 1 stopped: vLLM does not serve .*", str(error))
+        assert re.fullmatch(r"process 1 stopped: vLLM cannot serve .*", str(error))
 
 
 def test_an_engine_has_to_answer_before_the_other_processes_give_up(folder: Path, rank: Rank) -> None:

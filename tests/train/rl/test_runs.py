@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,11 @@ def programs(output: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (output / "programs.jsonl").read_text().splitlines()]
 
 
-def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
-    """Two steps of a group of four, each followed by two replies to each of two held-out prompts."""
+def test_the_replies_of_an_evaluation_are_kept_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two steps of a group of four, each followed by two replies to each of two held-out prompts. The replies
+    of an untrained model earn nothing, and the run says so at its end."""
     taught, held_out = grpo.rows()[:1], [replace(row, id=f"held-out {row.id}") for row in grpo.rows()[1:3]]
     for name, rows in (("grpo.jsonl", taught), ("held_out.jsonl", held_out)):
         world.write(tmp_path / name, [grpo.record(row) for row in rows])
@@ -62,6 +66,7 @@ def test_the_replies_of_an_evaluation_are_kept_apart(tmp_path: Path) -> None:
         assert [line["id"] for line in programs(output) if line["evaluation"] == of] == ids[of] * 2
     logged = [line for line in made.state.log_history if "loss" in line]
     assert [line["rewards/accuracy/mean"] for line in logged] == [0.0, 0.0]
+    assert "warning: no reply earned a reward in any logged step" in capsys.readouterr().err
     record = json.loads((output / "training_record.json").read_text())
     assert record["kinds"] == {"plan": 1}
 
@@ -112,6 +117,21 @@ def test_a_run_on_release_rows(
     assert made._prompt_encoder.looked == int(prompt_video)
 
 
+@pytest.mark.parametrize(
+    ("history", "warning"),
+    [
+        ([{"reward": 0.5, "grad_norm": 0.0}] * 2, "all gradients were 0"),
+        ([{"reward": math.nan, "grad_norm": 0.0}, {"train_loss": 0.0}], "no reply earned a reward"),
+        ([{"reward": 0.0, "grad_norm": 0.1}, {"reward": 0.1, "grad_norm": 0.0}], None),
+        ([{"train_loss": 0.0}], None),
+    ],
+    ids=["equal rewards", "all left out", "one step learned", "nothing logged"],
+)
+def test_a_run_that_learned_nothing_says_so(history: list[dict[str, float]], warning: str | None) -> None:
+    found = command._nothing_learned(history)
+    assert found is None if warning is None else warning in str(found)
+
+
 @pytest.mark.usefixtures("some_rewards")
 @pytest.mark.parametrize("episodes", [pytest.param("single", marks=pytest.mark.long), "two_turn"])
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
@@ -139,7 +159,7 @@ def test_a_merged_planner_is_trained_and_its_base_answers(
     monkeypatch.setattr(command, "load_backbone", load)
     run(tmp_path / "peft", model_name_or_path=tmp_path / "merged", max_steps=1)
     told = capsys.readouterr().err
-    assert "warning: 1 of 3 videos of train_data are among those that model" in told
+    assert "warning: 1 of 3 videos in train_data were already used to fine-tune model" in told
     videos = json.loads((tmp_path / "peft" / "training_record.json").read_text())["videos"]
     assert (videos["sft"], len(videos["grpo"]), taught in videos["grpo"]) == ([taught], 3, True)
     base = str(checkpoint("qwen3_vl").resolve())
@@ -199,8 +219,8 @@ def test_two_processes_take_the_steps_that_one_takes(kind: str, ahead: bool, tmp
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"use_peft": "false"}, "name one with answerer"),
-        ({"attn_implementation": "eager"}, "shared_prompt is true, but attention is 'eager'"),
+        ({"use_peft": "false"}, "set answerer"),
+        ({"attn_implementation": "eager"}, "shared_prompt is true, but attention 'eager'"),
         ({"max_completion_length": "none"}, "max_completion_length"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_run_resumes_from_the_last_complete_checkpoint(
         (killed / f"checkpoint-{number}" / COMPLETE).unlink()
         os.truncate(killed / f"checkpoint-{number}" / "optimizer.pt", 9)
     assert run(killed) == 0
-    assert "checkpoint-2 is incomplete and is deleted" in capsys.readouterr().err
+    assert "checkpoint-2 is incomplete; deleting it" in capsys.readouterr().err
     assert_equal(adapter(killed), adapter(whole))
     assert complete(killed) == ["checkpoint-3", "checkpoint-2", "checkpoint-1"]
     tokens = [
@@ -163,7 +163,7 @@ def test_the_best_checkpoint_is_found_in_a_folder_that_was_moved(
     # As a run is killed, and its best checkpoint is lost.
     shutil.rmtree(moved / "checkpoint-1")
     assert run(moved, **BEST, eval_data=world.folder() / "sft.jsonl") == 2
-    assert "checkpoint-1: is missing" in capsys.readouterr().err
+    assert "checkpoint-1: the best checkpoint so far is missing" in capsys.readouterr().err
 
 
 def test_a_second_training_in_a_folder_is_refused(
@@ -173,7 +173,7 @@ def test_a_second_training_in_a_folder_is_refused(
     monkeypatch.setattr(files, "_SOON", 0.2)
     with sole_writer(tmp_path / "run"):
         assert run(tmp_path / "run") == 2
-    assert "give another output_dir" in capsys.readouterr().err
+    assert "pass another output_dir" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["work"]
 
 

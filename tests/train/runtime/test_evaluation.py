@@ -140,7 +140,7 @@ CHAT = {"messages": [{"role": "user", "content": "<video>Q"}], "videos": ["a.mp4
     [
         (lines(oracle_mode="both"), "line 1: oracle_mode is 'both'"),
         (lines()[1:2], "no questions of kind 'plan'"),
-        ([CHAT], "line 1: has no column 'question'"),
+        ([CHAT], "line 1: no column 'question'"),
     ],
 )
 def test_unusable_questions_are_named(tmp_path: Path, given: list[dict[str, Any]], said: str) -> None:
@@ -281,7 +281,7 @@ def test_a_lost_video_is_counted_and_leaves_the_rest(
     found = evaluation(tmp_path, video="videos/lost.mp4")(by_heart)
     assert (found["questions"], found["errors"]) == (1, 1)
     assert found["well_formed"] == 1.0
-    assert "question q0 left out" in capsys.readouterr().err
+    assert "question q0 skipped" in capsys.readouterr().err
 
 
 def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:

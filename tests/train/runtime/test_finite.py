@@ -113,7 +113,7 @@ def test_grpo_stops_where_the_output_is_nan(
     words = arguments(tmp_path / "run", **EXPLODING, **saves(every=1), max_steps=3)
     assert grpo_command.main(words) == 2
     said = capsys.readouterr().err
-    assert "error: step 2: the policy's output is NaN or infinite" in said
+    assert "error: step 2: the policy's logits are NaN or infinite" in said
     assert not saved_weights(tmp_path / "run")
 
 
@@ -137,7 +137,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     name = damaged(file, sorted(load_file(file))[2], NAN)
     with pytest.raises(BackboneError) as refused:
         load_backbone(read_spec(str(folder)))
-    assert f"{file}: tensor {name} holds NaN" in str(refused.value)
+    assert f"{file}: tensor {name} contains NaN" in str(refused.value)
 
 
 def test_a_damaged_encoder_is_refused(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_as_many_layers_are_kept_as_fit(free_a_token: int, expected: list[int]) 
     memory.free = 10 * free_a_token
     assert passed(language, 10)[0] == expected
     (line,) = lines
-    assert f"{expected.count(2)} of 4 layers are computed again" in line
+    assert f"{expected.count(2)} of 4 layers are recomputed" in line
     # Twice the tokens, in the same memory.
     memory.free = 20 * (200 + KEPT)
     assert passed(language, 20)[0] == [2, 2, 2, 1]

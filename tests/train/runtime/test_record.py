@@ -180,8 +180,8 @@ def test_grpo_on_videos_of_sft_is_told(videos: list[Path], tmp_path: Path) -> No
     rows = [Row("1", tmp_path / "renamed.mp4"), Row("2", videos[1]), Row("3", videos[2])]
     warning = overlap_warning(taught, rows, "adapter 'runs/sft'")
     assert warning is not None
-    assert "1 of 3 videos of train_data are among those that adapter 'runs/sft'" in warning
-    assert f"(the first: {tmp_path / 'renamed.mp4'})" in warning
+    assert "1 of 3 videos in train_data were already used to fine-tune adapter 'runs/sft'" in warning
+    assert f"(first: {tmp_path / 'renamed.mp4'})" in warning
     assert overlap_warning(taught, rows[1:], "it") is None
     # GRPO may be continued on its own videos.
     assert overlap_warning(with_stage({}, "grpo", rows), rows, "it") is None

@@ -90,7 +90,7 @@ class QwenBackbone(Backbone):
         return self
 
     _stream: Any = None
-    """The CUDA stream of its calls; None: that of the thread."""
+    """The CUDA stream of its calls; None: the thread's."""
 
     def _set_up(self, loaded: LoadedModel, name: str, batch_size: int, *, in_training: bool) -> None:
         self.name = name
@@ -327,7 +327,7 @@ class QwenBackbone(Backbone):
         return max(self._batch, min(fits, _MOST_REPLIES))
 
     def _generation(self, written: SampledReply, tokens_in: int, *, is_begun: bool = False) -> Generation:
-        """`is_begun`: the prompt has the beginning of the reply, which is no thought."""
+        """`is_begun`: the prompt has the start of the reply, which is not a thought."""
         reply = Generation(
             text=self._tokenizer.decode(
                 written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -447,7 +447,7 @@ class QwenBackbone(Backbone):
     def adapter(self, enabled: bool) -> Iterator[None]:
         """Turn the adapter on or off within a `with` block; other threads wait until the block ends."""
         if enabled and self._adapter is None:
-            raise BackboneError(f"backbone {self.name!r} has no adapter; name one in the setting 'adapter'")
+            raise BackboneError(f"backbone {self.name!r} has no adapter; set 'adapter'")
         with self._lock:
             before = self._adapter_on
             self._switch(enabled)

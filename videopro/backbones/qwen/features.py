@@ -89,7 +89,7 @@ def visual_inputs(rows: Sequence[EncodedPrompt], device: torch.device) -> dict[s
     encoded = [row for row in visual_rows if row.features]
     # The model takes either pixels or features for a whole batch.
     if encoded and len(encoded) < len(visual_rows):
-        raise ValueError("some rows have features and others pixels; a model takes one of them")
+        raise ValueError("some rows have features and others pixels; a batch must have one of them")
     inputs: dict[str, Any] = {**grids(rows, device), **_concatenated(rows, PIXELS.values(), device)}
     if encoded:
         inputs["mm_encoder_outputs"] = {

@@ -26,7 +26,7 @@ from videopro.backbones.model_record import (
     budget_notes,
     read_model_record,
 )
-from videopro.backbones.own_models import lasting_name
+from videopro.backbones.own_models import lasting_name, missing_folder
 from videopro.errors import BackboneError
 
 
@@ -47,7 +47,7 @@ class Checkpoint:
 
     @property
     def frames(self) -> int:
-        """The budgets it was trained for, else the paper's."""
+        """The budgets from training, else the paper's."""
         return self.record.frames or DEFAULT_FRAMES
 
     @property
@@ -125,13 +125,10 @@ def find_source(name: str, role: str) -> str:
     if path.is_dir():
         return str(path)
     if path.exists():
-        raise BackboneError(f"{role} {name!r} is a file; give the folder with its config and weights")
+        raise BackboneError(f"{role} {name!r} is a file; pass the folder with its config and weights")
     # A hub name is OWNER/NAME; what looks like a path is one, even if it is missing.
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
-        raise BackboneError(
-            f"{role} {name!r}: there is no such folder; give an existing one or a hub name such as "
-            "Qwen/Qwen3-VL-8B-Instruct"
-        )
+        raise BackboneError(f"{role} {name!r}: {missing_folder(role)}")
     return name
 
 
@@ -140,7 +137,7 @@ def _settings(name: str, source: str) -> Any:
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         hint = ""
         if (Path(source) / "adapter_config.json").is_file():
-            hint = " (it contains an adapter: give its base as the model and this folder as 'adapter')"
+            hint = " (it contains an adapter: pass its base as the model and this folder as 'adapter')"
         raise BackboneError(
             f"model {name!r}: the folder has no config.json{hint}; save_pretrained writes one"
         )
@@ -161,7 +158,7 @@ def _settings(name: str, source: str) -> Any:
         or "vision_config" not in settings.to_dict()
     ):
         raise BackboneError(
-            f"model {name!r} is of type {settings.model_type!r}, not a Qwen model with vision; use "
+            f"model {name!r} is of type {settings.model_type!r}, not a Qwen vision-language model; use "
             "Qwen2.5-VL, Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"
         )
     return settings
@@ -172,7 +169,7 @@ def _unreachable(name: str, source: str, error: BaseException) -> str:
         return f"model {name!r}: a file is missing or broken ({first_line(error)}); save or download it again"
     return (
         f"model {name!r} is not a folder here and cannot be downloaded from the hub ({first_line(error)}); "
-        "check the name and the network, set HF_TOKEN for a gated model, or give a local folder"
+        "check the name and the network, set HF_TOKEN for a gated model, or pass a local folder"
     )
 
 
@@ -181,18 +178,18 @@ def _processor(name: str, source: str) -> ProcessorMixin:
         processor = AutoProcessor.from_pretrained(source)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BackboneError(
-            f"model {name!r}: its processor cannot be loaded ({first_line(error)}); save it beside the "
+            f"model {name!r}: its processor cannot be loaded ({first_line(error)}); save it next to the "
             "weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
         ) from error
     # Without a processor's files, AutoProcessor returns a bare tokenizer.
     if not isinstance(processor, ProcessorMixin) or "video_processor" not in processor.get_attributes():
         raise BackboneError(
-            f"model {name!r}: the processor is missing (found only {type(processor).__name__}); save it "
-            "beside the weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+            f"model {name!r}: the processor is missing (found only {type(processor).__name__}); save it next "
+            "to the weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
         )
     if processor.chat_template is None:
         raise BackboneError(
-            f"model {name!r}: the processor has no chat template; save chat_template.jinja beside it"
+            f"model {name!r}: the processor has no chat template; save chat_template.jinja next to it"
         )
     return processor
 
@@ -257,7 +254,7 @@ def _budget_notes(config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[
     yield from budget_notes(who, record, config.frames, config.pixels)
     if config.adapter and not (record.frames and record.pixels) and not (config.frames and config.pixels):
         yield (
-            f"{who} has no {MODEL_RECORD} that says with how many frames and pixels it was trained; it is "
-            f"shown {resolved.frames} frames of {resolved.pixels:,} pixels, as its base. If it was trained "
-            "with others, set frames and pixels"
+            f"{who} has no {MODEL_RECORD} with the frames and pixels that it was trained with; it gets "
+            f"{resolved.frames} frames of {resolved.pixels:,} pixels, as its base. If it was trained with "
+            "others, set frames and pixels"
         )

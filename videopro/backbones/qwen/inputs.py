@@ -74,8 +74,8 @@ class QwenInputs:
             self.has_times = False
         else:
             raise BackboneError(
-                f"the video processor {type(self._video).__name__} is not supported; "
-                "use a Qwen2.5-VL, Qwen3-VL, Qwen3.5 or newer Qwen checkpoint of the same form"
+                f"the video processor {type(self._video).__name__} is not supported; use a Qwen2.5-VL, "
+                "Qwen3-VL, Qwen3.5 or newer Qwen checkpoint of the same family"
             )
         self.patch: int = self._video.patch_size * self._video.merge_size
         """Side in pixels of the square that becomes one token."""
@@ -116,8 +116,8 @@ class QwenInputs:
             ids = self.tail("", one_token=True, reply=reply).ids
             if ids[:-1] != header.ids:
                 raise BackboneError(
-                    f"the tokenizer does not write {reply!r} as one token after the assistant's header; "
-                    "one-letter answers need that"
+                    f"the tokenizer does not encode {reply!r} as one token after the assistant's header, as "
+                    "one-letter answers need"
                 )
             tokens[reply] = ids[-1]
         return tokens
@@ -203,7 +203,7 @@ class QwenInputs:
         if not end or not turn[turn.rindex("Yes") + len("Yes") :].startswith(end):
             raise BackboneError(
                 f"the chat template does not end a reply with the tokenizer's end-of-sequence token {end!r}; "
-                "a model trained this way would not learn to stop: set the tokenizer's eos_token"
+                "a model trained this way would not learn to stop; set the tokenizer's eos_token"
             )
         return self.token_id(end)
 

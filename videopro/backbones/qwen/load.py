@@ -92,14 +92,14 @@ def load_weights(checkpoint: Checkpoint, device: torch.device | None, **options:
         examples = ", ".join(sorted(info["missing_keys"])[:3])
         raise BackboneError(
             f"model {name!r}: {len(info['missing_keys'])} weights are missing ({examples}, ...) and would be "
-            "random; the folder or download is incomplete, or the checkpoint is of another architecture"
+            "random; the folder or download is incomplete, or the checkpoint has another architecture"
         )
     # Checked after the move to the device: a GPU does this quickly.
     damaged = non_finite(model.named_parameters())
     if damaged is not None:
         raise BackboneError(
-            f"model {name!r}: {_locate(checkpoint.folder, damaged)} holds NaN or infinite weights; download "
-            "or save the checkpoint again"
+            f"model {name!r}: {_locate(checkpoint.folder, damaged)} contains NaN or infinite weights; "
+            "download or save the checkpoint again"
         )
     # For `keep_beyond`.
     model.unexpected_tensors = tuple(sorted(info["unexpected_keys"]))
@@ -248,17 +248,17 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
     damaged = non_finite(weights.items())
     if damaged is not None:
         raise BackboneError(
-            f"adapter {adapter!r}: its file (adapter_model.safetensors in {source}) holds NaN or infinite "
-            f"weights, the first in tensor {damaged}; train it again, or take an earlier checkpoint"
+            f"adapter {adapter!r}: its file (adapter_model.safetensors in {source}) contains NaN or infinite "
+            f"weights, the first in tensor {damaged}; train it again, or use an earlier checkpoint"
         )
     # The adapter's own carry its name. Unexpected ones are counted: peft renames them.
     missing = [key for key in result.missing_keys if ".default" in key]
     expected = len(get_peft_model_state_dict(adapted))
     if missing or len(weights) != expected:
         raise BackboneError(
-            f"adapter {adapter!r} does not fit model {name!r}: its file has {len(weights)} weights and "
-            f"{expected} are needed (missing: {', '.join(missing)[:200] or 'none'}); use the base model "
-            "it was trained on"
+            f"adapter {adapter!r} does not fit model {name!r}: its file has {len(weights)} weights, but "
+            f"{expected} are needed (missing: {', '.join(missing)[:200] or 'none'}); use the base model it "
+            "was trained on"
         )
     return adapted if trained else adapted.eval().requires_grad_(False)
 
@@ -289,7 +289,7 @@ def check_language_only(names: Iterable[str], adapter: str, instead: str) -> Non
     beside = next((name for name in names if _VISUAL in f".{name}"), None)
     if beside is not None:
         raise ConfigError(
-            f"{adapter} adapts more than the language model ({beside}), which vLLM would leave out; {instead}"
+            f"{adapter} adapts more than the language model ({beside}), which vLLM would ignore; {instead}"
         )
 
 

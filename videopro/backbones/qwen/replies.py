@@ -97,8 +97,8 @@ class NonFiniteLogits(BackboneError):
 
     def __init__(self, rows: Sequence[int]) -> None:
         super().__init__(
-            "the model's output is NaN: its weights or its adapter are damaged, or its dtype is "
-            "too narrow for it; load them again, or use dtype 'fp32'"
+            "the model's logits are NaN: its weights or adapter are damaged, or its dtype is too narrow; "
+            "load them again, or use dtype 'fp32'"
         )
         self.rows = tuple(rows)
 
@@ -152,12 +152,12 @@ class Replies:
         return range(self.count - count, self.count)
 
     def is_open(self, number: int) -> bool:
-        """Whether a reply goes on."""
+        """Whether a reply continues."""
         reply = self.written[number]
         return not reply.ended and len(reply.ids) < self._limit and number not in self._given_up
 
     def give_up(self) -> None:
-        """Let the replies for which nobody waits any more end where they are."""
+        """End cancelled replies where they are."""
         self._given_up = frozenset(self._cancelled())
 
     def add(
@@ -248,13 +248,13 @@ class ReplyQueue:
             self.add(self.joining.take(room - self.joinable))
 
     def leave_out(self) -> None:
-        """Remove the requests for whose replies nobody waits any more."""
+        """Remove cancelled requests."""
         if cancelled := frozenset(self.joining.cancelled()):
             self._joinable = [one for one in self._joinable if one.number not in cancelled]
             self.apart = [one for one in self.apart if one.number not in cancelled]
 
     def cancelled_rows(self, rows: Sequence[QueuedReply]) -> list[int]:
-        """The rows of a batch for whose replies nobody waits any more."""
+        """The rows of a batch whose requests were cancelled."""
         cancelled = frozenset(self.joining.cancelled())
         return [row for row, one in enumerate(rows) if one.number in cancelled] if cancelled else []
 
@@ -270,7 +270,7 @@ class ReplyQueue:
 
 
 class Collected(Joining):
-    """Collects the replies of a call that nobody joins."""
+    """Collects the replies of a call that no request joins."""
 
     def __init__(self) -> None:
         self.replies: dict[int, Generation] = {}

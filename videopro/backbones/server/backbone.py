@@ -98,7 +98,7 @@ class ServerBackbone(Backbone):
         self._endpoint = Endpoint(config)
         self._server = f"server {self._endpoint.url}"
         self.profile = ServerProfile(config, self._endpoint, budget_settings, self._probe)
-        """What the server says of itself and its model. May query it."""
+        """What the server reports about itself and its model. May query it."""
         self._offers_schemas = True
         """Until the server refuses one."""
         # Per thread: one question's planner and another question's answers may run at the same time.
@@ -231,8 +231,8 @@ class ServerBackbone(Backbone):
         """
         if enabled and self.config.adapter_model is None:
             raise BackboneError(
-                f"{self._server} serves an adapter as a model of its own; name it in the backbone's "
-                "'adapter_model' (vLLM: --enable-lora --lora-modules NAME=PATH)"
+                f"{self._server} serves an adapter as a separate model; set the backbone's 'adapter_model' "
+                "to its name (vLLM: --enable-lora --lora-modules NAME=PATH)"
             )
         token = self._adapter_on.set(enabled)
         try:
@@ -253,9 +253,9 @@ class ServerBackbone(Backbone):
         """What makes the messages of each request, when it is sent."""
         if any(request.prefill for request in requests) and self.profile.engine not in ENGINES:
             raise BackboneError(
-                f"{self._server} does not say that it is {' or '.join(ENGINES)}, which continue a reply that "
-                f"is begun for them; if it is one, give --backbone engine={ENGINES[0]}, else use such a "
-                "server, a local model, or a --protocol without a begun reply"
+                f"{self._server} does not report itself as {' or '.join(ENGINES)}, which can continue a "
+                f"started reply; if it is one, pass --backbone engine={ENGINES[0]}, else use such a server, "
+                "a local model, or a --protocol without a started reply"
             )
         as_video = self._as_video([request.visual for request in requests])
         return [functools.partial(self._message, request, as_video) for request in requests]
@@ -295,7 +295,7 @@ class ServerBackbone(Backbone):
             return self._endpoint.complete([functools.partial(body, row, fields) for row, fields in rows])
         except RequestRefused as refused:
             if refused.status in (400, 422) and "logprob" in str(refused).lower():
-                raise BackboneError(f"{self._server} {NO_LOGPROBS}. It says: {refused}") from None
+                raise BackboneError(f"{self._server} {NO_LOGPROBS}. It reports: {refused}") from None
             raise
 
     def _message(self, request: GenerateRequest, as_video: bool) -> Messages:
@@ -335,9 +335,9 @@ def _check(config: BackboneConfig) -> None:
     if config.kind != "server":
         raise ConfigError(f"backbone: kind is {config.kind!r}; a served model needs 'server'")
     if config.timeout <= 0:
-        raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be more than 0 s")
+        raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be above 0 (seconds)")
     if config.retries < 0:
         raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
     reserved = sorted(RESERVED_FIELDS & set(config.extra_body))
     if reserved:
-        raise ConfigError(f"backbone: extra_body sets {', '.join(reserved)}, which every call sets itself")
+        raise ConfigError(f"backbone: extra_body sets {', '.join(reserved)}, which is reserved; leave it out")

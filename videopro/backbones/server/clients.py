@@ -47,7 +47,7 @@ class ChatClient:
         self._config = config
         self._endpoint = Endpoint(config)
         self._refused: set[str] = set()
-        """Fields that the server refuses."""
+        """Fields that the server rejects."""
 
     @property
     def url(self) -> str:
@@ -142,7 +142,7 @@ class DrawnTokens:
     logprobs: tuple[float, ...]
     """Of each of them, after temperature and top-p."""
     is_ended: bool
-    """Whether the model ended it, and not the limit."""
+    """Whether the model ended it; False: the limit did."""
 
 
 class TokenClient:
@@ -208,8 +208,8 @@ def _read_drawn(completion: Completion, server: str, limit: int) -> DrawnTokens:
     tokens = None if choice.logprobs is None else choice.logprobs.content
     if completion.prompt_token_ids is None or choice.token_ids is None or tokens is None:
         raise BackboneError(
-            f"{server} does not say which tokens it drew and with which log-probabilities; training samples "
-            "from vLLM 0.31 or newer"
+            f"{server} does not return token ids and log-probabilities; training samples from vLLM 0.31 or "
+            "newer"
         )
     if len(tokens) != len(choice.token_ids):
         raise BackboneError(

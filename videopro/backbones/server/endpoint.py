@@ -1,5 +1,5 @@
-"""Requests to an OpenAI-compatible endpoint from any thread, over the `openai` package's client, and what the
-user is told of one that failed.
+"""Requests to an OpenAI-compatible endpoint from any thread, over the `openai` package's client, and the
+error messages of failed requests.
 
 The client asks again, as often as the config's `retries` say: after time-outs, connections that break, and
 the statuses 408, 409, 429 and 5xx, with its own back-off or after the time in Retry-After. One event loop in
@@ -65,21 +65,21 @@ _LONGEST_NAME = 100
 _FLAGS = (
     (
         r"media_io_kwargs|mm_processor_kwargs",
-        "start vLLM with --trust-request-mm-kwargs, which lets a request carry the times of its frames",
+        "start vLLM with --trust-request-mm-kwargs, so that requests can carry frame times",
     ),
     (
         r"sample logprobs of \d+, which is greater",
-        "start vLLM with --max-logprobs 20, among which the letters of an answer are looked for",
+        "start vLLM with --max-logprobs 20, to read the letters of answers from them",
     ),
     (
         r"At most \d+ (image|video)\(s\)",
         'start vLLM with --limit-mm-per-prompt \'{"video": 1, "image": N}\', where N is the backbone\'s '
-        "'frames', or lower that",
+        "'frames', or lower 'frames'",
     ),
     (
         r"maximum context length|greater than max_model_len|maximum model length",
-        "start vLLM with a larger --max-model-len, show fewer frames (--backbone frames=N), or ask for "
-        "shorter replies (max_new_tokens)",
+        "start vLLM with a larger --max-model-len, send fewer frames (--backbone frames=N), or lower "
+        "max_new_tokens",
     ),
 )
 _ADAPTERS = (
@@ -164,7 +164,7 @@ class Endpoint:
                 return future.result()
         except concurrent.futures.CancelledError:
             check_cancelled()
-            raise BackboneError(f"server {self.url}: this backbone was closed during a request") from None
+            raise BackboneError(f"server {self.url}: the backbone was closed during a request") from None
         except BaseException:
             future.cancel()
             raise
@@ -172,7 +172,7 @@ class Endpoint:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._closed:
-                raise BackboneError(f"server {self.url}: this backbone was closed")
+                raise BackboneError(f"server {self.url}: the backbone was closed")
             if self._loop is None:
                 # Before the loop: without a client there is no thread, and nothing to close.
                 self._client = self._connect()
@@ -300,8 +300,8 @@ class Endpoint:
     # -- failures
 
     async def _failure(self, error: Exception, model: str = "") -> BackboneError:
-        """What the user is told. Built from the server's address and its own words, with the key and what a
-        terminal would obey removed."""
+        """The message for the user. Built from the server's address and its own words, with the key and what
+        a terminal would obey removed."""
         import openai
 
         server = f"server {self.url}"
@@ -309,17 +309,17 @@ class Endpoint:
             return await self._refusal(error, server, model)
         if isinstance(error, openai.APITimeoutError | TimeoutError):
             return BackboneError(
-                f"{server} gave no reply within {self._config.timeout:g} s; raise the backbone's 'timeout', "
+                f"{server} did not reply within {self._config.timeout:g} s; raise the backbone's 'timeout', "
                 "or lower its 'concurrency' or the number of frames"
             )
         if isinstance(error, openai.APIConnectionError):
             return BackboneError(
-                f"{server} cannot be reached ({type(error.__cause__ or error).__name__}); start it (such as: "
+                f"{server} cannot be reached ({type(error.__cause__ or error).__name__}); start it (such as "
                 f"vllm serve {self._config.model}), or fix its address"
             )
         return BackboneError(
-            f"{server} gave a reply that is not a chat completion ({self._scrubbed(str(error))}); is its "
-            "address that of an OpenAI-compatible server, as in http://HOST:PORT/v1?"
+            f"{server} returned a reply that is not a chat completion ({self._scrubbed(str(error))}); check "
+            "that its address is an OpenAI-compatible endpoint, as in http://HOST:PORT/v1"
         )
 
     async def _refusal(self, error: openai.APIStatusError, server: str, model: str) -> RequestRefused:
@@ -330,7 +330,7 @@ class Endpoint:
                 problem = f"refused the key in the environment variable {self._key_env}"
             else:
                 put = f"put it into the environment variable {self._key_env}"
-                name = "set the backbone's 'api_key_env' to the variable that holds it"
+                name = "set the backbone's 'api_key_env' to the variable with the key"
                 problem = f"requires a key; {put if self._key_env else name}"
             text = f"{problem} (status {status})"
         elif status == 404 and model:
@@ -338,18 +338,18 @@ class Endpoint:
                 if offered := [str(card.get("id")) for card in await self._models()]:
                     return RequestRefused(unknown_model(self.url, model, offered), status)
             text = (
-                f"has no chat completions endpoint, or no model {model!r} (status 404: {said}); is the "
-                "address right, as in http://HOST:PORT/v1?"
+                f"has no chat completions endpoint, or no model {model!r} (status 404: {said}); check its "
+                "address, as in http://HOST:PORT/v1"
             )
         elif status < 400:
-            text = f"sends requests on to another address (status {status}); if you trust that one, give it"
+            text = f"redirects to another address (status {status}); if you trust that one, pass it instead"
         elif status == 429:
             text = (
                 f"accepts no more requests for now: {said}; lower the backbone's 'concurrency' or raise its "
                 "'retries'"
             )
         elif status >= 500:
-            text = f"failed with status {status}: {said}; see the server's own log"
+            text = f"failed with status {status}: {said}; see the server's log"
         else:
             flag = wanted_flag(said)
             text = f"refused the request (status {status}): {said}" + (f"; {flag}" if flag else "")

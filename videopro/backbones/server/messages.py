@@ -60,7 +60,7 @@ class EncodedFrames:
     fits_video: bool = True
     """Whether they can be a video: all have one size, and belong together (no `Stills`)."""
     texts: tuple[str, ...] = ()
-    """What stands before each frame; empty if nothing does (see `Interleaved`)."""
+    """The text before each frame; empty without texts (see `Interleaved`)."""
 
     @cached_property
     def video_url(self) -> str:

@@ -44,7 +44,7 @@ from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.errors import BackboneError
 
 Cards = Mapping[str, Mapping[str, Any]]
-"""The server's list of models, by name."""
+"""The server's models, by name."""
 
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ Probe = Callable[[Sequence[Prompted]], list[Completion]]
 """Sends requests to the model, adapter off."""
 
 ENGINES = ("vllm", "sglang")
-"""Servers that know more than OpenAI's fields, as `/models` names them."""
+"""Servers that support more than OpenAI's fields, as `/models` reports them."""
 # What `/models` says of a server that does not name its engine. Ray Serve LLM has the placeholder of OpenAI's
 # reference there (2.60, ModelCard in ray/llm/_internal/serve/core/configs/openai_api_models.py).
 _UNNAMED = (None, "", "organization-owner")
@@ -70,16 +70,16 @@ _STARTS = (0, 100_000)
 # Frames of the prompt that is compared with ours; more would take gigabytes.
 _MOST_COMPARED = 64
 
-_TIMES_LOST = "it loses the times of a video's frames (as Qwen2.5-VL and older servers do)"
+_TIMES_LOST = "it drops the frame times of a video (as Qwen2.5-VL and older servers do)"
 _NO_ENGINE = (
-    "it does not say which engine it is, so it gets OpenAI's fields only: a top-k or penalty of the model's "
-    "generation_config.json counts, thinking is not turned off, and prompts are not compared. If it is vLLM "
-    "or SGLang, give --backbone engine=vllm or engine=sglang; engine=other hides this line"
+    "it does not report its engine, so it gets OpenAI's fields only: a top-k or penalty in the model's "
+    "generation_config.json applies, thinking is not turned off, and prompts are not compared. If it is vLLM "
+    "or SGLang, pass --backbone engine=vllm or engine=sglang; engine=other hides this warning"
 )
 _AS_PICTURES = (
-    "frames are sent as pictures with their times, not as a video: about twice the visual tokens, and other "
-    "answers (with a small model, to a third of the questions). --backbone video=frames asks for that, "
-    "and video=video refuses to run so. The reason"
+    "frames are sent as images with their times, not as a video: about twice the visual tokens, and "
+    "different answers (with a small model, to a third of the questions). Set --backbone video=frames to "
+    "confirm, or video=video to refuse. The reason"
 )
 
 
@@ -122,7 +122,7 @@ class ServerProfile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user was warned of."""
+        """Warnings to the user."""
         return tuple(self._notes)
 
     def _warn(self, note: str) -> None:
@@ -169,7 +169,7 @@ class ServerProfile:
 
     @property
     def adapter_root(self) -> object:
-        """Where the server has the adapter from; None without one, or if it does not say."""
+        """Where the server loads the adapter from; None without one, or if not reported."""
         adapter = self._config.adapter_model
         return None if adapter is None else self.cards.get(adapter, {}).get("root")
 
@@ -251,8 +251,8 @@ class ServerProfile:
         return frames, pixels
 
     def compare_budget(self) -> None:
-        """Warn of the adapter's base, and if the settings differ from what the model records of its training,
-        if that is here."""
+        """Warn about the adapter's base, and about settings that differ from the model's training record, if
+        it is here."""
         config, served = self._config, self.record
         adapter = config.adapter_model
         who = f"model {config.model!r}" if adapter is None else f"adapter {adapter!r}"
@@ -283,7 +283,7 @@ class ServerProfile:
         if self._config.video == "video" and "video_form" not in self._answers:
             form, reason = self._accepted_form()
             if form == "frames" and reason != _TIMES_LOST:
-                raise BackboneError(f"{self._server} takes no video, and video=video asks for one: {reason}")
+                raise BackboneError(f"{self._server} takes no video, but video=video requires one: {reason}")
 
     def _accepted_form(self) -> tuple[Form, str]:
         """Sends a blank video twice, with different start times: if the server keeps times, the two prompts
@@ -323,7 +323,7 @@ class ServerProfile:
             own, decode = own_prompt(folder, count, pixels)
         except BackboneError as error:
             # The engine has its own files, so the run can go on.
-            self._warn(f"the engine's prompt was not compared with ours: {error}")
+            self._warn(f"the engine's prompt was not compared with the local one: {error}")
             return
         film = encode_frames(
             film_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
@@ -331,11 +331,11 @@ class ServerProfile:
         fields = {"max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
         (completion,) = self._probe([(functools.partial(user_message, film, TEXT, True), fields)])
         if completion.prompt_token_ids is None:
-            logger.info("%s does not return the ids of a prompt: they were not compared", self._server)
+            logger.info("%s does not return prompt token ids, so prompts were not compared", self._server)
             return
         differs = difference(completion.prompt_token_ids, own, decode)
         if differs:
-            self._warn(f"the engine's prompt is not the one that this model has here: {differs}")
+            self._warn(f"the engine's prompt differs from the local one: {differs}")
 
 
 # ---- what this machine has of a served model ---------------------------------------------------------------
@@ -347,7 +347,7 @@ class ServedRecord:
 
     name: str
     folder: Path | None = None
-    """The checkpoint, or that of an adapter's base."""
+    """The checkpoint, or the checkpoint of an adapter's base."""
     frames: int | None = None
     """Frames a call and pixels a frame for which it was made; None: nothing here says so."""
     pixels: int | None = None
@@ -371,14 +371,13 @@ class ServedRecord:
             return frames, pixels, ""
         if self.elsewhere:
             raise BackboneError(
-                f"the server has {self.name!r} from {self.elsewhere}, which is not on this machine, so "
-                f"nothing says with how many frames and pixels it was trained; give {settings} (as in its "
-                f"{MODEL_RECORD})"
+                f"the server loads {self.name!r} from {self.elsewhere}, which is not on this machine, so its "
+                f"training frames and pixels are unknown; set {settings} (as in its {MODEL_RECORD})"
             )
         frames, pixels = frames or DEFAULT_FRAMES, pixels or DEFAULT_PIXELS
         note = (
-            f"nothing says for how many frames and pixels {self.name!r} was made; it is shown {frames} "
-            f"frames of {pixels:,} pixels each. If it was made for others, give {settings}"
+            f"frames and pixels of {self.name!r} are unknown; it gets {frames} frames of {pixels:,} pixels "
+            f"each. If it needs others, set {settings}"
         )
         return frames, pixels, note
 

@@ -31,7 +31,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 def film_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] | None]) -> list[Frame]:
-    """Grey frames of a film. `resize` is the backbone's `frame_size`, in which it decodes them."""
+    """Grey frames of a video. `resize` is the backbone's `frame_size`, in which it decodes them."""
     from videopro.video import Frame
 
     height, width = resize(_HEIGHT, _WIDTH, count) or (_HEIGHT, _WIDTH)
@@ -63,15 +63,15 @@ def difference(engine: Sequence[int], local: Sequence[int], decode: Decode) -> s
     pads = [sum(decode([token]).endswith("_pad|>") for token in ids) for ids in (engine, local)]
     if pads[0] != pads[1]:
         return (
-            f"it has {pads[0]} tokens of frames, and ours has {pads[1]}: frames are resized or sampled in "
-            "another way (give the frames and pixels that the model was made for, or raise the limits of its "
-            "processor with vLLM's --mm-processor-kwargs)"
+            f"{pads[0]} frame tokens instead of {pads[1]}: frames are resized or sampled in another way (set "
+            "the frames and pixels that the model was trained with, or raise the limits of its processor "
+            "with vLLM's --mm-processor-kwargs)"
         )
     pairs = itertools.zip_longest(engine, local)
     first = next(index for index, (theirs, ours) in enumerate(pairs) if theirs != ours)
     start = max(0, first - _QUOTED_TOKENS // 2)
     quoted = slice(start, start + _QUOTED_TOKENS)
     return (
-        f"from token {first} on, it reads {decode(engine[quoted])!r}, and ours {decode(local[quoted])!r} "
-        "(another chat template or tokenizer at the server, or a vLLM before 0.32)"
+        f"from token {first} on, it has {decode(engine[quoted])!r} instead of {decode(local[quoted])!r} (the "
+        "server has another chat template or tokenizer, or a vLLM before 0.32)"
     )

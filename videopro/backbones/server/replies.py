@@ -44,7 +44,7 @@ _TEXT_FIELDS = ("text", "thinking", "reasoning", "refusal", "summary", "content"
 
 
 class InvalidReply(Exception):
-    """A reply that is not a chat completion, or not a list of models; the message says why."""
+    """A reply that is neither a chat completion nor a list of models; the message has the reason."""
 
 
 class TopToken(BaseModel):
@@ -229,7 +229,7 @@ class ServedReply:
     """Without thoughts; empty if there is none."""
     thoughts: str
     cut_at: int | None
-    """The limit in tokens that cut the reply off; None: it ended by itself."""
+    """The token limit that cut the reply off; None: the model ended it."""
     tokens_in: int
     tokens_out: int
     """With those of the thoughts; 0 from a server that does not count."""
@@ -237,11 +237,11 @@ class ServedReply:
 
     @property
     def why_empty(self) -> str:
-        """Why there is no text, and what helps."""
+        """Why there is no text, and the fix."""
         if self.cut_at is not None:
-            doing = "while the model was thinking" if self.thoughts else "before the model said anything"
+            doing = "while the model was thinking" if self.thoughts else "before the model wrote anything"
             return (
-                f"the reply has no text: its limit of {self.cut_at} tokens ended it {doing}; raise "
+                f"the reply has no text: the limit of {self.cut_at} tokens ended it {doing}; raise "
                 "max_new_tokens, or turn thinking off"
             )
         return "the reply has no text" + (" besides thoughts" if self.thoughts else "")
@@ -265,7 +265,7 @@ def read_reply(completion: Completion, server: str, limit: int) -> ServedReply:
 
 
 def read_finish(completion: Completion, server: str, limit: int) -> Literal["stop", "length"]:
-    """Whether a reply of at most `limit` tokens ended by itself. A server that gives no known reason is
+    """Whether the model ended a reply of at most `limit` tokens. A server that gives no known reason is
     judged by the number of its tokens. Raises BackboneError for one that says that it failed."""
     server_reason = completion.choices[0].finish_reason or ""
     reason = re.sub(r"[\s-]+", "_", server_reason.strip()).lower()
@@ -274,8 +274,8 @@ def read_finish(completion: Completion, server: str, limit: int) -> Literal["sto
         return "length"
     if reason in _FAILED:
         raise BackboneError(
-            f"{server} ended a reply with {encodable(server_reason)[:_LONGEST_REASON]!r}: it did not "
-            "finish the reply, or does not give it away"
+            f"{server} ended a reply with {encodable(server_reason)[:_LONGEST_REASON]!r}: it did not finish "
+            "or return the reply"
         )
     if reason in _ENDED:
         return "stop"
@@ -290,19 +290,18 @@ TOP_LOGPROBS = 20
 _ROUNDING = 1e-2
 
 NO_LOGPROBS = (
-    "gives no log-probabilities, which confidence needs. vLLM gives them unless it was started "
-    "with --max-logprobs below 20; with other servers and OpenAI, choose a model that supports "
-    "'logprobs' and 'top_logprobs'"
+    "returns no log-probabilities, which confidence needs. Start vLLM without --max-logprobs below 20; with "
+    "other servers and OpenAI, choose a model that supports 'logprobs' and 'top_logprobs'"
 )
 _THINKS_FIRST = (
-    "thinks before it answers, so its first token is not a letter; turn thinking off with extra_body "
-    '{"chat_template_kwargs": {"enable_thinking": false}}, let it write its answer (method native: --options '
-    "reply=text reply_tokens=4096), or use a model without it"
+    "thinks before answering, so its first token is not a letter; turn thinking off with extra_body "
+    '{"chat_template_kwargs": {"enable_thinking": false}}, let it generate its answer (method native: '
+    "--options reply=text reply_tokens=4096), or use a model without thinking"
 )
 _TEXT_UNMATCHED = (
-    "sets thoughts apart but lists the log-probabilities of all tokens, and its text is not among them, so "
-    "confidence cannot be told; turn thinking off with extra_body "
-    '{"chat_template_kwargs": {"enable_thinking": false}}, or start the server without its reasoning parser'
+    "returns thoughts separately but lists log-probabilities of all tokens, among which its text is not "
+    'found, so confidence is unknown; turn thinking off with extra_body {"chat_template_kwargs": '
+    '{"enable_thinking": false}}, or start the server without its reasoning parser'
 )
 
 # End-of-sequence tokens as servers write them, if they list them at all.
@@ -428,7 +427,7 @@ def prompt_tokens(completion: Completion, server: str) -> int:
 
 
 def _visible_text(token: TopToken) -> str:
-    """What a reader sees of a token."""
+    """The visible text of a token."""
     return unicodedata.normalize("NFKC", visible(token.token)).strip()
 
 

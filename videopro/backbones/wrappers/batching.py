@@ -66,7 +66,7 @@ class _PendingRequests:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether its caller waits no more."""
+        """Whether its caller has stopped waiting."""
         return self.cancellation is not None and self.cancellation.is_cancelled
 
 
@@ -106,7 +106,7 @@ class BatchingBackbone(BackboneWrapper):
 
     def with_adapter(self, adapter: bool | None) -> BatchingBackbone:
         """The same backbone with another adapter setting. Both have one queue: a batch is chosen only when
-        the model is free, whoever waits for it."""
+        the model is free."""
         other = copy.copy(self)
         other._adapter = adapter
         return other
@@ -149,7 +149,7 @@ class BatchingBackbone(BackboneWrapper):
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         raise BackboneError(
-            "this backbone has one adapter setting for all callers; switch the wrapped backbone's instead"
+            "this backbone's adapter setting is fixed for all callers; switch the wrapped backbone's instead"
         )
 
     def _submit(
@@ -411,4 +411,4 @@ class AdapterBackbone(BackboneWrapper):
         return self._call(self.inner.identity)
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        raise BackboneError("this backbone has one adapter setting for all callers; switch its inner one's")
+        raise BackboneError("this backbone's adapter setting is fixed; switch its inner backbone's")

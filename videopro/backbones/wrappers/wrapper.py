@@ -1,4 +1,4 @@
-"""The base class of backbones that wrap another backbone, and the one that measures what an answer costs."""
+"""The base class of wrapper backbones, and the wrapper that meters the cost of answers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class BackboneWrapper(Backbone):
 
 
 class CostCounter(ABC):
-    """Something that costs are added to."""
+    """An object that collects costs."""
 
     @abstractmethod
     def add(self, cost: Cost) -> None:
@@ -148,7 +148,7 @@ class ThreadMeter(CostCounter):
     def add(self, cost: Cost) -> None:
         meter = self._chosen.__dict__.get("meter")
         if meter is None:
-            raise RuntimeError("a call is counted in a thread that has chosen no meter")
+            raise RuntimeError("no meter chosen in this thread to count a call")
         meter.add(cost)
 
 

@@ -43,7 +43,7 @@ class Cluster:
         self._ray: Any = None
         self._is_ours = False
         self._misses = 0
-        """How often in a row nothing listened at the address."""
+        """The number of failed attempts in a row to reach the address."""
         self._looked = time.monotonic()
         self.address = ""
         """Host and port of the head."""
@@ -68,16 +68,16 @@ class Cluster:
             leaving.join(_LEAVE_DEAD_SECONDS if self._misses >= _MISSES else _LEAVE_SECONDS)
 
     def check(self) -> None:
-        """Raise RunError if the cluster's head has not answered for a while. To be called all the time: it
-        looks every few seconds."""
+        """Raise RunError if the cluster's head has not responded for a while. Call it often: it checks every
+        few seconds."""
         if time.monotonic() - self._looked >= _WATCH_SECONDS:
             host, _, port = self.address.rpartition(":")
             self._misses = 0 if _answers(host, port, _WATCH_SECONDS) else self._misses + 1
             self._looked = time.monotonic()
         if self._misses >= _MISSES:
             raise RunError(
-                f"the Ray cluster at {self.address} no longer answers; finished work is saved. Start the "
-                "cluster again, and re-run the same command to resume"
+                f"the Ray cluster at {self.address} does not respond any more; finished work is saved. "
+                "Restart the cluster, and re-run the same command to resume"
             )
 
     def nodes(self) -> list[dict[str, float]]:
@@ -99,8 +99,8 @@ class Cluster:
 
         if "://" in address:
             raise ConfigError(
-                f"RAY_ADDRESS {address}: a run needs a machine of the cluster; submit the command there with "
-                "`ray job submit`, or give HOST:PORT of the head"
+                f"RAY_ADDRESS {address}: runs must start on a machine of the cluster; submit the command "
+                "there with `ray job submit`, or set HOST:PORT of the head"
             )
         host, _, port = address.rpartition(":")
         # Tried here first, so that a wrong address is one line of ours and not Ray's own error.
@@ -132,7 +132,9 @@ def _answers(host: str, port: str, seconds: float) -> bool:
 
 
 def _dead(address: str, reason: str) -> str:
-    where = f"no Ray cluster answers at {address}" if address else "no Ray cluster could be joined or started"
+    where = (
+        f"no Ray cluster responds at {address}" if address else "no Ray cluster could be joined or started"
+    )
     return (
         f"{where} ({reason}); start one with `ray start --head`, set RAY_ADDRESS to its HOST:PORT, or unset "
         "it to use this machine alone"
@@ -140,10 +142,10 @@ def _dead(address: str, reason: str) -> str:
 
 
 ENGINE = setting(
-    "where the work is done: local (processes of this machine), or ray (the cluster at $RAY_ADDRESS; unset: "
-    "Ray is started here for the command)"
+    "where to run: local (processes on this machine), or ray (the cluster at $RAY_ADDRESS; unset: Ray is "
+    "started here for the command)"
 )
-RAY = setting("with --engine ray: workers, and a worker's cpus, gpus and memory (GiB), such as cpus=8 gpus=1")
+RAY = setting("with --engine ray: workers, and cpus, gpus and memory (GiB) per worker, such as cpus=8 gpus=1")
 _GIB = 2**30
 
 
@@ -171,12 +173,12 @@ class Share:
 
 @dataclass(frozen=True)
 class RaySettings:
-    """The settings that follow `--ray`."""
+    """The settings of `--ray`."""
 
-    workers: int | None = option(None, "workers of the cluster; unset: as many as it has room for")
-    cpus: float | None = option(None, "CPUs of a worker; unset: 1, or a node's CPUs for each of its GPUs")
-    gpus: float | None = option(None, "GPUs of a worker, such as 0.5; unset: 1 if the cluster has any")
-    memory: float | None = option(None, "memory that a worker reserves, in GiB; unset: none")
+    workers: int | None = option(None, "workers; unset: as many as the cluster has room for")
+    cpus: float | None = option(None, "CPUs per worker; unset: 1, or a node's CPUs divided by its GPUs")
+    gpus: float | None = option(None, "GPUs per worker, such as 0.5; unset: 1 if the cluster has any")
+    memory: float | None = option(None, "memory to reserve per worker, in GiB; unset: none")
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -213,7 +215,7 @@ class RaySettings:
             raise ConfigError(
                 f"ray: no node of the cluster has room for a worker of {share} (the largest has "
                 f"{_count(largest.get('CPU', 0.0), 'CPU')}, {_count(largest.get('GPU', 0.0), 'GPU')} and "
-                f"{largest.get('memory', 0.0) / _GIB:.0f} GiB); give smaller shares, such as --ray cpus=1 "
+                f"{largest.get('memory', 0.0) / _GIB:.0f} GiB); request smaller shares, such as --ray cpus=1 "
                 "gpus=0, or --ray workers=N to wait for larger nodes"
             )
         return workers
@@ -224,7 +226,7 @@ def read_ray_settings(engine: str, mapping: Mapping[str, Any]) -> RaySettings:
     used, and MissingExtra if Ray is not installed."""
     if engine != "ray":
         if mapping:
-            raise ConfigError("--ray: has no effect without --engine ray; add that, or leave --ray out")
+            raise ConfigError("--ray: has no effect without --engine ray; add it, or leave --ray out")
         return RaySettings()
     check_extra("ray", "--engine ray", "ray")
     return build_settings(RaySettings, mapping, "ray")

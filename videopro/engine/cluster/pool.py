@@ -60,7 +60,7 @@ class Worker(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a worker tells when its model is loaded."""
+    """What a worker reports when its model is loaded."""
 
     identity: dict[str, object]
     in_flight: int
@@ -89,9 +89,7 @@ class WorkerHost:
             self._worker = pickle.loads(make)()
             return Loaded(self._worker.identity(), self._worker.in_flight, __version__, address)
         except ImportError as error:
-            return RunError(
-                f"node {address} cannot import what this command uses ({error}); install it there"
-            )
+            return RunError(f"node {address} lacks a package of this command ({error}); install it there")
         except Exception as error:
             return as_told(error)
 
@@ -118,7 +116,7 @@ class Schedule(Generic[ItemT]):
         self.apart: deque[tuple[ItemT, ...]] = deque()
         """Items for a worker that has nothing else meanwhile, so that another death says more."""
         self.given_up: list[tuple[ItemT, str]] = []
-        """Items that no worker gets any more, each with the reason."""
+        """Items that are given up, each with the reason."""
         for unit in units:
             self.add(unit.items)
 
@@ -141,7 +139,7 @@ class Schedule(Generic[ItemT]):
             self.shared.append(tuple(shared))
 
     def stop(self) -> None:
-        """Hand out nothing more."""
+        """Hand out no more units."""
         self.shared.clear()
         self.apart.clear()
 
@@ -268,7 +266,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
             min(free, key=lambda m: len(m.tasks)).give(schedule.shared.popleft(), job)
 
     def _listen(self) -> list[tuple[str, ResultT]]:
-        """Wait briefly for what the workers tell, and return new results. Raises what a worker raised."""
+        """Wait briefly for reports of workers, and return new results. Raises what a worker raised."""
         import ray
 
         waiting = {
@@ -318,7 +316,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
     def _agree(self, loaded: Loaded) -> None:
         if loaded.version != __version__:
             raise RunError(
-                f"node {loaded.address} has VideoPro {loaded.version}, and this command is {__version__}; "
+                f"node {loaded.address} has VideoPro {loaded.version}, but this command is {__version__}; "
                 "install the same version on all nodes"
             )
         if self._identity is None:
@@ -326,8 +324,8 @@ class WorkerPool(Generic[ItemT, ResultT]):
         elif loaded.identity != self._identity:
             raise RunError(
                 f"the worker on node {loaded.address} loaded a different model from the others "
-                f"({loaded.identity} instead of {self._identity}); give all nodes the same files, and re-run "
-                "the same command to resume"
+                f"({loaded.identity} instead of {self._identity}); use the same files on all nodes, and "
+                "re-run the same command to resume"
             )
 
     def _replace(self, member: Member[ItemT], how: str) -> None:
@@ -339,8 +337,8 @@ class WorkerPool(Generic[ItemT, ResultT]):
         # Once may be another program that filled the memory; twice is the model that does not fit.
         if member.loading is not None and self._deaths_in_a_row > 1:
             raise RunError(
-                f"workers died twice while loading the model (the last one: {how}); is there enough memory "
-                f"for a worker of {self._share}?"
+                f"workers died twice while loading the model (the last one: {how}); check that there is "
+                f"memory for a worker of {self._share}"
             )
         if self._deaths_in_a_row >= MAX_DEATHS_WITHOUT_RESULT * (len(self._members) + 1):
             raise RunError(
@@ -349,7 +347,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
             )
         ids = [_id(item) for items in member.tasks.values() for item in items]
         if ids:
-            reason = f"the worker that answered it died ({how})"
+            reason = f"its worker died ({how})"
             self._schedule.crashes.add(ids, reason)
             self._record_death(ids, reason)
         for items in member.tasks.values():
@@ -379,15 +377,15 @@ class WorkerPool(Generic[ItemT, ResultT]):
         self._members.append(Member(actor, actor.load.remote(make, os.getcwd())))
 
     def _say_waiting(self) -> None:
-        """Say from time to time that no worker is ready: Ray does not tell why."""
+        """Report from time to time that no worker is ready: Ray does not report why."""
         now = time.monotonic()
         if any(member.loading is None for member in self._members):
             self._waited = now
         elif now - self._waited >= _WAITING_SECONDS:
             self._waited = now
             print(
-                f"waiting for the cluster at {self._cluster.address}: workers of {self._share} load their "
-                "model, or wait until a node has room",
+                f"waiting for the cluster at {self._cluster.address}: workers of {self._share} are loading "
+                "their model, or waiting for room on a node",
                 file=sys.stderr,
             )
 
@@ -402,7 +400,7 @@ def _how_it_died(error: Exception) -> str:
     if isinstance(error, ray.exceptions.ActorUnavailableError):
         return "its connection broke"
     if isinstance(error, ray.exceptions.ActorDiedError):
-        return "its process or its node is gone"
+        return "its process or node is gone"
     return f"{type(error).__name__}: {text.strip().splitlines()[0]}"
 
 

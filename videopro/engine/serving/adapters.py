@@ -84,8 +84,8 @@ class AdapterVersions:
         if base == tuned:
             raise BackboneError(
                 f"the engine of {self._engine.model.name!r} answers with an adapter exactly as without it, "
-                "so it has not taken its weights: their names do not fit the model there; use another "
-                "version of vLLM, or sampler: local"
+                "so its weight names do not match the served model; use another version of vLLM, or set "
+                "sampler: local"
             )
 
     def close(self) -> None:
@@ -142,5 +142,5 @@ def _first_token(engine: EngineProcess, model: str) -> Any:
         return [(token["token"], round(token["logprob"], 4)) for token in listed]
     except (KeyError, IndexError, TypeError):
         raise BackboneError(
-            f"the engine of {engine.model.name!r} lists no log-probabilities: {str(reply)[:200]}"
+            f"the engine of {engine.model.name!r} returns no log-probabilities: {str(reply)[:200]}"
         ) from None

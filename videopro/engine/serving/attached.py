@@ -1,5 +1,5 @@
-"""Engines as those see them who only ask them, one that another process of this machine started, and short
-requests to them."""
+"""Engines as seen by their clients, engines started by another process of this machine, and short requests to
+them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ask_engine(url: str, content: Mapping[str, Any] | None, timeout: float) -> t
 
 
 def answers(url: str) -> bool:
-    """Whether an engine answers now. `url`: of its endpoint, which ends in /v1."""
+    """Whether an engine responds now. `url`: its endpoint, which ends in /v1."""
     try:
         return ask_engine(f"{url.removesuffix('/v1')}/health", None, _REQUEST_SECONDS)[0] == 200
     except (OSError, HTTPException):
@@ -65,7 +65,7 @@ class Engine(Protocol):
         """The address of its OpenAI-compatible endpoint, which it keeps when it is started again."""
 
     def answers(self) -> bool:
-        """Whether it answers now."""
+        """Whether it responds now."""
 
     def check(self) -> None:
         """Raise BackboneError if it was given up."""

@@ -38,9 +38,9 @@ _SHOWN_LINES = 15
 _ADVICE = (
     (("out of memory", "free memory on device", "no available memory for the cache"), "change --vllm memory"),
     (("no module named", "modulenotfounderror"), "see the packages of its environment"),
-    (("max_model_len", "max seq len"), "give --vllm max_model_len=N"),
-    (("max_lora_rank",), "give --vllm flags='--max-lora-rank N'"),
-    (("unrecognized arguments",), "use vLLM 0.31 or newer, and flags that it has"),
+    (("max_model_len", "max seq len"), "set --vllm max_model_len=N"),
+    (("max_lora_rank",), "set --vllm flags='--max-lora-rank N'"),
+    (("unrecognized arguments",), "use vLLM 0.31 or newer, and flags that it supports"),
 )
 
 
@@ -58,8 +58,7 @@ def _not_served(source: str, how: str, log: Path, size: int) -> BackboneError:
     lines = [line for line in printed.splitlines() if line.strip()][-_SHOWN_LINES:]
     ends = "\n".join(f"  {line[:400]}" for line in lines)
     return BackboneError(
-        f"vLLM does not serve {source}: {how}; {advice} ({log})"
-        + (f", which ends so:\n{ends}" if ends else "")
+        f"vLLM cannot serve {source}: {how}; {advice} ({log})" + (f". Its log ends:\n{ends}" if ends else "")
     )
 
 
@@ -90,7 +89,7 @@ class HeldPort:
         return True
 
     def release(self) -> None:
-        """Let others have it. Calling it again does nothing."""
+        """Release it. Calling it again does nothing."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -136,7 +135,7 @@ class EngineProcess:
         self.model = model
         self.log = log
         self.starts = 0
-        """How often it was started."""
+        """The number of times it was started."""
         self._settings = settings
         self._program = settings.command()
         self._device = device
@@ -212,7 +211,7 @@ class EngineProcess:
             raise self._failure
 
     def answers(self) -> bool:
-        """Whether it answers now."""
+        """Whether it responds now."""
         return answers(self.url)
 
     def wait(self) -> None:
@@ -256,7 +255,7 @@ class EngineProcess:
                 if self._is_stopping.is_set() or self._process.poll() is not None:
                     return False
                 if self.answers():
-                    self._say(f"vLLM answers after {time.monotonic() - began:.0f} s")
+                    self._say(f"vLLM is ready after {time.monotonic() - began:.0f} s")
                     return True
                 self._is_stopping.wait(_LOOK_SECONDS)
         return False
@@ -324,7 +323,7 @@ class EngineProcess:
         """`size`: that of the log before what tells why."""
         if not how:
             ended = self._process is None or self._process.poll() is not None
-            how = "it ended" if ended else f"it did not answer within {self._settings.start_seconds} s"
+            how = "it ended" if ended else f"it did not respond within {self._settings.start_seconds} s"
         return _not_served(self.model.source, how, self.log, size)
 
     # -- adapters
@@ -381,8 +380,8 @@ class EngineProcess:
                 if self._has_ended(starts):
                     continue
                 raise BackboneError(
-                    f"the engine of {self.model.name!r} does not answer {path} ({type(error).__name__}); see "
-                    f"{self.log}"
+                    f"the engine of {self.model.name!r} does not respond to {path} ({type(error).__name__}); "
+                    f"see {self.log}"
                 ) from None
             # One whose core has died, or that is being ended, refuses what it is asked until it is gone.
             if status >= 500 and self._has_ended(starts):
@@ -391,7 +390,7 @@ class EngineProcess:
                 error_part = reply.get("error", reply) if isinstance(reply, dict) else reply
                 message = error_part.get("message") if isinstance(error_part, dict) else None
                 raise BackboneError(
-                    f"the engine of {self.model.name!r} refuses {path} of "
+                    f"the engine of {self.model.name!r} rejects {path} of "
                     f"{content.get('lora_name') or content.get('model')!r} (status {status}): "
                     f"{str(message or error_part)[:400]}"
                 )
@@ -430,7 +429,7 @@ def started(processes: Sequence[EngineProcess]) -> Iterator[None]:
 
 @contextmanager
 def _progress(doing: str, say: Say) -> Iterator[None]:
-    """Say from time to time that something takes its time."""
+    """Report from time to time that something is still running."""
     began = time.monotonic()
     is_over = threading.Event()
 

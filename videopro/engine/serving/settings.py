@@ -17,13 +17,12 @@ from videopro.errors import ConfigError
 from videopro.storage import parse_json
 
 VLLM = setting(
-    "with --engine vllm: program (the engine's environment, its Python or its vllm), memory, max_model_len, "
-    "gpus, flags, start_seconds, such as program=engine memory=0.8"
+    "with --engine vllm: program (folder, Python or vllm of the engine's environment), memory, "
+    "max_model_len, gpus, flags, start_seconds, such as program=engine memory=0.8"
 )
 ENGINES = setting(
-    "where the work is done: local (processes of this machine), ray (the cluster at $RAY_ADDRESS; unset: Ray "
-    "is started here for the command), or vllm (processes of this machine, which ask a vLLM that is started "
-    "here, one a GPU)"
+    "where to run: local (processes on this machine), ray (the cluster at $RAY_ADDRESS; unset: Ray is "
+    "started here for the command), or vllm (processes on this machine, with a vLLM started here per GPU)"
 )
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The ranks for which vLLM makes room."""
@@ -42,18 +41,18 @@ _TOP_LOGPROBS = 20
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How an engine is started. Raises ConfigError for invalid settings."""
+    """The settings of an engine. Raises ConfigError for invalid ones."""
 
     program: str = option(
-        "", "where vLLM is: the folder of its environment, its Python, or vllm itself; unset: vllm in PATH"
+        "", "path of vLLM: the folder of its environment, its Python, or vllm; unset: vllm in PATH"
     )
-    memory: float = option(0.85, "share of a GPU's memory for weights, keys and values")
+    memory: float = option(0.85, "share of GPU memory for weights, keys and values")
     max_model_len: int | None = option(
-        None, "tokens of the longest prompt with its reply; unset: the model's, at most 32768"
+        None, "maximum tokens of a prompt and its reply; unset: the model's, at most 32768"
     )
-    gpus: int = option(1, "GPUs of one engine (tensor parallel)")
-    flags: str = option("", "further flags of vllm serve")
-    start_seconds: int = option(1800, "seconds within which it has to answer")
+    gpus: int = option(1, "GPUs per engine (tensor parallel)")
+    flags: str = option("", "additional flags of vllm serve")
+    start_seconds: int = option(1800, "maximum seconds to start")
 
     def __post_init__(self) -> None:
         if not 0 < self.memory <= 1:
@@ -65,13 +64,15 @@ class EngineSettings:
         try:
             shlex.split(self.flags)
         except ValueError as error:
-            raise ConfigError(f"vllm: flags is {self.flags!r}, which no shell reads ({error})") from None
+            raise ConfigError(
+                f"vllm: flags is {self.flags!r}, which is not valid shell syntax ({error})"
+            ) from None
 
     def command(self) -> list[str]:
         """What starts the server, up to the name of the model. Raises ConfigError if it is not there."""
         advice = (
-            "install it into an environment of its own (python -m venv engine && engine/bin/pip install "
-            "vllm), and give --vllm program=engine"
+            "install it into a separate environment (python -m venv engine && engine/bin/pip install vllm), "
+            "and set --vllm program=engine"
         )
         if not self.program:
             installed = shutil.which("vllm")
@@ -82,7 +83,7 @@ class EngineSettings:
         if path.is_dir():
             path = path / "bin" / "python"
         if not path.is_file() or not os.access(path, os.X_OK):
-            raise ConfigError(f"vllm: program {self.program!r}: there is no program at {path}; {advice}")
+            raise ConfigError(f"vllm: program {self.program!r}: not found at {path}; {advice}")
         if path.name.startswith("python"):
             # As `vllm serve`, a command that the CPU build's package leaves broken.
             return [str(path), "-m", "vllm.entrypoints.openai.api_server", "--model"]
@@ -98,7 +99,7 @@ class ServedModel:
     name: str
     """The name by which requests ask for it."""
     images: int
-    """Pictures in one prompt at most."""
+    """Maximum frames in one prompt."""
     dtype: str = "auto"
     """As in a backbone's settings."""
     rank: int = 0
@@ -139,7 +140,7 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
 
 
 def _longest(source: str) -> int:
-    """The longest prompt with its reply that the model takes, at most what 64 frames, subtitles and programs
+    """The model's maximum length of a prompt and its reply, at most what 64 frames, subtitles and programs
     need."""
     most = 32768
     config = Path(source).expanduser() / "config.json"
@@ -208,7 +209,7 @@ def engine_devices(gpus: int = 1) -> list[str | None]:
         visible = [visible[int(os.environ["LOCAL_RANK"]) % len(visible)]]
     if len(visible) < gpus:
         raise ConfigError(
-            f"vllm: gpus is {gpus}, and this process has {len(visible)}; give fewer"
+            f"vllm: gpus is {gpus}, but this process has {len(visible)}; set fewer"
             + (", or start it without accelerate launch" if "LOCAL_RANK" in os.environ else "")
         )
     return [*_groups(visible, gpus)]
@@ -224,23 +225,23 @@ def dedicated_devices(named: Sequence[str], gpus: int, *, trains_on_gpu: bool) -
     if absent:
         seen = f"sees {', '.join(visible)}" if visible else "sees none"
         raise ConfigError(
-            f"{setting}, but this process {seen}; name GPUs among those, or have CUDA_VISIBLE_DEVICES (with "
-            "accelerate launch, --gpu_ids) name the GPUs of the training and then those of the engines"
+            f"{setting}, but this process {seen}; pass some of those, or list the GPUs of the training and "
+            "then the engines' in CUDA_VISIBLE_DEVICES (with accelerate launch, in --gpu_ids)"
         )
     repeated = next((name for name in named if named.count(name) > 1), None)
     if repeated is not None:
-        raise ConfigError(f"{setting}, which names GPU {repeated} twice; name each once")
+        raise ConfigError(f"{setting}, which lists GPU {repeated} twice; list each once")
     if len(named) % gpus:
         raise ConfigError(
-            f"{setting}: {len(named)} GPUs are no whole number of engines with {gpus} each (vllm: gpus); "
-            f"name a multiple of {gpus}, or set another vllm: gpus"
+            f"{setting}: {len(named)} GPUs do not divide into engines with {gpus} each (vllm: gpus); list a "
+            f"multiple of {gpus}, or set another vllm: gpus"
         )
     # A process that no launcher has started trains on the first GPU.
     trained = visible[: int(os.environ.get("LOCAL_WORLD_SIZE", 1))]
     shared = [name for name in named if name in trained] if trains_on_gpu else []
     if shared:
         raise ConfigError(
-            f"{setting}, but the training runs on {', '.join(trained)}; name others, or start fewer "
+            f"{setting}, but the training runs on {', '.join(trained)}; list others, or start fewer "
             "processes, which take the first GPUs (accelerate launch --multi_gpu --num_processes N)"
         )
     return _groups(named, gpus)

@@ -1,4 +1,5 @@
-"""What the agents share: models in roles, structured replies, budgets, recorded steps, questions in flight.
+"""Code shared by the agents: models in roles, structured replies, budgets, recorded steps, questions in
+flight.
 
 An agent is a folder beside this one: its settings, prompts and schemas, and an `AgentRun` that reads like its
 paper's algorithm.

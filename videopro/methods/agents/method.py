@@ -56,7 +56,7 @@ from videopro.video import Subtitles, uniform_times
 
 @dataclass(frozen=True)
 class Prepared:
-    """What an agent made of a video before it answers questions about it."""
+    """What an agent prepares from a video before it answers questions."""
 
     content: Any = None
     """The method's own index or database; thread-safe."""
@@ -74,7 +74,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Equipment:
-    """What an agent works with under its settings."""
+    """The models and encoders of an agent under its settings."""
 
     roles: Mapping[str, str]
     """The name of the model in each role, such as "llm"."""
@@ -91,7 +91,7 @@ class AgentRun(ABC):
     has no letter if the question is open, or if the agent's last reply could not be parsed."""
 
     claim: float | None = None
-    """What the agent claims its confidence to be, in 0..1, once it has answered."""
+    """The confidence that the agent states, in 0..1, once it has answered."""
     settings: Any
     """Those of its method; each run says of which class they are."""
 
@@ -105,12 +105,12 @@ class AgentRun(ABC):
 
     @abstractmethod
     def conclude(self) -> Answer:
-        """Answer at once from what is known."""
+        """Answer now from what is known."""
 
 
 class AgentMethod(Method):
-    """A method whose steps are requests to models and tools. Subclasses say with which models they work,
-    prepare a video, and start a run for each question."""
+    """A method whose steps are requests to models and tools. Subclasses declare their models, prepare a
+    video, and start a run for each question."""
 
     Settings: ClassVar[type[AgentSettings]]
     settings: AgentSettings
@@ -193,7 +193,7 @@ class AgentMethod(Method):
         """The encoder of this name. Raises ConfigError, which says its `use`, for "none"."""
         encoder = self.module_models(scene, ModuleSettings(encoder=name, encoder_dtype="float32")).encoder()
         if encoder is None:
-            raise ConfigError(f"{self.name}: {use}; leave out encoder=none, or name one")
+            raise ConfigError(f"{self.name}: {use}; leave out encoder=none, or set an encoder")
         return encoder
 
     # ---- questions in flight ---------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class AgentMethod(Method):
         if isinstance(error, UnexpectedError):
             return failed
         # As of a program's call.
-        message = f"a request of the agent could not be served: {type(error).__name__}: {error}"
+        message = f"a request of the agent failed: {type(error).__name__}: {error}"
         return replace(failed, error=Failure("CallError", message))
 
     def _fallback(self, session: Session) -> Round:

@@ -100,16 +100,16 @@ class ModelReply:
     is_constrained: bool = False
     """Whether decoding was constrained to the schema."""
     cut_at: int | None = None
-    """The limit in tokens that cut it off; None: it ended by itself."""
+    """The token limit that cut it off; None: the model ended it."""
     calls: tuple[ToolCall, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the model left out of the request, because the server refused it."""
+    """Request fields omitted because the server rejects them."""
     thoughts: str = ""
-    """What the model thought before it."""
+    """The model's thoughts before it."""
 
 
 class ToolsRefused(Exception):
-    """The model offers no tool calls; use the text protocol."""
+    """The model does not support tool calls; use the text protocol."""
 
 
 class AgentModel(ABC):
@@ -149,7 +149,7 @@ class AgentModel(ABC):
 
     def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:
         """Reply to a conversation, calling tools. Raises ToolsRefused if the model offers none."""
-        raise ToolsRefused(f"{self.name} offers no tool calls")
+        raise ToolsRefused(f"{self.name} does not support tool calls")
 
 
 class BackboneModel(AgentModel):
@@ -262,7 +262,7 @@ class ApiModel(AgentModel):
             "response_format" in fields and "response_format" not in left_out,
             reply.cut_at,
             tuple(ToolCall(c.function.name, encodable(c.function.arguments), c.id) for c in reply.calls),
-            tuple(f"{name} left out: the server refuses it" for name in sorted(left_out)),
+            tuple(f"{name} omitted, as the server rejects it" for name in sorted(left_out)),
             reply.thoughts,
         )
 
@@ -358,7 +358,7 @@ class ModelLoader:
 def read_role(name: str, api_key_env: str | None = None) -> BackboneConfig:
     """The config of a model that is not "self". Raises ConfigError."""
     if not name or name == SELF:
-        raise ConfigError(f"model {name!r}: name a backbone or api:MODEL@URL")
+        raise ConfigError(f"model {name!r}: pass a backbone or api:MODEL@URL")
     settings = {} if api_key_env is None else {"api_key_env": api_key_env}
     if name.startswith("api:"):
         return api_config(name, "model", **settings)

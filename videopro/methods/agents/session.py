@@ -4,8 +4,8 @@
     if prediction is None: ...        # unparsed, even after one repair
 
 A structured reply is a JSON object that fits a pydantic schema, perhaps with thoughts and prose around it.
-Nothing is guessed: of a reply without one, the fault is told to the model and to the trace. A session holds
-the question and never its answer.
+Nothing is guessed: for a reply without one, the model and the trace get the fault. A session holds the
+question and never its answer.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Session:
         observer: Observer | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only.
-        `budget`: None: that of the settings."""
+        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only. `budget`
+        None: from the settings."""
         self.question = question
         self.video = video
         self.models = models
@@ -64,7 +64,7 @@ class Session:
         self.cost = Cost()
         """What all steps cost, without those that were reused."""
         self.seed = seed
-        """Of the run; derive others from it and the question."""
+        """The run's seed; derive others from it and the question."""
         self.round = 0
         """The agent's round, which its steps are recorded with."""
         self._observer = observer
@@ -105,7 +105,7 @@ class Session:
         return "\n".join(line.text for line in self.subtitles.visible_at(times))
 
     def note(self, text: str) -> None:
-        """A remark for readers of the result; a repeated one is noted once."""
+        """Add a note to the result; repeated notes are added once."""
         # Loops meet the same limit in every round.
         if text not in self.notes:
             self.notes.append(text)

@@ -19,8 +19,8 @@ from videopro.methods.base import WritingSettings
 from videopro.modules import SPEECH_HELP, check_speech
 
 PRESET_HELP = (
-    "paper: the paper's own settings; equal: every call of a model shows as many frames as the backbone's "
-    "budget, for comparisons with other methods"
+    "paper: the paper's settings; equal: as many frames per model call as the backbone's budget, for "
+    "comparisons with other methods"
 )
 ROLE_HELP = (
     "self (the run's backbone), a hub name, a folder, server:MODEL@URL, a plug-in (each with +ADAPTER), or "
@@ -36,13 +36,13 @@ class AgentSettings(WritingSettings):
     temperature: float = option(0.0, "sampling temperature of replies; 0: greedy", client="any", answers=True)
     speech: str = option("none", SPEECH_HELP, answers=True)
     max_frames: int | None = option(
-        None, "frames that a question may look at; unset: no limit", client="less", answers=True
+        None, "maximum frames per question; unset: no limit", client="less", answers=True
     )
     max_tokens: int | None = option(
-        None, "tokens that a question may use; unset: no limit", client="less", answers=True
+        None, "maximum tokens per question; unset: no limit", client="less", answers=True
     )
     max_steps: int | None = option(
-        None, "steps that a question may take; unset: no limit", client="less", answers=True
+        None, "maximum steps per question; unset: no limit", client="less", answers=True
     )
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class BudgetSpent(Exception):
 
 
 class Budget:
-    """What one question has spent of its limits; None: no limit. Used by one thread."""
+    """The budget of one question and what it has spent; None: no limit. Used by one thread."""
 
     def __init__(
         self, max_frames: int | None = None, max_tokens: int | None = None, max_steps: int | None = None

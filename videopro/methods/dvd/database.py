@@ -91,7 +91,7 @@ def spoken_in(subtitles: Subtitles | None, start: float, end: float) -> str:
 
 
 CAPTIONER = "captioner"
-_NO_ROOM = "its request is longer than the captioner takes"
+_NO_ROOM = "its request exceeds the captioner's context"
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,10 @@ class DatabaseBuilder:
         costs = [line.cost for line in (*clips, lines.registry) if line is not None]
         notes = []
         if unparsed := sum(bool(clip.fault) for clip in clips):
-            notes.append(f"{unparsed} of {len(clips)} clips of the database have no caption: unparsed")
+            notes.append(f"{unparsed} of {len(clips)} clips in the database have no caption: unparsed")
         if lines.registry is not None and lines.registry.fault:
             notes.append(
-                "the subjects of the database were joined by name only; what failed in their merge: "
+                "the subjects in the database were merged by name only; the merge request failed: "
                 f"{lines.registry.fault}"
             )
         registry = _by_name(clips) if lines.registry is None else SubjectRegistry(lines.registry.registry)
@@ -305,9 +305,9 @@ class DatabaseBuilder:
 def _too_large(registry: SubjectRegistry, number: int, error: BackboneError) -> str:
     """The message for a caption that was refused because of the registry in its prompt."""
     return (
-        f"clip {number}: {error}; its prompt holds the registry so far ({len(registry.subjects)} subjects, "
-        f"{len(registry.describe()):,} characters), which grows with the video: use registry=parallel, whose "
-        "captions are asked for without it, longer clips (clip_seconds), or a captioner that takes more"
+        f"clip {number}: {error}; its prompt contains the registry so far ({len(registry.subjects)} "
+        f"subjects, {len(registry.describe()):,} characters), which grows with the video: use "
+        "registry=parallel, longer clips (clip_seconds), or a captioner with a longer context"
     )
 
 

@@ -93,7 +93,7 @@ class SubjectRegistry:
         self._subjects[key] = seen if subject is None else _joined(subject, [subject, seen])
 
     def describe(self) -> str:
-        """The registry for a prompt; empty if nobody is in it."""
+        """The registry for a prompt; empty without subjects."""
         return "\n".join(subject.describe() for subject in self.subjects)
 
 
@@ -154,7 +154,7 @@ class CaptionedClip(_Line):
     fault: str = ""
     """Why there is no caption."""
     stand_ins: tuple[tuple[float, float], ...] = ()
-    """Of its frames, those that stand in for damaged ones: (time asked for, its own time) in s."""
+    """Its frames that replace damaged ones: (requested time, time of the frame) in s."""
 
     @property
     def text(self) -> str:

@@ -83,7 +83,7 @@ def text_protocol(tools: Sequence[Tool]) -> str:
 
 
 def unusable(fault: str) -> str:
-    """What a model is told about a reply that is no call of a tool."""
+    """The message to a model whose reply is not a tool call."""
     return f"This reply cannot be used: {fault}. Call a tool; to end the search, call answer."
 
 

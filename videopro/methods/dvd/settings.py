@@ -17,17 +17,17 @@ class DvdSettings(AgentSettings):
     """Settings of Deep Video Discovery. With preset "equal", `inspect_frames` and `browse_frames` are the
     number of frames that the VQA model takes."""
 
-    llm: str = option("self", f"reasons and calls tools: {ROLE_HELP}", answers=True)
-    captioner: str = option("self", f"captions the clips: {ROLE_HELP}", answers=True)
-    vqa: str = option("self", f"answers about frames, for the tools: {ROLE_HELP}", answers=True)
-    clip_seconds: float = option(5.0, "seconds of a clip (public code: 10)", answers=True)
+    llm: str = option("self", f"model that reasons and calls tools: {ROLE_HELP}", answers=True)
+    captioner: str = option("self", f"model that captions the clips: {ROLE_HELP}", answers=True)
+    vqa: str = option("self", f"model that answers about frames, for the tools: {ROLE_HELP}", answers=True)
+    clip_seconds: float = option(5.0, "seconds per clip (public code: 10)", answers=True)
     fps: float = option(
         2.0, "frames per second of the database and of inspections", client="less", answers=True
     )
     registry: Literal["progressive", "parallel", "none"] = option(
         "progressive",
-        "subject registry: progressive (each clip is shown the registry so far), parallel (clips in "
-        "parallel, merged by one request, as in the public code), or none (plain captions in a sentence)",
+        "subject registry: progressive (each clip's prompt has the registry so far), parallel (clips in "
+        "parallel, merged by one request, as in the public code), or none (one-sentence captions only)",
         answers=True,
     )
     segmentation: Literal["uniform", "transcript"] = option(
@@ -43,11 +43,10 @@ class DvdSettings(AgentSettings):
     )
     resolution: Literal["model", "720p"] = option(
         "model",
-        "size of the frames: model (that of each model), or 720p (the paper's: up to 1280 x 720 pixels, "
-        "for every role)",
+        "frame size: model (each model's), or 720p (the paper's: up to 1280 x 720 pixels, for every role)",
         answers=True,
     )
-    max_tool_steps: int = option(15, "N: steps before a forced answer", client="less", answers=True)
+    max_tool_steps: int = option(15, "N: maximum steps before a forced answer", client="less", answers=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolMistake(ValueError):
-    """A call that cannot be carried out; the message tells the model why."""
+    """A call that cannot be executed; the message gives the model the reason."""
 
 
 class _Arguments(BaseModel):

@@ -51,10 +51,10 @@ class LvAgentSettings(AgentSettings):
 
     agents: tuple[str, ...] = option((), f"2 to {MOST_AGENTS} different models: {ROLE_HELP}", answers=True)
     team: Path | None = option(None, "team file of videopro select-agents, instead of agents", answers=True)
-    frames: int = option(16, "frames of the second look, for the answer", client="less", answers=True)
+    frames: int = option(16, "frames of the second look, to answer from", client="less", answers=True)
     chunks: int = option(6, "equal parts of the video for retrieval", client="less", answers=True)
     threshold: float = option(
-        0.8, "cosine similarity above which a chunk is used; if none is, the best", answers=True
+        0.8, "cosine similarity above which a chunk is used; without one, the best chunk", answers=True
     )
     max_rounds: int = option(3, "maximum rounds of discussion", client="less", answers=True)
     encoder: str = option(
@@ -69,8 +69,8 @@ class LvAgentSettings(AgentSettings):
         if bool(self.agents) == (self.team is not None):
             both = ", not both" if self.agents else ""
             raise ConfigError(
-                f"lvagent: name the agents (agents=[A, B, C], 2 to {MOST_AGENTS}) or a team file of "
-                f"videopro select-agents (team=FILE){both}"
+                f"lvagent: set the agents (agents=[A, B, C], 2 to {MOST_AGENTS}) or a team file of videopro "
+                f"select-agents (team=FILE){both}"
             )
         if self.agents:
             check_agents(self.agents)
@@ -79,12 +79,12 @@ class LvAgentSettings(AgentSettings):
 def check_agents(agents: tuple[str, ...]) -> None:
     """Raise ConfigError unless these are two to four different models: equal ones never disagree."""
     if not 2 <= len(agents) <= MOST_AGENTS:
-        raise ConfigError(f"lvagent: {len(agents)} agents; name 2 to {MOST_AGENTS}")
+        raise ConfigError(f"lvagent: {len(agents)} agents; set 2 to {MOST_AGENTS}")
     # A server's address does not make another model.
     names = [public_role(name) for name in agents]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"lvagent: {twice!r} is named twice; equal agents never disagree: name others")
+        raise ConfigError(f"lvagent: {twice!r} is listed twice; equal agents never disagree; set others")
 
 
 GLANCE_FRAMES = 4
@@ -151,7 +151,7 @@ def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
         if weights in seen:
             raise ConfigError(
                 f"lvagent: {seen[weights]!r} and {name!r} have the same weights; equal agents never "
-                "disagree: name others"
+                "disagree; set others"
             )
         seen[weights] = name
 
@@ -243,14 +243,14 @@ class LvAgentRun(AgentRun):
         if needs_all == "Yes":
             return None
         if needs_all is None:
-            session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
+            session.note(f"{member.role} said neither Yes nor No: used the whole video")
             return None
         prompt = key_prompt(question, context, KEY_WORDS)
         reply = session.tell("key", member.role, prompt, frames=glance)
         # A model may write more than it was asked for.
         key = " ".join(reply.split()[:KEY_WORDS])
         if not key:
-            session.note(f"{member.role} named nothing to look for: it saw the whole video")
+            session.note(f"{member.role} named nothing to look for: used the whole video")
             return None
         return self._retrieve(member, key)
 
@@ -307,7 +307,7 @@ class LvAgentRun(AgentRun):
             removed = min(self._members, key=lambda member: (member.score, -member.number))
             self._members.remove(removed)
         else:
-            session.note("no scores could be parsed: nobody left the discussion")
+            session.note("no scores could be parsed, so no agent left the discussion")
         self._history = history_prompt(question, members, bool(sums), removed)
         session.tool(
             "leave",

@@ -50,7 +50,7 @@ class TeamFile(_Part):
 
     @property
     def key(self) -> str:
-        """Names the selection; costs are no part of it."""
+        """Identifies the selection, without costs."""
         content = self.model_dump_json(exclude={"cost"})
         return f"{self.benchmark}/{self.domain or 'all'}/{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
@@ -66,7 +66,7 @@ def read_team(path: Path) -> TeamFile:
         content = read_object(path.read_bytes(), str(path), ConfigError)
         return TeamFile.model_validate(content)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give a team file") from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); pass a team file") from error
     except ValidationError as error:
         raise ConfigError(
             f"{path}: is not a team file of videopro select-agents ({first_mistake(error)})"
@@ -107,8 +107,8 @@ def agreement(answers: Mapping[str, Mapping[str, str | None]]) -> Agreement:
     agreed = {question: label for question, label in labels.items() if label is not None}
     if not agreed:
         raise ConfigError(
-            f"none of {len(questions)} questions has an answer that two agents gave, and more than gave any "
-            "other; name more agents that answer with a letter, or ask more questions"
+            f"in none of {len(questions)} questions do most agents, and at least two, agree on an answer; "
+            "add agents that answer with a letter, or ask more questions"
         )
     rates = {
         name: sum(letters[question] == label for question, label in agreed.items()) / len(agreed)

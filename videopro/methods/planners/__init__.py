@@ -44,10 +44,10 @@ PLANNERS: Registry[type[Planner]] = Registry(
     "planner",
     lambda value: isinstance(value, type) and issubclass(value, Planner) and value is not Planner,
     {},
-    what="a class that derives from Planner (videopro.methods.planners)",
+    what="a subclass of Planner (videopro.methods.planners)",
     more_names=("self", "api", "server", "file"),
 )
-"""Planners that plug-ins bring, beside the four kinds that a setting names in another way."""
+"""Planners from plug-ins, in addition to the four built-in kinds of a setting."""
 
 # Requests in flight to "api:", which limits its rate.
 _API_REQUESTS = 8
@@ -66,14 +66,15 @@ def check_planner(spec: str) -> None:
     if spec.startswith(FILE):
         # Its file is read where a run begins: a worker on another machine gets the text.
         if spec == FILE:
-            raise ConfigError(f"planner {spec!r}: names no file; give file:PROGRAM.py")
+            raise ConfigError(f"planner {spec!r}: the file is missing; pass file:PROGRAM.py")
         return
     specs = ["self", *PLANNERS, "api:MODEL@URL", "server:MODEL@URL", "file:PROGRAM.py"]
-    raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, specs)}")
+    raise ConfigError(f"unknown planner {spec!r}; {did_you_mean(spec, specs)}")
 
 
 def planner_needs(spec: str, api_key_env: str | None) -> list[Need]:
-    """What a planner needs besides the backbone: its server. Raises ConfigError for an invalid spec."""
+    """What a planner needs in addition to the backbone: its server. Raises ConfigError for an invalid
+    spec."""
     check_planner(spec)
     if not spec.startswith(("api:", "server:")):
         return []
@@ -121,7 +122,7 @@ def load_planner(
         return FilePlanner(spec, read_program(spec) if program is None else program)
     if spec == "self":
         if backbone is None:
-            raise ConfigError("planner 'self': there is no backbone in this process; give another planner")
+            raise ConfigError("planner 'self': this process has no backbone; pass another planner")
         return BackbonePlanner(backbone, is_fine_tuned=bool(is_fine_tuned), sampling=sampling)
     server = server or ServerSettings()
     if concurrency is not None:

@@ -14,16 +14,16 @@ _DTYPES = {"bfloat16": "bf16", "float32": "fp32"}
 
 
 def check_answerer(named: str) -> None:
-    """Raise ConfigError for a name that cannot be that of an answerer. Nothing is loaded."""
+    """Raise ConfigError for an invalid name of an answerer. Nothing is loaded."""
     if named.startswith("api:"):
         raise ConfigError(
-            f"answerer {named!r}: answers need log-probabilities, which api: does not ask for; give "
+            f"answerer {named!r}: answers need log-probabilities, which api: does not request; pass "
             "server:MODEL@URL"
         )
     model = read_spec(named).model
     is_path = model.startswith((".", "/", "~"))
     if is_path and not Path(model).expanduser().is_dir():
-        raise ConfigError(f"answerer {named!r}: there is no such folder; give an existing one or a hub name")
+        raise ConfigError(f"answerer {named!r}: no such folder; pass an existing one or a hub name")
 
 
 def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | None = None) -> Backbone:
@@ -41,9 +41,8 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
         return planner
     if named is None and identity.get("kind") == "server":
         raise ConfigError(
-            f"model 'server:{planner.name}' is a planner that was made from {base!r}, which answers inside "
-            f"its programs: give --answerer server:NAME@URL if it is served, or --answerer {base} to load it "
-            "here"
+            f"model 'server:{planner.name}' is a planner made from {base!r}, which answers inside its "
+            f"programs; pass --answerer server:NAME@URL if it is served, or --answerer {base} to load it here"
         )
     shared: dict[str, Any] = {key: identity[key] for key in ("pixels", "attention") if key in identity}
     spec = read_spec(name, frames=planner.frames, pixels=shared.get("pixels"))
@@ -66,8 +65,8 @@ def _check_base(folder: str, base: str, weights: str, planner: str) -> None:
     is trusted: which of its files are here differs between machines."""
     if Path(folder).is_dir() and folder_fingerprint(Path(folder)) != weights:
         raise ConfigError(
-            f"model {planner!r} was made from {base!r}, which has changed since: other weights would answer "
-            f"inside its programs. Give --answerer {base} to use it as it is, or restore it"
+            f"model {planner!r} was made from {base!r}, which has changed since, so other weights would "
+            f"answer inside its programs. Pass --answerer {base} to use it anyway, or restore it"
         )
 
 

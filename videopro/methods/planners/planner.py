@@ -22,13 +22,12 @@ PLAN_SAMPLING = Sampling(max_new_tokens=1024)
 a small planner (docs/results/planners.md has the figures of both)."""
 
 PAPER_TEMPERATURE = 0.7
-"""At which the paper samples programs (section 4)."""
+"""The paper's temperature for programs (section 4)."""
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Everything that a planner may use. It contains neither the right answer nor other fields of a
-    benchmark."""
+    """Everything that a planner may use. It contains neither the gold answer nor other benchmark fields."""
 
     kind: PromptKind
     prompt: str
@@ -48,10 +47,10 @@ class PlannerReply:
     """A planner's reply and what it cost."""
 
     text: str
-    """The whole reply, without what the model thought before it."""
+    """The whole reply, without the model's thoughts."""
     tokens_in: int = 0
     tokens_out: int = 0
-    """0 from a planner without a tokenizer, such as one that no model is behind."""
+    """0 for a planner without a tokenizer, such as one without a model."""
     calls: int = 0
     """Requests to a model."""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -84,9 +83,9 @@ class Planner(ABC):
     """Whether a reply requires a request to a model. Otherwise it is free, and the same request always gets
     the same reply."""
     prompts: Mapping[str, str] = MappingProxyType({})
-    """The texts of the user's prompts on which it was trained, as it records them; empty: ours."""
+    """The custom prompts that it was trained on, as recorded; empty: the default prompts."""
     reference: ReferenceForm = "none"
-    """What the prompts on which it was trained say of the modules, as it records it."""
+    """How its training prompts describe the modules, as recorded."""
     is_fine_tuned: bool = False
     """Whether it was trained on prompts without examples, and with the reference that it records. Otherwise
     prompts include the whole API reference and examples."""
@@ -94,9 +93,9 @@ class Planner(ABC):
     variants: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Of a plug-in's planner, what may follow its name, as NAME:VARIANT, and what each is."""
     plans_open_questions: ClassVar[bool] = True
-    """Whether it can write programs for questions without options."""
+    """Whether it can write programs for open-ended questions."""
     reads_any_prompt: ClassVar[bool] = True
-    """Whether it takes a user's own prompts, and prompts without the whole reference."""
+    """Whether it accepts custom prompts, and prompts without the whole reference."""
 
     @classmethod
     def named(cls, variant: str) -> Self:
@@ -107,12 +106,12 @@ class Planner(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """What a run's key hashes, JSON-able: everything besides the request that a reply depends on."""
+        """JSON-serializable facts for a run's key: everything besides the request that a reply depends on."""
 
     @abstractmethod
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """One reply for each request, in the order of the requests; each depends on its own request only.
-        Raises UnexpectedError for an exception about a reply; one about a request is raised as it is."""
+        Raises UnexpectedError for an exception about a reply; one about a request is raised unchanged."""
 
     def close(self) -> None:
         """Close connections."""
@@ -129,7 +128,7 @@ def sampling_identity(sampling: Sampling) -> dict[str, object]:
 
 
 class BackbonePlanner(Planner):
-    """A backbone that writes programs about the video that it sees (section 3.4)."""
+    """A backbone that sees the video and writes programs (section 3.4)."""
 
     name = "self"
     sees_video = True
@@ -141,7 +140,7 @@ class BackbonePlanner(Planner):
         is_fine_tuned: bool,
         sampling: Sampling = PLAN_SAMPLING,
     ) -> None:
-        """`backbone` is used as it is: its adapter is not switched on or off. `sampling`: its seed is not
+        """`backbone` is used unchanged: its adapter is not switched on or off. `sampling`: its seed is not
         used, because each request has its own."""
         self.is_fine_tuned = is_fine_tuned
         self._backbone = backbone
@@ -196,19 +195,19 @@ def read_program(spec: str) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"planner {spec!r}: cannot be read ({error}); give the path of a Python file in UTF-8"
+            f"planner {spec!r}: cannot be read ({error}); pass the path of a Python file in UTF-8"
         ) from error
     program = parse_program(_as_reply(text))
     # The file goes the way of a model's reply, in which these end a program or are taken for its beginning.
     if program.code != textwrap.dedent(text).strip("\n").rstrip():
         raise ConfigError(
-            f"planner {spec!r}: its text holds what marks the parts of a reply (a tag such as <code> or "
-            "<think>, or ```); leave that out"
+            f"planner {spec!r}: it contains markers of the parts of a reply (a tag such as <code> or "
+            "<think>, or ```); remove them"
         )
     if program.faults:
         raise ConfigError(
-            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/reference/modules.md says "
-            "what a program may call and import"
+            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/reference/modules.md lists what a "
+            "program may call and import"
         )
     return text
 
@@ -219,7 +218,7 @@ def program_digest(program: str) -> str:
 
 
 def recorded_file(spec: str) -> str:
-    """The spec as runs record it: where the file lies changes no answer."""
+    """The spec as runs record it: the file's location changes no answer."""
     return f"{FILE}{Path(spec.removeprefix(FILE)).name}"
 
 

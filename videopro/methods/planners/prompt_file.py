@@ -1,4 +1,4 @@
-"""A planner's prompts from a user's file, for a planner that was trained on other prompts than ours.
+"""A planner's prompts from a user's file, for a planner that was not trained on the default prompts.
 
     plan: |
       ...{question}...{choices}...        # a YAML file, or a folder with plan.txt, bug_fix.txt, ...
@@ -51,9 +51,9 @@ class PromptFile:
         for name, text in self.texts.items():
             where = f"prompts {self.source}: {name}"
             if name not in names:
-                raise ConfigError(f"{where}: no prompt has this name; {did_you_mean(str(name), names)}")
+                raise ConfigError(f"{where}: unknown prompt; {did_you_mean(str(name), names)}")
             if not isinstance(text, str) or not text.strip():
-                raise ConfigError(f"{where}: is {text!r}; it must be a text")
+                raise ConfigError(f"{where}: is {text!r}; it must be a non-empty string")
             if name != API:
                 _check_slots(name, text, where)  # type: ignore[arg-type]
 
@@ -61,15 +61,15 @@ class PromptFile:
         """Raise ConfigError if a prompt is missing that `who` asks with."""
         for kind in kinds:
             if kind not in self.texts:
-                raise ConfigError(f"prompts {self.source}: has no {kind}, with which {who} asks; add it")
+                raise ConfigError(f"prompts {self.source}: has no {kind}, which {who} needs; add it")
 
     def require_api(self, who: str) -> None:
         """Raise ConfigError for a slot {api} without a text for it, if `who` knows of no video's modules."""
         kinds = [kind for kind in _KINDS if self.shows(kind, API)]
         if kinds and API not in self.texts:
             raise ConfigError(
-                f"prompts {self.source}: {kinds[0]} shows {{{API}}}, and {who} knows no video's modules; add "
-                f"a text {API}"
+                f"prompts {self.source}: {kinds[0]} uses {{{API}}}, but {who} does not know the modules of a "
+                f"video; add a text {API}"
             )
 
     def shows(self, kind: PromptKind, slot: str) -> bool:
@@ -113,7 +113,7 @@ def read_prompts(prompts: str | Mapping[str, str]) -> PromptFile:
     path = Path(prompts).expanduser()
     texts = _folder(path) if path.is_dir() else read_yaml(path)
     if not texts:
-        raise ConfigError(f"prompts {prompts}: holds no prompts; {did_you_mean('', [*_KINDS, API])}")
+        raise ConfigError(f"prompts {prompts}: contains no prompts; {did_you_mean('', [*_KINDS, API])}")
     return PromptFile(texts, prompts)
 
 
@@ -129,17 +129,18 @@ def prompt_notes(
     if custom is not None:
         source, is_same = f"the prompts {custom.source}", custom.texts == recorded.prompts
     else:
-        source, is_same = f"our {form} prompts", form == "auto" or (form == "short" and not recorded.prompts)
+        source = f"default {form} prompts"
+        is_same = form == "auto" or (form == "short" and not recorded.prompts)
     if not is_same:
-        trained = "the prompts that it records" if recorded.prompts else "our short prompts"
+        trained = "the prompts that it records" if recorded.prompts else "default short prompts"
         differences.append((trained, source))
     if (reference, form) == ("auto", "short"):
         reference = "none"
     if reference not in ("auto", recorded.reference):
         differences.append((f"prompts with reference={recorded.reference}", f"reference={reference}"))
     return [
-        f"{who} was trained on {trained}, and is asked with {asked}, as the settings say; leave that out to "
-        "use what it was trained on"
+        f"{who} was trained on {trained}, but the settings use {asked}; leave that out to use the prompts "
+        "from training"
         for trained, asked in differences
     ]
 
@@ -150,7 +151,7 @@ def _folder(path: Path) -> dict[str, str]:
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{file}: cannot be read ({error}); give a text in UTF-8") from error
+            raise ConfigError(f"{file}: cannot be read ({error}); pass a text file in UTF-8") from error
         texts[file.stem] = text.removesuffix("\n")
     return texts
 
@@ -161,12 +162,12 @@ def _check_slots(kind: PromptKind, text: str, where: str) -> None:
     for slot in slots:
         if slot not in allowed:
             raise ConfigError(
-                f"{where}: unknown slot {{{slot}}}; {did_you_mean(slot, allowed)} (for the characters "
-                f"themselves write {{{{{slot}}}}})"
+                f"{where}: unknown slot {{{slot}}}; {did_you_mean(slot, allowed)} (for literal braces write "
+                f"{{{{{slot}}}}})"
             )
     for slot in _REQUIRED[kind]:
         if slot not in slots:
-            raise ConfigError(f"{where}: has no slot {{{slot}}}, without which the planner is not told it")
+            raise ConfigError(f"{where}: the slot {{{slot}}} is missing; add it")
 
 
 def _slots(text: str) -> list[str]:

@@ -67,8 +67,8 @@ def settle_served_planner(
     what it has, and its server is asked for the weights alone. `server`: how requests go to it. `pixels`: of
     a frame, if nothing on this machine says what the planner was trained with.
 
-    Asks the server, and warns of what it lacks. Raises ConfigError for a planner whose prompts nothing tells,
-    BackboneError for a server that cannot be asked, or a model whose budgets nothing tells.
+    Asks the server, and warns of what it lacks. Raises ConfigError for a planner with unknown prompts,
+    BackboneError for a server that cannot be reached or a model with unknown budgets.
     """
     spec = str(options.get("planner") or "")
     if not spec.startswith("server:"):
@@ -115,9 +115,9 @@ def _planner_record(backbone: ServerBackbone) -> PlannerRecord:
     if record is None:
         spec = f"server:{backbone.name}@{backbone.config.base_url}"
         raise ConfigError(
-            f"planner {spec!r}: nothing here says what this model was trained on (its folder is not on this "
-            "machine, or is of another origin); give --options planner_prompt=short if on our prompts, "
-            "--prompts FILE if on others, else planner_prompt=full"
+            f"planner {spec!r}: this model's training prompts are unknown (its folder is not on this "
+            "machine, or has another origin); set --options planner_prompt=short if it was trained on the "
+            "default prompts, --prompts FILE if on others, else planner_prompt=full"
         )
     return record
 
@@ -131,7 +131,7 @@ def _weights_now(spec: str, recorded: Mapping[str, str], api_key_env: str | None
         with closing(ServerBackbone(config)) as backbone:
             now = backbone.profile.weights
     except BackboneError as error:
-        logger.warning("warning: the planner was compared with the run's by its name only: %s", error)
+        logger.warning("warning: the planner was compared with the run's by name only: %s", error)
         return {"planner_weights": dict(recorded)}
     # The folder of its files may have been here when the run began and not now, or the other way round: then
     # they are not compared.
@@ -152,13 +152,13 @@ def _stopping_run(planner: str) -> Iterator[None]:
         if isinstance(error, RequestRefused) and error.status in _REQUEST_STATUSES:
             raise
         raise RunError(
-            f"planner {planner}: {error}\nNo other question can be answered either, so the run stops. All "
-            "finished answers are kept; fix this and re-run the same command to resume."
+            f"planner {planner}: {error}\nEvery other question would fail too, so the run stops. Finished "
+            "answers are kept; fix this and re-run the same command to resume."
         ) from None
 
 
 class ServerPlanner(BackbonePlanner):
-    """`server:MODEL@URL`, with a backbone of its own for the video."""
+    """`server:MODEL@URL`, with a separate backbone for the video."""
 
     def __init__(
         self,
@@ -214,8 +214,8 @@ def _check_weights(backbone: ServerBackbone, recorded: Mapping[str, str]) -> Non
     root = backbone.profile.weights.get("root")
     if root != recorded["root"]:
         raise RunError(
-            f"planner server:{backbone.name}: the server has it from {root}, and the run from "
-            f"{recorded['root']}; serve that one under this name, or give another --output"
+            f"planner server:{backbone.name}: the server loads it from {root}, but the run from "
+            f"{recorded['root']}; serve that one under this name, or pass another --output"
         )
 
 

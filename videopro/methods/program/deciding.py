@@ -52,8 +52,8 @@ from videopro.traces import CombiningRule, DecidingCalls, FrameRef, Reasoned, Re
 REASONED: ReasonedRule = "product"
 """The rule by default, chosen on pocket's val (`python -m perf.deciding`)."""
 REASONED_HELP = (
-    "confidence of a letter that a program reasons from what calls returned: product or least (of those of "
-    "the calls that decided it), or none (0: it is a guess)"
+    "confidence of a letter that a program derives from the results of calls: product or least (over the "
+    "calls that decided it), or none (0: a guess)"
 )
 NEAR_SECONDS = 5.0
 """Frames that are at most this far apart show nearly the same."""
@@ -243,9 +243,9 @@ class _Search:
         """The witnesses that decided, each by itself, or those that did together. Raises _Unknowable."""
         library = self.library
         if not library.is_replayable:
-            raise _Unknowable("a call of it could not be served")
+            raise _Unknowable("one of its calls failed")
         if telling := tells_replays(self.program.code):
-            raise _Unknowable(f"it uses {telling}, by which it may tell a replay from its run")
+            raise _Unknowable(f"it uses {telling}, so it may distinguish a replay from its run")
         self._check_repeats()
         texts = self.question.choices
         alternatives = {
@@ -321,7 +321,7 @@ class _Search:
                 f"{call}() is not cached and looks at the video: it has no kept result"
             ) from None
         if letter != self.letter or list(dict.fromkeys(replay.repeated)) != list(self.library.made):
-            raise _Unknowable("it does not do the same with the same results")
+            raise _Unknowable("it does not repeat its calls on the same results")
 
     def _effect(self, changed: Mapping[Hashable, Any]) -> Effect:
         """What comes of these results in place of those of the run, whatever is guessed of other calls."""
@@ -342,7 +342,7 @@ class _Search:
         """Run the program with these results changed. Returns its calls, and its letter (None: it failed, or
         gave none). Raises NeverMade, and _Unknowable when the budget of the replays is used up."""
         if self._cpu_left <= 0 or self._wall_left <= 0:
-            raise _Unknowable("its replays take too long")
+            raise _Unknowable("its replays timed out")
         self.replays += 1
         replay = ReplayLibrary(self.library, self.question, changed, guess)
         limits = replace(
@@ -356,7 +356,7 @@ class _Search:
         self._cpu_left -= outcome.cpu_seconds
         self._wall_left -= _own_seconds(outcome, replay)
         if outcome.error is not None and outcome.error.type in ("CpuLimit", "WallLimit"):
-            raise _Unknowable("its replays take too long")
+            raise _Unknowable("its replays timed out")
         if outcome.status == "failed":
             return replay, None
         return replay, read_program_answer(outcome.value, self.question)[0].letter

@@ -173,8 +173,8 @@ def answer_natively(
 def run_parallel(
     items: Sequence[TaskT], work: Callable[[TaskT], ValueT], at_once: int
 ) -> list[ValueT | VideoProError]:
-    """What `work` returned for each item, in order, or the error in QUESTION_ERRORS that it raised: an
-    exception that nobody foresaw is one of them.
+    """What `work` returned for each item, in order, or the error in QUESTION_ERRORS that it raised:
+    unexpected exceptions are among them.
 
     At most `at_once` items run at the same time. Other VideoProErrors and the machine's errors are raised
     after the other items have finished.
@@ -228,7 +228,7 @@ class CallGuard:
         self._question = question
         self._observer = observer
         self.exceptions: dict[tuple[str, str], ExceptionRecord] = {}
-        """What nobody foresaw in the calls so far, each kind once."""
+        """Unexpected exceptions in the calls so far, each kind once."""
         self._works_natively = False
         self._refusals = 0
         self._unchecked: BackboneError | None = None
@@ -291,7 +291,7 @@ class CallGuard:
 
 def ask_natively(library: ModuleLibrary, question: Question, observer: Observer | None = None) -> Any:
     """The value of the native program: a single look at the whole video. Raises one of QUESTION_ERRORS,
-    NativeError for an exception that nobody foresaw, and the machine's errors."""
+    NativeError for an unexpected exception, and the machine's errors."""
     query = library.functions()["query_native"]
     try:
         with unexpected_as(NativeError):

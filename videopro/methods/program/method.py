@@ -66,7 +66,7 @@ from videopro.video import stand_ins_in, uniform_times
 
 logger = logging.getLogger(__name__)
 
-_NO_REFINEMENT = "there is no planner to refine its program, so failed and unsure answers are not refined"
+_NO_REFINEMENT = "it cannot refine its program, so failed and unsure answers are not refined"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _Loaded:
     reference: ReferenceForm
     """What prompts say of the modules."""
     notes: tuple[str, ...]
-    """What the user was warned of, about how the planner is asked."""
+    """Warnings to the user about how the planner is prompted."""
 
 
 class BaseProgramMethod(Method):
@@ -180,19 +180,19 @@ class BaseProgramMethod(Method):
         if own is not None and not own.plans_open_questions:
             questions.require_choices(
                 f"planner {planner!r} writes programs for multiple-choice questions only",
-                f"{questions.open} of these questions are open: use --planner self or api:MODEL@URL",
+                f"{questions.open} of these questions are open-ended; use --planner self or api:MODEL@URL",
             )
         if self._prompt_file is not None:
             questions.require_choices(*self._choices_only(self._prompt_file))
 
     def _choices_only(self, file: PromptFile) -> tuple[str, str]:
         """Why prompts do not ask open questions, and what helps."""
-        fix = "give --options planner_prompt=full, which asks with ours"
+        fix = "pass --options planner_prompt=full for the default prompts"
         if file is self._prompt_file:
             fix = "leave --prompts out"
         return (
-            f"prompts {file.source}: ask for programs that choose among options only",
-            f"some of these questions are open: {fix}, or ask only questions with choices",
+            f"prompts {file.source}: they are for multiple-choice questions only",
+            f"some of these questions are open-ended; {fix}, or ask only questions with choices",
         )
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
@@ -222,7 +222,7 @@ class BaseProgramMethod(Method):
                     yield item, replace(result, cost=cost, prepared=records, notes=notes)
 
     def _planner_notes(self) -> tuple[str, ...]:
-        """What the user was warned of about the planner, and the server of one of its own."""
+        """Warnings to the user about the planner, and the server of a separate planner."""
         if self._loaded is None:
             return ()
         server = self._loaded.planner.backbone
@@ -281,8 +281,8 @@ class BaseProgramMethod(Method):
     def _visual(
         self, planner: Planner, context: MethodContext, stack: ExitStack
     ) -> tuple[Visual, tuple[tuple[float, float], ...]]:
-        """The video for the planner, encoded once for all questions and refinements, None: text only; and
-        which of its frames stand in for damaged ones."""
+        """The video for the planner, encoded once for all questions and refinements, None: text only; and its
+        frames that replace damaged ones."""
         seer = context.backbone
         if planner.backbone is not None:
             seer = MeteredBackbone(planner.backbone, context.meter)
@@ -327,7 +327,7 @@ class BaseProgramMethod(Method):
                 answerer = load_answerer(settings.answerer, shared, api_key_env=settings.api_key_env)
             except BackboneError as error:
                 # It concerns every question.
-                raise RunError(f"what answers inside programs cannot be loaded: {error}") from error
+                raise RunError(f"the answerer inside programs cannot be loaded: {error}") from error
         # The module models of a plug-in go with who answers: a planner that was merged from it is another
         # folder.
         named = tuple(getattr(settings, part.name) for part in fields(ModuleSettings))

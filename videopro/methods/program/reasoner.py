@@ -55,7 +55,7 @@ from videopro.traces import (
 
 @dataclass(frozen=True)
 class ReasoningSettings:
-    """How a question is reasoned about. Raises ConfigError for invalid settings."""
+    """Settings of reasoning about a question. Raises ConfigError for invalid ones."""
 
     adaptive: bool = True
     """Whether the planner may choose native mode; otherwise it is asked for a program of several steps."""
@@ -67,24 +67,22 @@ class ReasoningSettings:
     """Answers below this confidence are refined too. These refinements are stored for reports at other
     thresholds and do not change this run's answer. None: `tau`."""
     rule: AnswerRule = field(default_factory=AnswerRule)
-    """Which answer counts, and the fallback if no program answered."""
+    """Which answer is final, and the fallback if no program answered."""
     shows: RefinementShows = "program"
-    """What the prompt for refining an unsure answer shows: only the program, as in the paper (Figs. 12 and
-    13), also its result, or its result and log."""
+    """Content of the prompt to refine an unsure answer: the program only, as in the paper (Figs. 12 and 13),
+    also its result, or its result and log."""
     max_parallel: int = 8
     """Maximum programs running in parallel."""
     reasoned: ReasonedRule = REASONED
-    """What makes the confidence of a letter that comes straight from no call."""
+    """How to compute the confidence of a letter that no call returned directly."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.tau <= 1:
-            raise ConfigError(f"tau is {self.tau}; it must be between 0 and 1")
+            raise ConfigError(f"tau is {self.tau}; it must be from 0 to 1")
         if self.max_rounds < 0:
             raise ConfigError(f"max_rounds is {self.max_rounds}; it must be 0 or more")
         if self.refine_below is not None and not self.tau <= self.refine_below <= 1:
-            raise ConfigError(
-                f"refine_below is {self.refine_below}; it must be between tau ({self.tau}) and 1"
-            )
+            raise ConfigError(f"refine_below is {self.refine_below}; it must be from tau ({self.tau}) to 1")
         if self.max_parallel < 1:
             raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
 

@@ -29,24 +29,24 @@ from videopro.modules.calls import REMOVABLE
 from videopro.traces import AnswerRule, FinalRule, ReasonedRule
 
 FINAL_HELP = (
-    "which answer counts: last (of the last program, even if it failed), last-answered (the latest answer), "
-    "or best (the most confident)"
+    "final answer: last (of the last program, even if it failed), last-answered (the latest answer), or best "
+    "(the most confident)"
 )
 PLANNER_HELP = (
     "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
     "api:MODEL@URL (sees the text only), file:PROGRAM.py (your own program), or a plug-in (videopro models)"
 )
 PLANNER_FRAMES_HELP = (
-    "frames in the planner's prompt, 0 for none; unset: the backbone's budget; of server:MODEL@URL, that "
-    "of its own record, else 64"
+    "frames in the planner's prompt, 0 for none; unset: the backbone's budget; for server:MODEL@URL, as in "
+    "its record, else 64"
 )
 PROMPTS_HELP = (
-    "the planner's prompts, if it was trained on other ones than ours: a YAML file with plan, plan_program, "
-    "bug_fix, native_refinement, program_refinement and api, or a folder with a .txt file of each"
+    "prompts of a planner not trained on the default prompts: a YAML file with plan, plan_program, bug_fix, "
+    "native_refinement, program_refinement and api, or a folder with a .txt file of each"
 )
 ANSWERER_HELP = (
-    "the model that answers inside programs: a name or server:MODEL@URL; unset: the model with its adapter "
-    "off, or the base that a merged planner records"
+    "model that answers inside programs: a name or server:MODEL@URL; unset: the model with its adapter off, "
+    "or the base that a merged planner records"
 )
 
 
@@ -66,15 +66,14 @@ class ProgramSettings(ModuleSettings, WritingSettings):
     """The text of file:PROGRAM.py."""
     planner_prompt: Literal["auto", "short", "full"] = option(
         "auto",
-        "full: with the API reference and examples; short: without, for a planner trained on that; auto: "
-        "short if the backbone has an adapter or is a merged planner; of server:MODEL@URL, as its own "
-        "record says",
+        "full: with the API reference and examples; short: without, for a planner trained so; auto: short if "
+        "the backbone has an adapter or is a merged planner; for server:MODEL@URL, as in its record",
         answers=True,
     )
     reference: Literal["auto", "none", "signatures", "compact", "full"] = option(
         "auto",
-        "what prompts say of the modules that are there: none, signatures, compact (a line each), or "
-        "full; auto: as the planner was trained, and full if it was not",
+        "how prompts describe the available modules: none, signatures, compact (a line each), or full; auto: "
+        "as the planner was trained, else full",
         answers=True,
     )
     prompts: dict[str, str] | str | None = option(None, PROMPTS_HELP, answers=True)
@@ -84,7 +83,7 @@ class ProgramSettings(ModuleSettings, WritingSettings):
         client="any",
         answers=True,
     )
-    top_p: float = option(1.0, "top-p of the planner's sampling", client="any", answers=True)
+    top_p: float = option(1.0, "top-p of the planner", client="any", answers=True)
     answerer: str | None = option(None, ANSWERER_HELP, answers=True)
     answer_adapter: Literal["off", "on"] = option(
         "off", "on: modules answer with the planner's adapter on (a merged planner: itself)", answers=True
@@ -96,7 +95,7 @@ class ProgramSettings(ModuleSettings, WritingSettings):
     )
     module_seconds: float = option(
         DEFAULT_LIMITS.module_seconds,
-        "seconds that the module calls of one program may take in all",
+        "total time limit of the module calls of one program, in seconds",
         answers=True,
     )
 
@@ -130,7 +129,7 @@ class ProgramSettings(ModuleSettings, WritingSettings):
             check_answerer(self.answerer)
             if self.answer_adapter == "on":
                 raise ConfigError(
-                    f"answerer is {self.answerer!r}, and answer_adapter=on lets the planner answer; leave "
+                    f"answerer is {self.answerer!r}, but answer_adapter=on lets the planner answer; leave "
                     "one of them out"
                 )
         for group in self.without:
@@ -147,12 +146,12 @@ class ProgramSettings(ModuleSettings, WritingSettings):
         """Raise ConfigError if other settings contradict the prompts of a file."""
         own = own_planner(self.planner)
         if own is not None and not own.reads_any_prompt:
-            raise ConfigError(f"planner {self.planner!r} reads our prompts only; leave --prompts out")
+            raise ConfigError(f"planner {self.planner!r} reads default prompts only; leave --prompts out")
         if self.planner.startswith(FILE):
             raise ConfigError(f"planner {self.planner!r} reads no prompts; leave --prompts out")
         if self.planner_prompt != "auto":
             raise ConfigError(
-                f"planner_prompt is {self.planner_prompt!r}, which is a form of our prompts; leave it or "
+                f"planner_prompt is {self.planner_prompt!r}, a form of the default prompts; leave it or "
                 "--prompts out"
             )
 
@@ -177,12 +176,12 @@ class VideoProSettings(ProgramSettings):
     tau: float = option(0.75, "refine answers with a confidence below this", client="less", answers=True)
     max_rounds: int = option(1, "maximum number of refinements per question", client="less", answers=True)
     refine_below: float | None = option(
-        None, "store refinements up to this confidence, for other tau; unset: tau", answers=True
+        None, "store refinements up to this confidence, to report other tau; unset: tau", answers=True
     )
     refinement_shows: RefinementShows = option(
         "program",
-        "what the prompt for refining a low-confidence answer shows: program, result (program and "
-        "result), or log (program, result and log)",
+        "content of the prompt to refine a low-confidence answer: program, result (program and result), or "
+        "log (program, result and log)",
         answers=True,
     )
 
@@ -201,7 +200,7 @@ class VideoProSettings(ProgramSettings):
         super()._check_prompts()
         if self.refinement_shows != "program":
             raise ConfigError(
-                f"refinement_shows is {self.refinement_shows!r}, but the slots of the --prompts say what a "
+                f"refinement_shows is {self.refinement_shows!r}, but the slots of --prompts decide what a "
                 "refinement shows; leave it out"
             )
 

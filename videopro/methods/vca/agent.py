@@ -48,7 +48,7 @@ LONG_VIDEO = 1800.0
 class VcaSettings(AgentSettings):
     """Settings of VCA. With preset "equal", `buffer` is the number of frames that the backbone takes."""
 
-    llm: str = option("self", f"explores and scores: {ROLE_HELP}", answers=True)
+    llm: str = option("self", f"model that explores and scores: {ROLE_HELP}", answers=True)
     borders: int = option(6, "N: frames that split a segment into N + 1", client="less", answers=True)
     buffer: int | None = option(
         None,
@@ -57,17 +57,17 @@ class VcaSettings(AgentSettings):
     )
     reward: Literal["model", "none", "image", "evidence"] = option(
         "model",
-        "who scores segments: model, none, image (similarity of their end frames to the question, "
-        "Table 5), or evidence (the annotated intervals: an oracle, Table 6)",
+        "how segments are scored: model, none, image (similarity of their end frames to the question, Table "
+        "5), or evidence (annotated intervals, an oracle, Table 6)",
         answers=True,
     )
-    tree_search: bool = option(True, "explore segments; off: choose moments directly (Table 3)", answers=True)
+    tree_search: bool = option(True, "explore segments; off: choose times directly (Table 3)", answers=True)
     encoder: str = option(
         "auto", "encoder of reward=image: as for the modules (see method videopro)", answers=True
     )
     max_rounds: int = option(
         16,
-        "rounds of exploration before a forced answer (the paper has no limit)",
+        "maximum rounds of exploration before a forced answer (the paper has no limit)",
         client="less",
         answers=True,
     )
@@ -88,8 +88,8 @@ class VcaSettings(AgentSettings):
             )
         if not self.tree_search and self.reward != "model":
             raise ConfigError(
-                f"vca: reward is {self.reward!r} and tree_search is off; without the tree nothing is scored: "
-                "leave reward out"
+                f"vca: reward is {self.reward!r}, but tree_search is off, so nothing is scored; leave reward "
+                "out"
             )
 
     def buffer_size(self, duration: float) -> int | None:
@@ -123,7 +123,7 @@ class VcaMethod(AgentMethod):
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         if self.settings.reward == "evidence":
-            note = "" if session.evidence else ", and this question has none"
+            note = "" if session.evidence else ", but this question has none"
             session.note(f"oracle: segments are scored by the annotated evidence{note}")
         return VcaRun(session, prepared)
 

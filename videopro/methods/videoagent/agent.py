@@ -51,8 +51,8 @@ class VideoAgentSettings(AgentSettings):
     """Settings of VideoAgent. With preset "equal", a question looks at no more frames than the backbone takes
     in one call, and half of them are the first frames (`first_frames` is not used)."""
 
-    llm: str = option("self", f"predicts, reflects and searches: {ROLE_HELP}", answers=True)
-    captioner: str = option("self", f"describes frames or clips: {ROLE_HELP}", answers=True)
+    llm: str = option("self", f"model that predicts, reflects and searches: {ROLE_HELP}", answers=True)
+    captioner: str = option("self", f"model that describes frames or clips: {ROLE_HELP}", answers=True)
     encoder: str = option(
         "auto", "encoder that finds frames: as for the modules (see method videopro)", answers=True
     )
@@ -63,11 +63,11 @@ class VideoAgentSettings(AgentSettings):
     threshold: int = option(3, "C: confidence, 1 to 3, that ends the search", client="less", answers=True)
     captions: Literal["frame", "clip", "none"] = option(
         "frame",
-        "what the llm knows: captions of frames (CogAgent), captions of clips around them (LaViLa, "
-        "Table 7), or none: it sees the frames",
+        "what the llm gets: captions of frames (CogAgent), captions of clips around them (LaViLa, Table 7), "
+        "or none (the frames themselves)",
         answers=True,
     )
-    clip_seconds: float = option(1.0, "seconds of a clip that is captioned", answers=True)
+    clip_seconds: float = option(1.0, "seconds per captioned clip", answers=True)
     selection: Literal["retrieval", "uniform"] = option(
         "retrieval",
         "where new frames come from: retrieval by the llm's descriptions, or uniform: the middles of the "
@@ -75,7 +75,7 @@ class VideoAgentSettings(AgentSettings):
         answers=True,
     )
     segment_selection: bool = option(
-        True, "search in the segments that the llm names; off: everywhere (Table 5)", answers=True
+        True, "search in the segments that the llm picks; off: everywhere (Table 5)", answers=True
     )
     self_evaluation: bool = option(
         True, "stop when the llm is confident; off: always all rounds (Table 5)", answers=True
@@ -95,12 +95,12 @@ class VideoAgentSettings(AgentSettings):
             raise ConfigError(f"videoagent: threshold is {self.threshold}; it must be 1, 2 or 3")
         if self.captions == "none" and self.captioner != "self":
             raise ConfigError(
-                f"videoagent: captioner is {self.captioner!r}, but captions is 'none': leave one of them out"
+                f"videoagent: captioner is {self.captioner!r}, but captions is 'none'; leave one of them out"
             )
         if self.selection == "uniform" and self.encoder != "auto":
             raise ConfigError(
-                f"videoagent: encoder is {self.encoder!r}, but selection is 'uniform', which finds nothing: "
-                "leave one of them out"
+                f"videoagent: encoder is {self.encoder!r}, but selection is 'uniform', which does not "
+                "search; leave one of them out"
             )
 
 
@@ -264,10 +264,10 @@ class VideoAgentRun(AgentRun):
 
     def _can_search(self) -> bool:
         if self._room() == 0:
-            self.session.note("no more frames may be looked at: the last prediction is the answer")
+            self.session.note("the frame budget is spent: the last prediction is the answer")
             return False
         if not self._timeline.segments(self._seen):
-            self.session.note("every part of the video was looked at: the last prediction is the answer")
+            self.session.note("the whole video was searched: the last prediction is the answer")
             return False
         return True
 
@@ -369,7 +369,7 @@ class VideoAgentRun(AgentRun):
         def times(indices: Sequence[int]) -> str:
             return ", ".join(f"{self._timeline.time(index):.1f} s" for index in sorted(indices))
 
-        left_out = f"; left out: {times(dropped)}" if dropped else ""
+        left_out = f"; dropped: {times(dropped)}" if dropped else ""
         return f"{times(chosen) or 'no new frame'}{left_out}"
 
     def _conclusion(self) -> Answer:

@@ -59,7 +59,7 @@ class PocketTeacher(Planner):
     def named(cls, variant: str) -> Self:
         if variant and variant not in cls.variants:
             raise ConfigError(
-                f"planner '{cls.name}:{variant}' is not known; "
+                f"unknown planner '{cls.name}:{variant}'; "
                 f"{did_you_mean(f'{cls.name}:{variant}', [f'{cls.name}:{each}' for each in cls.variants])}"
             )
         return cls(reads=variant != "unread", reasons=variant == "logic")

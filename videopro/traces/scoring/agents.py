@@ -41,7 +41,7 @@ class Replies:
 
     n: int
     repaired: int
-    """Those that could be parsed only after the model was shown its own error."""
+    """Replies that could be parsed only after the model was shown its error."""
     unparsed: int
     """Those that could not be parsed, even after that, and those of a conversation with tools without any
     call: the same reply as text does not fit the schema of a call."""
@@ -81,7 +81,7 @@ def is_agent(trace: Trace) -> bool:
 
 
 def is_forced(trace: Trace) -> bool:
-    """Whether the agent was made to answer: it reached its last round or step, or spent a budget."""
+    """Whether the agent was forced to answer: it reached its last round or step, or spent a budget."""
     return any(FORCED in note for note in trace.notes)
 
 
@@ -167,7 +167,7 @@ class BehaviourRow:
     ratio: float
     """Its share of the questions, 0..1."""
     steps: float
-    """Mean number of reasoning steps: requests for the next action. A forced answer is none."""
+    """Mean number of reasoning steps: requests for the next action. A forced answer does not count."""
     accuracy: float | None
     """0..1, of its questions with a known answer; None if it has none."""
 

@@ -1,4 +1,5 @@
-"""What questions cost: their own cost, and what was made once for many of them. Pure functions over traces.
+"""The costs of questions: their own, and of preparations shared by many questions. Pure functions over
+traces.
 
 A question's own cost (`Trace.cost`) leaves out the index, the database or the selection that it used, and
 replies that an earlier question about the video had paid for. Here both are counted, in two ways: raw, as if
@@ -21,7 +22,7 @@ class QuestionCosts:
     """The cost of a question in three ways, or the mean of several."""
 
     own: Cost
-    """What was done for this question alone."""
+    """The cost of this question alone."""
     raw: Cost
     """The own cost, every preparation that it used in full, and what its reused replies once cost."""
     amortised: Cost

@@ -20,7 +20,7 @@ Interval: TypeAlias = Sequence[float]
 
 
 def shown_interval(interval: Interval | None, videos: int) -> Interval | None:
-    """The interval if it is over enough videos to be shown; see MIN_VIDEOS."""
+    """The interval if it covers enough videos to be shown; see MIN_VIDEOS."""
     return interval if videos >= MIN_VIDEOS else None
 
 

@@ -46,7 +46,7 @@ class QuestionScore:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
-            raise ValueError(f"{self.question_id}: confidence must be in 0..1, not {self.confidence}.")
+            raise ValueError(f"{self.question_id}: confidence must be from 0 to 1, not {self.confidence}.")
         if self.unparsed and (self.correct or self.confidence > 0):
             raise ValueError(f"{self.question_id}: an unparsed reply is wrong and has confidence 0.")
 
@@ -149,7 +149,7 @@ def coverage(readable: Collection[str], videos: Collection[str]) -> float | None
 
 @dataclass(frozen=True)
 class Difference:
-    """The accuracy of the first of two runs minus that of the second, on the questions of both."""
+    """The accuracy of the first of two runs minus the accuracy of the second, on the questions of both."""
 
     difference: float | None
     """-1 to 1; None without a common question."""
@@ -186,7 +186,7 @@ def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionS
 def reliability(records: Sequence[QuestionScore], edges: Sequence[float] = TEN_BINS) -> tuple[Bin, ...]:
     """Accuracy per confidence bin, as in the paper's Fig. 2. `edges` must rise from 0 to 1."""
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or any(low >= high for low, high in pairwise(edges)):
-        raise ValueError(f"The edges of confidence bins must rise from 0 to 1, unlike {tuple(edges)}.")
+        raise ValueError(f"The edges of confidence bins must ascend from 0 to 1, not {tuple(edges)}.")
     bins = []
     for low, high in pairwise(edges):
         inside = [r for r in records if low <= r.confidence < high or (high == 1 == r.confidence)]
@@ -236,7 +236,7 @@ def _share(
     records: Sequence[QuestionScore], right: Callable[[QuestionScore], bool], distinct: int | None = None
 ) -> Accuracy:
     if len({record.question_id for record in records}) < len(records):
-        raise ValueError("A question is scored twice; pass every question once.")
+        raise ValueError("A question is scored twice; pass each question once.")
     outcomes: dict[str, list[bool]] = defaultdict(list)
     for record in records:
         outcomes[record.video].append(right(record))

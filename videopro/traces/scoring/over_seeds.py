@@ -36,7 +36,7 @@ class SeedRow:
     seeds: tuple[tuple[Trace, ...], ...]
     """The traces, rescored by the row's own rule."""
     read_as: str = ""
-    """Which answers these are, in words; "" for direct ones, which are the same under every rule."""
+    """A description of these answers; "" for direct ones, which are the same under every rule."""
     recorded: tuple[tuple[Trace, ...], ...] = ()
     """The traces as recorded, for the other rules; empty: no other rule applies."""
 
@@ -125,7 +125,7 @@ def _read(row: SeedRow, reading: Rescoring, natives: NativeTraces) -> Sequence[S
 def _right(
     name: str, seeds: Sequence[Sequence[Trace]], baseline: Sequence[Sequence[Trace]] | None
 ) -> dict[str, Any]:
-    """The accuracy of these seeds, and its difference to that of the `baseline`."""
+    """The accuracy of these seeds, and its difference to the `baseline`'s."""
     each = _records(seeds)
     pooled = scoring.accuracy(_pooled(each), distinct=len(each[0]))
     alone = [scoring.accuracy(records).accuracy for records in each]
@@ -211,7 +211,7 @@ def _paired(
         ours = ours * len(theirs)
     if len(ours) != len(theirs):
         raise ConfigError(
-            f"row {name!r} has {len(ours)} seeds and the first row {len(theirs)}; give equal numbers, or one"
+            f"row {name!r} has {len(ours)} seeds, but the first row {len(theirs)}; use equal numbers, or one"
         )
     return list(zip(ours, theirs, strict=True))
 

@@ -64,7 +64,7 @@ def differing(stated: float | None, played: float) -> tuple[str, ...]:
     """A note if the header's duration (s) differs from that of the pictures; empty if they agree."""
     if stated is None or not _apart(stated, played):
         return ()
-    return (f"its header says {stated:,.0f} s, and its pictures last for {played:,.0f} s",)
+    return (f"its header says {stated:,.0f} s, but its frames last {played:,.0f} s",)
 
 
 def _apart(stated: float, played: float) -> bool:
@@ -80,10 +80,10 @@ def _check_tables(path: Path, file: BinaryIO, size: int) -> tuple[str, ...]:
     fix = "download it again, or rewrite its timestamps (ffmpeg -r RATE -i IN.mp4 OUT.mp4)"
     notes = []
     if len(list(_find(file, 0, size, (b"moov",)))) > 1:
-        notes.append("it holds several videos one after another, of which only the first is used")
+        notes.append("it contains several videos in sequence; only the first is used")
     for scale, duration, pairs in _video_clocks(file, size):
         if scale == 0:
-            raise VideoError(f"{path}: the time scale of its video is 0, so no picture has a time; {fix}")
+            raise VideoError(f"{path}: its time scale is 0, so its frames have no times; {fix}")
         if not pairs.size:  # in fragments
             continue
         # Unsigned in the file, but FFmpeg reads them as signed.
@@ -92,11 +92,11 @@ def _check_tables(path: Path, file: BinaryIO, size: int) -> tuple[str, ...]:
         stated = duration / scale
         if stated and total > stated and _apart(total, stated):
             raise VideoError(
-                f"{path}: its pictures last for {total:,.0f} s (one of them for {longest:,.0f} s), and its "
-                f"header says {stated:,.0f} s; {fix}"
+                f"{path}: its frames last {total:,.0f} s (one of them {longest:,.0f} s), but its header says "
+                f"{stated:,.0f} s; {fix}"
             )
         if longest > _LONG and longest > total * _MOST:
-            notes.append(f"one picture is shown for {longest:,.0f} of its {total:,.0f} s")
+            notes.append(f"one frame lasts {longest:,.0f} of its {total:,.0f} s")
     return tuple(notes)
 
 
@@ -112,8 +112,8 @@ def _check_stream(path: Path, file: BinaryIO, size: int, transport: bool) -> Non
                 if before - after > _BACK * _TICKS and before - after < _WRAP / 2:
                     raise VideoError(
                         f"{path}: its clock runs back from {before / _TICKS:.1f} to {after / _TICKS:.1f} s, "
-                        "as in streams that were joined end to end; rewrite its timestamps: "
-                        f"ffmpeg -i {path.name} -c copy OUT.mp4"
+                        f"as in concatenated streams; rewrite its timestamps: ffmpeg -i {path.name} -c copy "
+                        "OUT.mp4"
                     )
             if len(ticks):
                 last[clock] = ticks[-1]

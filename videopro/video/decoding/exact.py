@@ -218,15 +218,15 @@ def _times_between(probe: Probe, begin: int, end: int, timeout: float) -> set[in
 
 
 def _damaged(probe: Probe, tick: int) -> VideoError:
-    picture = f"{probe.path}: the picture at {probe.time(tick):.3f} s is damaged"
+    picture = f"{probe.path}: the frame at {probe.time(tick):.3f} s is damaged"
     if probe.nearest_intact:
         return VideoError(
-            f"{picture}, and none within {probe.nearest_intact:g} s of it is intact; download or copy the "
-            "file again, or give a larger --nearest-intact"
+            f"{picture}, and no frame within {probe.nearest_intact:g} s is intact; download or copy the file "
+            "again, or set a larger --nearest-intact"
         )
     return VideoError(
-        f"{picture}; download or copy the file again, or let the nearest intact frame stand in "
-        "(--nearest-intact SECONDS)"
+        f"{picture}; download or copy the file again, or use the nearest intact frame with --nearest-intact "
+        "SECONDS"
     )
 
 

@@ -68,8 +68,8 @@ class Deadline:
 
 def timeout_error(path: Path, seconds: float) -> VideoError:
     return VideoError(
-        f"{path}: no frame within {seconds:g} s; the file is damaged, endless or on a slow disk "
-        "(copy it to a local disk, or give a larger timeout)"
+        f"{path}: no frame within {seconds:g} s; the file is damaged, endless or on a slow disk (copy it to "
+        "a local disk, or pass a larger timeout)"
     )
 
 
@@ -84,10 +84,10 @@ def check_no_url(name: str) -> None:
         return
     url = f"{match['scheme']}://{match['rest']}"
     if match["scheme"] not in ("http", "https"):
-        raise VideoError(f"{url}: videos are read from files only; download it first and give the file")
+        raise VideoError(f"{url}: videos are read from files only; download it first and pass the file")
     raise VideoError(
-        f"{url}: videos are read from files only; download it first and give the file: "
-        f"yt-dlp -f mp4 -o film.mp4 '{url}' (a page), or curl -L -o film.mp4 '{url}' (a file)"
+        f"{url}: videos are read from files only; download it first and pass the file: yt-dlp -f mp4 -o "
+        f"film.mp4 '{url}' (a page), or curl -L -o film.mp4 '{url}' (a file)"
     )
 
 
@@ -101,13 +101,13 @@ def check_file(path: Path) -> os.stat_result:
     try:
         state = os.stat(path)
     except FileNotFoundError:
-        raise VideoError(f"{path}: there is no such file; check the path") from None
+        raise VideoError(f"{path}: no such file; check the path") from None
     except (OSError, ValueError) as error:
         raise VideoError(
             f"{path}: cannot be accessed ({error}); check the path and its permissions"
         ) from None
     if stat.S_ISDIR(state.st_mode):
-        raise VideoError(f"{path}: is a directory; give the video file itself{_of_frames(path)}")
+        raise VideoError(f"{path}: is a directory; pass the video file{_of_frames(path)}")
     if not stat.S_ISREG(state.st_mode):
         raise VideoError(f"{path}: is a pipe or device, not a file; copy the video to a file first")
     if state.st_size == 0:
@@ -126,8 +126,8 @@ def _of_frames(folder: Path) -> str:
         return ""
     pattern = shlex.quote(f"{folder}/*{ending}")
     return (
-        ", or, as its frames have no times, make one of them: "
-        f"ffmpeg -framerate FPS -pattern_type glob -i {pattern} {shlex.quote(f'{folder}.mp4')}"
+        ", or make a video of its frames, which have no times: ffmpeg -framerate FPS -pattern_type glob -i "
+        f"{pattern} {shlex.quote(f'{folder}.mp4')}"
     )
 
 
@@ -178,12 +178,11 @@ def check_complete(path: Path, size: int) -> None:
             return
     if end > size:
         raise VideoError(
-            f"{path}: is cut off; it has {size} of the {end} bytes that its header promises: "
-            "download or copy it again"
+            f"{path}: is truncated: it has {size} of the {end} bytes in its header; download or copy it again"
         )
     if samples > _MAX_PICTURES:
         raise VideoError(
-            f"{path}: its header claims {samples} pictures, which no real video has; encode it again"
+            f"{path}: its header claims {samples} frames, more than any real video has; re-encode it"
         )
 
 
@@ -222,7 +221,7 @@ def open_container(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
         reason = getattr(error, "strerror", None) or str(error)
         raise VideoError(
             _refusal(path, deadline)
-            or f"{path}: FFmpeg cannot read it as a video ({reason}); check that it is one and is complete"
+            or f"{path}: FFmpeg cannot read it as a video ({reason}); check that it is a complete video"
         ) from None
 
 
@@ -250,9 +249,9 @@ def _refusal(path: Path, deadline: Deadline) -> str | None:
             f"magick {shlex.quote(path.name)} OUT.gif"
         )
     if kind in _STILL:
-        return f"{path}: is a still picture, not a video; give a video file"
+        return f"{path}: is a still image, not a video; pass a video file"
     return (
-        f"{path}: is a raw stream ({name}), in which no picture has a time; put it into a container: ffmpeg "
+        f"{path}: is a raw stream ({name}), whose frames have no times; put it into a container: ffmpeg "
         f"-framerate FPS -i {shlex.quote(path.name)} OUT.mp4"
     )
 
@@ -270,7 +269,7 @@ def video_stream(container: InputContainer, path: Path) -> VideoStream:
     if not streams:
         kinds = sorted({s.type for s in container.streams if s.type in ("audio", "subtitle")})
         only = f" (only {' and '.join(kinds)})" if kinds else ""
-        raise VideoError(f"{path}: has no video track{only}; give a video file")
+        raise VideoError(f"{path}: has no video track{only}; pass a video file")
     best = container.streams.best("video")
     stream = next((s for s in streams if best is not None and s.index == best.index), streams[0])
     if stream.codec_context is None:

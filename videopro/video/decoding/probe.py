@@ -92,17 +92,17 @@ def probe_video(path: Path, timeout: float) -> Probe:
         # AVI stores packets in decoding order, without presentation times.
         if container.format.name == "avi" and reader.is_h264 and reader.context.has_b_frames:
             raise VideoError(
-                f"{path}: AVI does not say when B-frames of H.264 are shown; "
-                "convert it (ffmpeg -i IN.avi OUT.mp4)"
+                f"{path}: AVI does not store the times of H.264 B-frames; convert it (ffmpeg -i IN.avi "
+                "OUT.mp4)"
             )
         _check_index(stream, path, state.st_size)
         clocks = _clocks(container, path, state.st_size)
         picture, first = reader.first_picture()
         if picture is None:
-            raise VideoError(f"{path}: its video track holds no picture; download or copy it again")
+            raise VideoError(f"{path}: its video track contains no frames; download or copy it again")
         if first is None or stream.time_base is None:
             raise VideoError(
-                f"{path}: its pictures have no timestamps; remux it into an MP4 or Matroska container"
+                f"{path}: its frames have no timestamps; remux it into an MP4 or Matroska container"
             )
         time_base = stream.time_base
         starts = [first * time_base] + [
@@ -161,7 +161,7 @@ def _check_index(stream: VideoStream, path: Path, size: int) -> None:
     entries = stream.index_entries
     if len(entries) and entries[-1].pos + entries[-1].size > size:
         raise VideoError(
-            f"{path}: is cut off; its index points beyond its {size} bytes: download or copy it again"
+            f"{path}: is truncated: its index points beyond its {size} bytes; download or copy it again"
         )
 
 

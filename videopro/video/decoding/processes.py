@@ -77,9 +77,9 @@ class PartInProcess:
                 self._pool.replace(self._executor)
                 if self._attempts == _ATTEMPTS:
                     raise VideoError(
-                        f"{self._probe.path}: the processes that decode it were killed {_ATTEMPTS} times, as "
-                        "the system does where memory is used up; free some, or give this process fewer "
-                        f"cores than {_CORES_EACH} (taskset), so that it decodes itself"
+                        f"{self._probe.path}: its decoding processes were killed {_ATTEMPTS} times, as the "
+                        "system does when memory runs out; free some memory, or limit this process to fewer "
+                        f"than {_CORES_EACH} cores (taskset), so that it decodes in-process"
                     ) from error
                 self._submit()
                 continue

@@ -178,7 +178,7 @@ def test_folders_that_cannot_be_used_are_named(folder: Path, tmp_path: Path) -> 
     settings = json.loads((folder / "tokenizer.json").read_text()) | {"post_processor": None}
     (endless / "tokenizer.json").write_text(json.dumps(settings))
     refused(endless, "end token")
-    with pytest.raises(ValueError, match="2 frames; this encoder takes 3"):
+    with pytest.raises(ValueError, match="2 frames, but this encoder takes 3"):
         LanguageBindEncoder(str(folder), device="cpu").encode_clips([clip(1, frames=2)])
 
 

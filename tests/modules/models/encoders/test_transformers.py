@@ -183,7 +183,7 @@ def test_what_an_encoder_knows(made: tuple[str, str, Path], encoder: VideoTextEn
 def test_a_checkpoint_of_another_kind_is_refused(tmp_path: Path) -> None:
     folder, other = tiny_clip(tmp_path / "clip"), languagebind_folder(tmp_path / "lb")
     for spec, named in (
-        (f"siglip2:{folder}", "holds a 'clip' model, not one for 'siglip2'"),
+        (f"siglip2:{folder}", "contains a 'clip' model, not one for 'siglip2'"),
         (f"pe_video:{folder}", "not one for 'pe_video'"),
         (f"clip:{other}", "cannot be loaded"),
     ):
