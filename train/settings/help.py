@@ -1,6 +1,6 @@
 """The --help of `videopro sft` and `videopro grpo`: VideoPro's settings, and those of TRL and transformers
-that matter for a planner. Neither library is imported for it, which takes seconds; `--help-all` lists all settings
-of both.
+that matter for a planner. Neither library is imported for it, which takes seconds; `--help-all` lists all
+settings of both.
 """
 
 from __future__ import annotations

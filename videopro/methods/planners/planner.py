@@ -206,8 +206,8 @@ def read_program(spec: str) -> str:
         )
     if program.faults:
         raise ConfigError(
-            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/reference/modules.md lists what a "
-            "program may call and import"
+            f"planner {spec!r}: would not run: {' '.join(program.faults)} docs/reference/modules.md lists "
+            "what a program may call and import"
         )
     return text
 
