@@ -86,7 +86,7 @@ async def over_http(home: Path, addresses: Sequence[str]) -> AsyncIterator[list[
     try:
         assert process.stdout is not None
         line = await anyio.to_thread.run_sync(process.stdout.readline)
-        url = line.removeprefix("serving films at ").strip()
+        url = line.removeprefix("serving videos at ").strip()
         async with AsyncExitStack() as stack:
             clients = {}
             for address in dict.fromkeys(addresses):

@@ -46,7 +46,9 @@ def server(output: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Op
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
-            match = re.fullmatch(r"serving colours at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends it\)\n", line)
+            match = re.fullmatch(
+                r"serving colours at (http://127\.0\.0\.1:\d+) \(press Ctrl-C to stop\)\n", line
+            )
             assert match is not None, line
             with OpenAI(base_url=f"{match[1]}/v1", api_key="none", max_retries=0) as client:
                 yield process, client
@@ -82,7 +84,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.read() == "", "one line is all"
         said = process.stderr.read().splitlines()
-        assert said == ["loading the model ...", "", "stopped; films and answers are kept"]
+        assert said == ["loading the model ...", "", "stopped; videos and answers are kept"]
     with server(output) as (process, client):
         assert [each.id for each in client.files.list()] == [film]
         listed: Any = client.get("/videopro/questions", cast_to=object)
@@ -180,7 +182,7 @@ def test_where_it_cannot_listen_or_be_called_nothing_is_loaded(
     monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", "good bäd")
     assert main(["--model", "colours", "--port", "0"], load=load) == 2
     error = capsys.readouterr().err
-    assert "VIDEOPRO_SERVE_KEYS: key 2 cannot be sent" in error
+    assert "VIDEOPRO_SERVE_KEYS: clients cannot send key 2" in error
     assert "bäd" not in error
 
 

@@ -111,6 +111,6 @@ def test_ask_finds_what_lies_beside_the_film(tmp_path: Path, capsys: pytest.Capt
     assert ask([*words, "--options", "subtitles=all"], load=load_fake) == 0
     assert "the code is seven" in prompt.read_text()
     assert (
-        f"subtitles beside the video, where the method reads them: A film [{ID}].en.srt"
+        f"subtitles next to the video, for methods that read them: A film [{ID}].en.srt"
         in capsys.readouterr().err
     )

@@ -1,13 +1,13 @@
-"""videopro seeds: tables over runs that differ in the training seed (the paper's Table 4).
+"""videopro seeds: make tables over runs that differ in the training seed (the paper's Table 4).
 
     videopro seeds "native=runs/native" "SFT=first:runs/0/videopro,first:runs/1/videopro" \\
         "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
 
 A row is a name and the runs of its seeds. Runs with a planner are rescored by `--final` and `--fallback`,
-whatever rule they were run with; the direct answers of `--oracle` serve as fallback. `first:` takes the
-answers and costs before any refinement; `best:` the most confident answer before or after it.
-`steps:RUN+PROGRAM` is the planner as if it always chose program mode: its first answers, but where it chose
-native mode, those of PROGRAM, a run of method program.
+regardless of the rule they were run with; the direct answers of `--oracle` serve as fallback. `first:` takes
+the answers and costs before any refinement, `best:` the most confident answer before or after it.
+`steps:RUN+PROGRAM` rescores the planner as if it always chose program mode: its first answers, but in native
+mode those of PROGRAM, a run of method program.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from videopro.traces.scoring import (
 )
 
 FIRST, BEST = "first:", "best:"
-"""Prefixes of a run that say how it is rescored."""
+"""Prefixes of a run that select how it is rescored."""
 STEPS = "steps:"
 """Prefix of two runs that are combined."""
 # The paper's threshold (A.3). The oracle says what was right to choose, so it is not a planner's to set.
@@ -67,11 +67,11 @@ class SeedsConfig:
 
     rows: tuple[str, ...] = field(
         metadata=setting(
-            "NAME=RUN,RUN,...: a row and its seeds; rows are compared with the first", positional=True
+            "NAME=RUN,RUN,...: a row and its seeds; each row is compared with the first", positional=True
         )
     )
     oracle: Path | None = option(
-        None, "run of method native: defines the oracle mode (A.3), and is the fallback"
+        None, "run of method native that defines the oracle mode (A.3) and serves as fallback"
     )
     final: FinalRule = option("last", FINAL_HELP)
     fallback: FallbackRule = option("none", FALLBACK_HELP)
@@ -88,7 +88,7 @@ COMMAND = CommandLine("seeds", SeedsConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
+    """The command line. Returns the exit status: 0, or 2 for errors that the user can fix."""
     with exit_status() as status:
         config = COMMAND.parse(argv)
         for path in config.output:
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def read_seed_row(
     spec: str, family: str | None = None, rule: AnswerRule | None = None, natives: NativeTraces | None = None
 ) -> SeedRow:
-    """The row of a spec NAME=RUN,RUN,..., with all questions or those of one family. `rule`: the rule for the
+    """The row of a spec NAME=RUN,RUN,..., with all questions or one family's. `rule`: the rule for the
     final answer; None: the paper's. Raises ConfigError or RunError."""
     name, equals, specs = spec.partition("=")
     run_specs = [run_spec for run_spec in specs.split(",") if run_spec]
@@ -137,7 +137,7 @@ def read_seed_row(
 
 
 def _read_as(run_specs: Sequence[str], rule: AnswerRule) -> str:
-    """Which answers the words of a row select, in words."""
+    """A description of the answers that a row selects."""
     if all(run_spec.startswith((FIRST, STEPS)) for run_spec in run_specs):
         return "before refinement" + ("" if rule.fallback == "none" else ", native fallback")
     if all(run_spec.startswith(BEST) for run_spec in run_specs):
@@ -173,7 +173,7 @@ def _steps(run_spec: str) -> tuple[list[Path], list[Trace]]:
     if missing:
         raise RunError(
             f"{program}: lacks {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
-            "finish it, or give a run on the same questions"
+            "finish the run, or pass a run on the same questions"
         )
     return [Path(adaptive), Path(program)], [
         rescore_always_program(trace, by_id[trace.question_id]) for trace in traces
@@ -194,7 +194,7 @@ def _answered(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
 def _traces(path: Path) -> list[Trace]:
     folder = RunFolder(path)
     if not folder.traces.exists():
-        raise RunError(f"{path}: contains no run; give the folder of a finished run of `videopro infer`")
+        raise RunError(f"{path}: contains no run; pass the folder of a finished run of `videopro infer`")
     traces = folder.read()
     if not traces:
         raise RunError(f"{path}: no question is answered yet; finish the run first")
@@ -249,8 +249,8 @@ def _answers(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 _INTERVALS = (
-    "n: questions of each run. 95 %, questions: clustered by video, with the trainings as they are; 95 %, "
-    "seeds: Student's t over the trainings, which is what a claim about a way of training needs."
+    "n: questions of each run. 95 %, questions: clustered by video, for these trained models; 95 %, seeds: "
+    "Student's t over the seeds, which a claim about a training method needs."
 )
 
 
@@ -270,7 +270,7 @@ def _gaps(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
         for row in numbers[1:]
     ]
     heads = ("", "gap", _QUESTIONS, _SEEDS, "by seed")
-    title = f"points more than {numbers[0]['name']}, paired by question"
+    title = f"points above {numbers[0]['name']}, paired by question"
     videos = sorted({row["difference_videos"] for row in numbers[1:]})
     about = " to ".join(map(str, dict.fromkeys((videos[0], videos[-1]))))
     few = any(row["difference_videos"] < MIN_VIDEOS for row in numbers[1:])
@@ -295,8 +295,8 @@ def _plans(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 _PLANS = (
-    "form: replies that are well-formed; ran: programs that ran to their end; native: native plans; mode, "
-    "balanced: the oracle's mode chosen, of all questions and as the mean over both modes."
+    "form: well-formed replies; ran: programs that ran to completion; native: native plans; mode, balanced: "
+    "agreement with the oracle mode, over all questions and as the mean over both modes."
 )
 
 
@@ -306,7 +306,7 @@ def _families(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
         (row["name"], *_counts(row), *(percent(row["families"].get(name)) for name in names))
         for row in numbers
     ]
-    note = "n and videos are those of all families together."
+    note = "n and videos count all families together."
     return TextTable("right % by family", ("", "n", "videos", *names), tuple(rows), (note,))
 
 
@@ -348,8 +348,8 @@ def _open_answers(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
     heads = ("", "n", "videos", "exact", "F1", _QUESTIONS, _SEEDS, "gap", "95 %, gap")
     few = any(row["open"]["videos"] < MIN_VIDEOS for row in numbers if "open" in row)
     caption = (
-        "exact: exact match with the reference; F1: token F1, whose intervals are shown; gap: points of F1 "
-        f"more than {numbers[0]['name']}, paired by question.",
+        "exact: exact match with the reference; F1: token F1, with its intervals; gap: points of F1 "
+        f"above {numbers[0]['name']}, paired by question.",
         *([FEW_VIDEOS_NOTE] if few else []),
     )
     return TextTable("open questions, %", heads, tuple(rows), caption, _LEFTS | {"95 %, gap"})

@@ -1,9 +1,9 @@
-"""videopro serve: questions about films over HTTP, for programs and on a page, among people who trust each
-other: whoever may ask sees, stops and deletes everybody's films and questions.
+"""videopro serve: answer questions about videos over HTTP, for programs and on a page. Its users must trust
+each other: every user can see, stop and delete all videos and questions.
 
-    videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders films
+    videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders videos
 
-Keys come from the environment: VIDEOPRO_SERVE_KEYS holds one, or several with spaces between them.
+Keys come from the environment: VIDEOPRO_SERVE_KEYS holds one or more, separated by spaces.
 """
 
 from __future__ import annotations
@@ -33,52 +33,51 @@ SERVER_AT_ONCE, LOCAL_AT_ONCE = 32, 4
 
 @dataclass(frozen=True, kw_only=True)
 class ServingSettings(MethodSettings):
-    """What answers, where a server listens, who may call it, and how much at a time."""
+    """The method, where a server listens, which clients may call it, and its limits."""
 
-    methods: tuple[str, ...] = option((), "other methods that a question may name; unset: all", group=METHOD)
+    methods: tuple[str, ...] = option((), "other methods that requests may choose; unset: all", group=METHOD)
     in_flight: int | None = option(
         None,
-        f"questions that are answered at a time; unset: {SERVER_AT_ONCE} with a served model, "
+        f"questions answered at a time; unset: {SERVER_AT_ONCE} with a served model, "
         f"{LOCAL_AT_ONCE} with one in this process",
         group=_LIMITS,
     )
-    waiting: int = option(256, "questions that may wait; more are refused", group=_LIMITS)
-    question_seconds: float = option(1800.0, "time limit of a question in seconds", group=_LIMITS)
+    waiting: int = option(256, "questions that may wait in the queue; more are refused", group=_LIMITS)
+    question_seconds: float = option(1800.0, "time limit per question, in seconds", group=_LIMITS)
 
-    host: str = option("127.0.0.1", "address to listen at; 0.0.0.0: at all of this machine", group=ADDRESS)
+    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0: all of this machine", group=ADDRESS)
     key: bool = option(
         True,
-        f"whether {KEYS} must be set where others can reach the server; without a key they may do all",
+        f"require {KEYS} if others can reach the server; without a key, they can do everything",
         group=ADDRESS,
     )
     hosts: tuple[str, ...] = option(
         (),
-        "names by which clients call the server, such as videos.example.org, besides localhost and "
-        "addresses such as 192.168.1.7",
+        "host names that clients may use for the server, such as videos.example.org, besides localhost and "
+        "IP addresses such as 192.168.1.7",
         group=ADDRESS,
     )
     origins: tuple[str, ...] = option(
         (),
-        "web sites whose pages may call the server, such as https://example.org; unset: none but its own "
-        "page",
+        "websites whose pages may call the server, such as https://example.org; unset: only its own page",
         group=ADDRESS,
     )
 
     def keys(self) -> tuple[str, ...]:
-        """The keys that the environment names; none: no key is needed. Raises ConfigError for one that no
-        client can send."""
+        """The keys in the environment; if there are none, no key is needed. Raises ConfigError for a key that
+        no client can send."""
         keys = tuple(os.environ.get("VIDEOPRO_SERVE_KEYS", "").split())
         for number, key in enumerate(keys, start=1):
             if problem := key_problem(key):
-                raise ConfigError(f"{KEYS}: key {number} cannot be sent by a client: {problem}")
+                raise ConfigError(f"{KEYS}: clients cannot send key {number}: {problem}")
         return keys
 
     def check_key(self, sock: socket.socket, keys: Sequence[str]) -> None:
-        """Raise ConfigError if there is no key, others can reach the socket, and that is not meant."""
+        """Raise ConfigError if others can reach the socket without a key, unless --no-key allows it."""
         if self.key and not keys and not ipaddress.ip_address(sock.getsockname()[0]).is_loopback:
             raise ConfigError(
-                f"--host {self.host}: others can reach this address, and no key is set; set {KEYS}, or add "
-                "--no-key if all of them may see, stop and delete everything"
+                f"--host {self.host}: others can reach this address, but no key is set; set {KEYS}, or pass "
+                "--no-key to let all of them see, stop and delete everything"
             )
 
 
@@ -87,18 +86,18 @@ class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     """The settings of `videopro serve`."""
 
     output: Path = option(
-        Path("runs/serve"), "folder for uploaded films and answers, which a restart finds again"
+        Path("runs/serve"), "folder for uploaded videos and answers, which persist across restarts"
     )
-    folders: tuple[Path, ...] = option((), "folders whose films may be asked about by their relative paths")
-    port: int = option(8080, "port; 0: any that is free", group=ADDRESS)
-    root_path: str = option("", "path below which a reverse proxy serves it, such as /videos", group=ADDRESS)
-    film_gib: float = option(8.0, "largest film in GiB", group=_LIMITS)
-    store_gib: float = option(64.0, "all uploaded films together, in GiB", group=_LIMITS)
+    folders: tuple[Path, ...] = option((), "folders of videos that requests may name by relative path")
+    port: int = option(8080, "port; 0: any free port", group=ADDRESS)
+    root_path: str = option("", "path prefix behind a reverse proxy, such as /videos", group=ADDRESS)
+    film_gib: float = option(8.0, "maximum size of a video in GiB", group=_LIMITS)
+    store_gib: float = option(64.0, "maximum total size of uploaded videos in GiB", group=_LIMITS)
 
     def __post_init__(self) -> None:
         if self.root_path and not re.fullmatch(r"(/[\w.~-]+)+", self.root_path):
             raise ConfigError(
-                f"--root-path {self.root_path!r}: give a path such as /videos, without a / at its end"
+                f"--root-path {self.root_path!r}: must be a path such as /videos, without a trailing /"
             )
 
 
@@ -106,14 +105,15 @@ COMMAND = CommandLine("serve", ServeConfig, options=METHOD_OPTIONS)
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
-    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
-    with exit_status("stopped; films and answers are kept") as status:
+    """The command line. Returns the exit status: 0, 2 for errors that the user can fix, 130 when
+    interrupted."""
+    with exit_status("stopped; videos and answers are kept") as status:
         serve(COMMAND.parse(argv), load=load)
     return status.code
 
 
 def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone) -> None:
-    """Load the model and serve until a signal comes. Raises VideoProError."""
+    """Load the model and serve until a signal arrives. Raises VideoProError."""
     with needs_extra("serve", "videopro serve"):
         from videopro.serve import Answerer, ServeLimits, listen, run
     keys = config.keys()
@@ -161,7 +161,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
                 at_once = SERVER_AT_ONCE if answerer.is_concurrent else LOCAL_AT_ONCE
 
             def say(address: str) -> None:
-                print(f"serving {answerer.name} at {address} (Ctrl-C ends it)", flush=True)
+                print(f"serving {answerer.name} at {address} (press Ctrl-C to stop)", flush=True)
 
             run(answerer, limits(at_once), config.output, sock, say, config.root_path)
         finally:
