@@ -57,7 +57,7 @@ def modules(runs: Sequence[ReportRun]) -> Section:
     cut = [run for run in adaptive if run.without]
     if not cut:
         raise MissingRuns(
-            "modules: no run was made with --without; make some with `videopro infer --method "
+            "modules: no run uses --without; make runs with `videopro infer --method "
             f"adaptive --without {' | '.join(REMOVABLE)}`"
         )
     rows: list[dict[str, Cell]] = []
@@ -71,8 +71,8 @@ def modules(runs: Sequence[ReportRun]) -> Section:
             ]
             if not full:
                 raise MissingRuns(
-                    f"modules: {group[0].path} is without {', '.join(group[0].without)}, but no run on "
-                    f"{data.title} has the same planner and all modules; give that run too"
+                    f"modules: {group[0].path} runs without {', '.join(group[0].without)}, but no run on "
+                    f"{data.title} has the same planner and all modules; pass that run too"
                 )
             # Preferably a run without refinement; first answers are the same with it.
             complete = next((run for run in full if run.method == "adaptive"), full[0])
@@ -88,14 +88,14 @@ def modules(runs: Sequence[ReportRun]) -> Section:
                         "modules": f"without {left_out}{who}" if left_out else f"all modules{who}",
                         "accuracy, %": accuracy_cell(accuracy(records)),
                         "difference": None if gap is None else difference_cell(gap),
-                        "questions of both": None if gap is None else gap.n,
+                        "shared questions": None if gap is None else gap.n,
                     }
                 )
     notes = (
-        "First answers, before any refinement. Difference: percentage points against all modules, paired by "
-        "question; intervals clustered by video.",
-        "Modules of a group that is left out raise an error when a program calls them, and are missing from "
-        "the reference that the planner reads.",
+        "First answers, before any refinement. Difference: percentage points relative to all modules, paired "
+        "by question; intervals clustered by video.",
+        "Modules of a removed group raise an error when a program calls them, and are not in the planner's "
+        "reference.",
     )
     return Section(
         "modules", "Module ablation", "Table 3",
@@ -113,7 +113,7 @@ def training(runs: Sequence[ReportRun]) -> Section:
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
         raise MissingRuns(
-            "training: no run refines; give runs of method videopro, one per planner, as NAME=FOLDER"
+            "training: no run refines; pass runs of method videopro, one per planner, as NAME=FOLDER"
         )
     data = by_dataset(chosen)
     strategies: dict[tuple[str, str], list[ReportRun]] = {}
@@ -127,20 +127,20 @@ def training(runs: Sequence[ReportRun]) -> Section:
             if len(here) > 1:
                 raise MissingRuns(
                     f"training: {here[0].path} and {here[1].path} are both {model}, {strategy}, on "
-                    f"{dataset.title}; give them as NAME=FOLDER"
+                    f"{dataset.title}; name them with NAME=FOLDER"
                 )
             cells += _steps(here[0], runs) if here else [None] * len(_STEPS)
         rows.append((model, strategy, *cells))
     several = len(data) > 1
     heads = [f"{dataset.title}: {part}" if several else part for dataset in data for part in _STEPS]
     notes = (
-        "Reasoning: first answers. + refinement: the answer of the last program counts, even if that program "
-        "failed (the paper's rule). Last answer: the latest program that answered counts. Fallback: if no "
-        "answer is left, the model's direct answer counts, from the runs themselves or from a run of method "
-        "native; empty if there is neither.",
-        "Gain: of refinement, with the fallback on both sides or on neither; in percentage points, paired by "
+        "Reasoning: first answers. + refinement: the last program's answer counts, even if that program "
+        "failed (the paper's rule). Last answer: the latest program with an answer counts. Fallback: without "
+        "an answer, the model's direct answer counts, from the runs themselves or from a run of "
+        "method native; empty if there is neither.",
+        "Gain: from refinement, with or without the fallback on both sides, in percentage points, paired by "
         "question. Intervals are clustered by video.",
-        "For several seeds of one training: `videopro seeds`.",
+        "For several seeds of one training run: `videopro seeds`.",
     )
     return Section(
         "training", "Training strategies and refinement", "Table 4",
@@ -174,8 +174,7 @@ def _steps(run: ReportRun, runs: Sequence[ReportRun]) -> list[Cell]:
 
 
 def changed_sides(first: ReportRun, second: ReportRun) -> tuple[list[str], list[str]]:
-    """Ids of the questions that only the second run answered correctly, and of those that only the first
-    did."""
+    """Ids of the questions that only the second run answered correctly, and that only the first run did."""
     before = {record.question_id: record.correct for record in first.records}
     changed = [each for each in second.records if before.get(each.question_id) == (not each.correct)]
     gained = [record.question_id for record in changed if record.correct]
@@ -200,7 +199,7 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
                     BENCHMARK: data.title,
                     "run": second.name,
                     "compared with": first.name,
-                    "questions of both": gap.n,
+                    "shared questions": gap.n,
                     "difference": difference_cell(gap),
                     "gained": len(gained),
                     "lost": len(lost),
@@ -212,21 +211,21 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
                 for question_id in ids
             ]
     if not rows:
-        raise MissingRuns("pairs: no two runs share benchmark, split and protocol; give two that do")
+        raise MissingRuns("pairs: no two runs share benchmark, split and protocol; pass two that do")
     notes = (
         "Difference in percentage points, paired by question, with a 95 % interval clustered by video. "
-        "Gained: questions that only the first run got right; lost: only the other.",
+        "Gained: questions that only the first run answered correctly; lost: only the other run.",
         OWN_RULE,
     )
     looked_up = (
-        *(BENCHMARK, "run", "compared with", "change", "question id", "question", "right", "its answer"),
+        *(BENCHMARK, "run", "compared with", "change", "question id", "question", "correct", "its answer"),
         "the other's answer",
     )
     return Section(
         "pairs", "Pairs of runs", "",
         (
             Table.of("Pairs of runs", rows, *notes),
-            Table("Questions that changed sides", looked_up, tuple(changed), suffix="changed", folded=True),
+            Table("Changed questions", looked_up, tuple(changed), suffix="changed", folded=True),
         ),
     )  # fmt: skip
 
@@ -263,12 +262,12 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
                 }
             )
     if not rows:
-        raise MissingRuns("efficiency: none of the runs answered a question; finish one first")
+        raise MissingRuns("efficiency: no run answered a question; finish one first")
     notes = [
         *notes_for(chosen),
         "Means over the questions whose video could be read; intervals clustered by video.",
         PLANNER_TOKENS_NOTE,
-        "Refinements stored only for other thresholds are not counted.",
+        "Refinements stored only for other thresholds do not count.",
     ]
     if any("before refinement" in str(row["method"]) for row in rows):
         notes.append("Before refinement: the first answers of the run with refinement.")
@@ -299,7 +298,7 @@ _MODES = {
     "program": "program",
     "none": "no program",
     "refined": "refined",
-    "fallback": "direct answer after all",
+    "fallback": "direct answer in the end",
 }
 
 
@@ -324,15 +323,15 @@ def modes(runs: Sequence[ReportRun]) -> Section:
             )
             drawn.append((f"{run.name}\n{data.title}" if several else run.name, shares))
     if not rows:
-        raise MissingRuns("modes: no run wrote programs; give one of method program, adaptive or videopro")
+        raise MissingRuns("modes: no run wrote programs; pass one of method program, adaptive or videopro")
     notes = (
-        "Native, program and no program: what the first reply was; they make up all questions.",
-        "Refined: a refinement that the run's own threshold called for.",
+        "Native, program and no program: the kind of the first reply; they add up to all questions.",
+        "Refined: refinements at the run's own threshold.",
     )
     return Section(
         "modes", "Execution modes", "Table 5",
         (Table.of("Distribution of execution modes and refinements", rows, *notes),),
-        FigureSpec("Execution modes of the first program, and the share of questions that were refined.",
+        FigureSpec("Execution modes of the first program, and the share of refined questions.",
                    partial(draw_modes, drawn)),
         runs=tuple(planned),
     )  # fmt: skip

@@ -42,7 +42,7 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
     drawn: list[tuple[str, tuple[Bin, ...], str]] = []
     chosen = [run for run in runs if not run.without and run.records]
     if not chosen:
-        raise MissingRuns("confidence: no run has a question with a known answer; finish one first")
+        raise MissingRuns("confidence: no run has a scored question; finish one first")
     several = len(by_dataset(chosen)) > 1
     for data, group in by_dataset(chosen).items():
         for run in group:
@@ -72,19 +72,19 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
             drawn.append((title, bins, below))
     notes = (
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
-        "right answer is more confident than a wrong one. The confidence is that of the answer that counts "
-        "(Eq. 2); an answer that could not be read, or is not there, has 0.",
+        "correct answer is more confident than a wrong one. The confidence is of the final answer "
+        "(Eq. 2), and 0 for a missing or unparsed answer.",
         OWN_RULE,
     )
     return Section(
         "confidence", "Confidence and correctness", "Figure 2",
         (
             Table.of("Calibration", overall, *notes),
-            Table.of("Right and wrong answers by confidence", binned, suffix="bins", folded=True),
+            Table.of("Correct and wrong answers by confidence", binned, suffix="bins", folded=True),
         ),
-        FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
-                "interval, the dashed one what perfect calibration would be. Faint bars and hollow points: "
-                "fewer than five answers.", partial(draw_confidence, drawn)),
+        FigureSpec("Correct and wrong answers by confidence; the line is the accuracy with its 95 % "
+                "interval, the dashed line perfect calibration. Faint bars and hollow points: fewer "
+                "than five answers.", partial(draw_confidence, drawn)),
         runs=tuple(chosen),
     )  # fmt: skip
 
@@ -112,15 +112,15 @@ def sweep(
     method = run.identity["method"]
     if run.method != "videopro" or method["max_rounds"] < 1:
         raise MissingRuns(
-            f"tau: {run.path} (method {run.method}) does not refine; give a run of `videopro infer --method "
+            f"tau: {run.path} (method {run.method}) does not refine; pass a run of `videopro infer --method "
             "videopro --refine-below 0.9`"
         )
     stored = method["tau"] if method["refine_below"] is None else method["refine_below"]
     if max(taus) > stored:
         raise MissingRuns(
-            f"tau: {run.path} stored refinements of answers below {stored:g} only, but the sweep goes to "
-            f"{max(taus):g}; run again with --refine-below {max(taus):g} and another --output, or "
-            f"sweep to {stored:g} with --taus"
+            f"tau: {run.path} stored refinements only for answers below {stored:g}, but the sweep goes to "
+            f"{max(taus):g}; rerun with --refine-below {max(taus):g} and another --output, or "
+            f"sweep up to {stored:g} with --taus"
         )
     points = []
     for tau in taus:
@@ -130,7 +130,7 @@ def sweep(
         ]
         without_error = [trace for trace in traces if trace.error is None]
         if not without_error:
-            raise MissingRuns(f"tau: {run.path} answered no question; repeat its errors with --redo-errors")
+            raise MissingRuns(f"tau: {run.path} answered no question; retry its errors with --redo-errors")
         answerable = [trace for trace in traces if is_answerable(trace)]
         points.append(
             (
@@ -166,7 +166,7 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
         raise MissingRuns(
-            "tau: no run refines; give a run of `videopro infer --method videopro --refine-below 0.9`"
+            "tau: no run refines; pass a run of `videopro infer --method videopro --refine-below 0.9`"
         )
     rows: list[dict[str, Cell]] = []
     drawn = []
@@ -199,16 +199,16 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
             label = f"{title if several else run.name} ({run.rule.title})"
             drawn.append((label, curve, float(run.identity["method"]["tau"])))
     notes = (
-        "Each row is what the run would have recorded with that threshold, computed from the refinements "
-        "that it stored; no question was answered again. Runtime excludes the fallback.",
+        "Each row is the run's result with that threshold, computed from stored refinements; no question was "
+        "answered again. Runtime excludes the fallback.",
         NOTE,
         PLANNER_TOKENS_NOTE,
     )
     return Section(
         "tau", "Confidence threshold", "Figure 4",
         (Table.of("Accuracy at varying confidence thresholds", rows, *notes),),
-        FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
-                "refined, by the run's own rule of the final answer; the dotted line is its own tau.",
+        FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of refined questions, "
+                "by the run's own final-answer rule; the dotted line is its own tau.",
                 partial(draw_thresholds, drawn)),
         runs=tuple(chosen),
     )  # fmt: skip

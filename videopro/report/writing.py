@@ -60,7 +60,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], lacking:
         page = folder / "report.html"
         write_atomically(page, _page(title, drawn, lacking))
     except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error.strerror}); give another --output") from error
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); set another --output") from error
     return page
 
 
@@ -126,7 +126,7 @@ def _markdown(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[st
                 parts.append(as_text(table).grid(is_padded=True))
                 parts += [" ".join(table.notes)] if table.notes else []
     if lacking:
-        parts += ["## What these runs do not allow", "\n".join(f"- {reason}" for reason in lacking)]
+        parts += ["## Tables not available for these runs", "\n".join(f"- {reason}" for reason in lacking)]
     return "\n\n".join(parts) + "\n"
 
 
