@@ -111,7 +111,7 @@ def main(root: Path = ROOT, *, write: bool = False) -> int:
     allowed = budget(root)
     over = {room for room, lines in counts.items() if lines > allowed.get(room, 0)}
     for room, lines in sorted(counts.items()):
-        print(f"{room:24} {lines:7,} of {allowed.get(room, 0):7,}{'  too many' if room in over else ''}")
+        print(f"{room:24} {lines:7,} of {allowed.get(room, 0):7,}{'  over budget' if room in over else ''}")
     print(f"{'all':24} {sum(counts.values()):7,} of {sum(allowed.values()):7,}")
     if over:
         print(

@@ -73,7 +73,7 @@ keep_running() { # start the engine again whenever it dies, as a service manager
         setsid "${serve[@]}" "${flags[@]}" >> "$log" 2>&1 &
         echo $! > "$pid"
         wait $! || true
-        echo "the engine exited; restarting it" >> "$log"
+        echo "the engine has ended; starting it again" >> "$log"
         sleep 1
     done
 }

@@ -106,7 +106,7 @@ def test_what_every_run_needs_is_status_2(
     assert broken == {"pocket", "sandbox", "videopro", "VIDEOPRO_CACHE"}
     (home / "file").write_text("")
     monkeypatch.setenv("VIDEOPRO_CACHE", str(home / "file" / "cache"))
-    assert "is no folder" in findings(capsys, status=2)["VIDEOPRO_CACHE"]["text"]
+    assert "is not a folder" in findings(capsys, status=2)["VIDEOPRO_CACHE"]["text"]
     assert main([]) == 2
     assert "broken: sandbox: this kernel has no seccomp filters." in capsys.readouterr().err
 

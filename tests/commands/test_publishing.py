@@ -220,7 +220,7 @@ def test_a_dry_run_connects_to_nothing(
     folder = adapter(tmp_path / "sft", base=QWEN)
     another = ["--base", "Qwen/Qwen2.5-VL-7B-Instruct", "--dry-run"]
     contradicts = refused(push, folder, "mina/planner", *another)
-    assert f"says that it was trained on {QWEN}; leave --base out" in contradicts
+    assert f"says that it was trained on {QWEN}; leave out --base" in contradicts
     assert push([str(planner(tmp_path / "merged")), "mina/planner", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "planner" in out

@@ -225,7 +225,7 @@ def test_modes(tmp_path: Path) -> None:
     assert column(found, "native, %") == ["25.0", "0.0"]
     assert column(found, "program, %") == ["75.0", "100.0"]
     assert column(found, "refined, %") == ["50.0", "50.0"]
-    assert column(found, "direct answer in the end, %") == ["0.0", "50.0"]
+    assert column(found, "direct answer after all, %") == ["0.0", "50.0"]
     with pytest.raises(MissingRuns, match="no run wrote programs"):
         section("modes", write_run(tmp_path / "n", answers("A")))
 
@@ -423,9 +423,9 @@ def test_what_was_prepared_stands_beside_what_questions_cost(tmp_path: Path) -> 
     assert (row["seconds"], row["seconds, amortised"], row["seconds, raw"]) == ("0.75", "7.75", "14.75")
     assert (row["frames seen"], row["videos"], row["tokens in"], row["tokens out"]) == ("4.0", "1", "10", "2")
     transcript = rows["transcript"]
-    assert (transcript["made"], transcript["questions using one"]) == ("1", "2")
-    assert (transcript["seconds"], transcript["minutes of audio"]) == ("6.0", "1.5")
-    assert (rows["index"]["seconds"], rows["index"]["minutes of audio"]) == ("8.0", "")
+    assert (transcript["how many"], transcript["questions that use one"]) == ("1", "2")
+    assert (transcript["seconds"], transcript["minutes of sound"]) == ("6.0", "1.5")
+    assert (rows["index"]["seconds"], rows["index"]["minutes of sound"]) == ("8.0", "")
     # A run without any preparation has no such table.
     assert len(costs(write_run(tmp_path / "n", answers("AB"))).tables) == 2
 

@@ -112,7 +112,9 @@ class Benchmark:
         seen: set[str] = set()
         for item in self.items:
             if item.id in seen:
-                raise BenchmarkError(f"{self.name}, split {self.split!r}: duplicate question id {item.id!r}")
+                raise BenchmarkError(
+                    f"{self.name}, split {self.split!r}: id {item.id!r} occurs twice; ids must be unique"
+                )
             seen.add(item.id)
 
     def with_subtitle_track(self, track: str | None) -> Benchmark:

@@ -201,7 +201,7 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
             f"{' or '.join(FILES.values())}, or to the file itself"
         ) from error
     except (OSError, ValueError) as error:
-        raise BenchmarkError(f"cg_bench: {path} cannot be read: {error}") from error
+        raise BenchmarkError(f"cg_bench: {path} cannot be read ({error}); download it again") from error
     if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
         raise BenchmarkError(f"cg_bench: {path} must contain a list of objects")
     return content

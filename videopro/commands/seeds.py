@@ -128,7 +128,7 @@ def read_seed_row(
             for traces in (rescored, raw)
         )
         if not rescored:
-            raise ConfigError(f"family {family!r}: {folders[0]} has no such questions; leave --family out")
+            raise ConfigError(f"family {family!r}: {folders[0]} has no such questions; leave out --family")
         seeds.append(tuple(rescored))
         recorded.append(tuple(raw))
     # One run to which no other rule applies keeps its row out of the table of rules.
@@ -249,8 +249,8 @@ def _answers(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 _INTERVALS = (
-    "n: questions of each run. 95 %, questions: clustered by video, for these trained models; 95 %, seeds: "
-    "Student's t over the seeds, which a claim about a training method needs."
+    "n: questions of each run. 95 %, questions: clustered by video, with the trainings as they are; 95 %, "
+    "seeds: Student's t over the trainings, which is what a claim about a way of training needs."
 )
 
 
@@ -270,7 +270,7 @@ def _gaps(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
         for row in numbers[1:]
     ]
     heads = ("", "gap", _QUESTIONS, _SEEDS, "by seed")
-    title = f"points above {numbers[0]['name']}, paired by question"
+    title = f"points more than {numbers[0]['name']}, paired by question"
     videos = sorted({row["difference_videos"] for row in numbers[1:]})
     about = " to ".join(map(str, dict.fromkeys((videos[0], videos[-1]))))
     few = any(row["difference_videos"] < MIN_VIDEOS for row in numbers[1:])
@@ -295,8 +295,8 @@ def _plans(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 _PLANS = (
-    "form: well-formed replies; ran: programs that ran to completion; native: native plans; mode, balanced: "
-    "agreement with the oracle mode, over all questions and as the mean over both modes."
+    "form: replies that are well-formed; ran: programs that ran to their end; native: native plans; mode, "
+    "balanced: the oracle's mode chosen, of all questions and as the mean over both modes."
 )
 
 
@@ -306,7 +306,7 @@ def _families(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
         (row["name"], *_counts(row), *(percent(row["families"].get(name)) for name in names))
         for row in numbers
     ]
-    note = "n and videos count all families together."
+    note = "n and videos are those of all families together."
     return TextTable("right % by family", ("", "n", "videos", *names), tuple(rows), (note,))
 
 
@@ -370,4 +370,4 @@ def _write(path: Path, numbers: Sequence[Mapping[str, Any]], tables: Sequence[Te
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror})") from error
+        raise RunError(f"{path}: cannot be written ({error.strerror}); set another --output") from error

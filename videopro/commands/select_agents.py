@@ -79,7 +79,7 @@ class SelectConfig(WorkSettings, BenchmarkSettings):
             raise ConfigError(f"library is {' '.join(names) or 'empty'}; pass two or more different models")
         if len({_folder_name(name) for name in names}) < len(names):
             raise ConfigError(
-                f"library: two of {' '.join(names)} differ in punctuation only; rename a folder"
+                f"library: two of {' '.join(names)} differ only in punctuation; rename a folder"
             )
         if not 2 <= self.size <= min(MOST_AGENTS, len(names)):
             raise ConfigError(

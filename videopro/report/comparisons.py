@@ -88,14 +88,14 @@ def modules(runs: Sequence[ReportRun]) -> Section:
                         "modules": f"without {left_out}{who}" if left_out else f"all modules{who}",
                         "accuracy, %": accuracy_cell(accuracy(records)),
                         "difference": None if gap is None else difference_cell(gap),
-                        "shared questions": None if gap is None else gap.n,
+                        "questions of both": None if gap is None else gap.n,
                     }
                 )
     notes = (
-        "First answers, before any refinement. Difference: percentage points relative to all modules, paired "
-        "by question; intervals clustered by video.",
-        "Modules of a removed group raise an error when a program calls them, and are not in the planner's "
-        "reference.",
+        "First answers, before any refinement. Difference: percentage points against all modules, paired by "
+        "question; intervals clustered by video.",
+        "Modules of a group that is left out raise an error when a program calls them, and are missing from "
+        "the reference that the planner reads.",
     )
     return Section(
         "modules", "Module ablation", "Table 3",
@@ -134,13 +134,13 @@ def training(runs: Sequence[ReportRun]) -> Section:
     several = len(data) > 1
     heads = [f"{dataset.title}: {part}" if several else part for dataset in data for part in _STEPS]
     notes = (
-        "Reasoning: first answers. + refinement: the last program's answer counts, even if that program "
-        "failed (the paper's rule). Last answer: the latest program with an answer counts. Fallback: without "
-        "an answer, the model's direct answer counts, from the runs themselves or from a run of "
-        "method native; empty if there is neither.",
-        "Gain: from refinement, with or without the fallback on both sides, in percentage points, paired by "
+        "Reasoning: first answers. + refinement: the answer of the last program counts, even if that program "
+        "failed (the paper's rule). Last answer: the latest program that answered counts. Fallback: if no "
+        "answer is left, the model's direct answer counts, from the runs themselves or from a run of method "
+        "native; empty if there is neither.",
+        "Gain: of refinement, with the fallback on both sides or on neither; in percentage points, paired by "
         "question. Intervals are clustered by video.",
-        "For several seeds of one training run: `videopro seeds`.",
+        "For several seeds of one training: `videopro seeds`.",
     )
     return Section(
         "training", "Training strategies and refinement", "Table 4",
@@ -199,7 +199,7 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
                     BENCHMARK: data.title,
                     "run": second.name,
                     "compared with": first.name,
-                    "shared questions": gap.n,
+                    "questions of both": gap.n,
                     "difference": difference_cell(gap),
                     "gained": len(gained),
                     "lost": len(lost),
@@ -214,7 +214,7 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
         raise MissingRuns("pairs: no two runs share benchmark, split and protocol; pass two that do")
     notes = (
         "Difference in percentage points, paired by question, with a 95 % interval clustered by video. "
-        "Gained: questions that only the first run answered correctly; lost: only the other run.",
+        "Gained: questions that only the first run got right; lost: only the other.",
         OWN_RULE,
     )
     looked_up = (
@@ -225,7 +225,7 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
         "pairs", "Pairs of runs", "",
         (
             Table.of("Pairs of runs", rows, *notes),
-            Table("Changed questions", looked_up, tuple(changed), suffix="changed", folded=True),
+            Table("Questions that changed sides", looked_up, tuple(changed), suffix="changed", folded=True),
         ),
     )  # fmt: skip
 
@@ -267,7 +267,7 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
         *notes_for(chosen),
         "Means over the questions whose video could be read; intervals clustered by video.",
         PLANNER_TOKENS_NOTE,
-        "Refinements stored only for other thresholds do not count.",
+        "Refinements stored only for other thresholds are not counted.",
     ]
     if any("before refinement" in str(row["method"]) for row in rows):
         notes.append("Before refinement: the first answers of the run with refinement.")
@@ -298,7 +298,7 @@ _MODES = {
     "program": "program",
     "none": "no program",
     "refined": "refined",
-    "fallback": "direct answer in the end",
+    "fallback": "direct answer after all",
 }
 
 
@@ -325,13 +325,13 @@ def modes(runs: Sequence[ReportRun]) -> Section:
     if not rows:
         raise MissingRuns("modes: no run wrote programs; pass one of method program, adaptive or videopro")
     notes = (
-        "Native, program and no program: the kind of the first reply; they add up to all questions.",
-        "Refined: refinements at the run's own threshold.",
+        "Native, program and no program: what the first reply was; they make up all questions.",
+        "Refined: a refinement that the run's own threshold called for.",
     )
     return Section(
         "modes", "Execution modes", "Table 5",
         (Table.of("Distribution of execution modes and refinements", rows, *notes),),
-        FigureSpec("Execution modes of the first program, and the share of refined questions.",
+        FigureSpec("Execution modes of the first program, and the share of questions that were refined.",
                    partial(draw_modes, drawn)),
         runs=tuple(planned),
     )  # fmt: skip

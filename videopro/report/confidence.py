@@ -72,19 +72,19 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
             drawn.append((title, bins, below))
     notes = (
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
-        "correct answer is more confident than a wrong one. The confidence is of the final answer "
-        "(Eq. 2), and 0 for a missing or unparsed answer.",
+        "right answer is more confident than a wrong one. The confidence is that of the answer that counts "
+        "(Eq. 2); an answer that could not be read, or is not there, has 0.",
         OWN_RULE,
     )
     return Section(
         "confidence", "Confidence and correctness", "Figure 2",
         (
             Table.of("Calibration", overall, *notes),
-            Table.of("Correct and wrong answers by confidence", binned, suffix="bins", folded=True),
+            Table.of("Right and wrong answers by confidence", binned, suffix="bins", folded=True),
         ),
-        FigureSpec("Correct and wrong answers by confidence; the line is the accuracy with its 95 % "
-                "interval, the dashed line perfect calibration. Faint bars and hollow points: fewer "
-                "than five answers.", partial(draw_confidence, drawn)),
+        FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
+                "interval, the dashed one what perfect calibration would be. Faint bars and hollow points: "
+                "fewer than five answers.", partial(draw_confidence, drawn)),
         runs=tuple(chosen),
     )  # fmt: skip
 
@@ -199,16 +199,16 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
             label = f"{title if several else run.name} ({run.rule.title})"
             drawn.append((label, curve, float(run.identity["method"]["tau"])))
     notes = (
-        "Each row is the run's result with that threshold, computed from stored refinements; no question was "
-        "answered again. Runtime excludes the fallback.",
+        "Each row is what the run would have recorded with that threshold, computed from the refinements "
+        "that it stored; no question was answered again. Runtime excludes the fallback.",
         NOTE,
         PLANNER_TOKENS_NOTE,
     )
     return Section(
         "tau", "Confidence threshold", "Figure 4",
         (Table.of("Accuracy at varying confidence thresholds", rows, *notes),),
-        FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of refined questions, "
-                "by the run's own final-answer rule; the dotted line is its own tau.",
+        FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
+                "refined, by the run's own rule of the final answer; the dotted line is its own tau.",
                 partial(draw_thresholds, drawn)),
         runs=tuple(chosen),
     )  # fmt: skip

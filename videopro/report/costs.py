@@ -29,18 +29,20 @@ from videopro.traces.scoring import (
 )
 
 NOTES = (
-    "Means over the questions whose video could be read; intervals clustered by video.",
+    "Means per question over those whose video could be read; intervals clustered by video.",
     "Frames seen: distinct moments of the video that the question's calls and steps looked at. Planner "
-    "frames: additional frames in the planner's prompt.",
-    "Own: the cost of the question alone. Amortised: own, plus its share of the index, the database or the "
-    "selection, divided by the questions of the run that used it. Raw: own, plus the full cost of these and "
-    "the original cost of reused replies, as if the question were the only one.",
-    "Settings: equal, an agent uses as many frames per call as the other methods; paper, the numbers of the "
-    "agent's paper.",
+    "frames: how many the planner was shown in addition.",
+    "Own: what was done for the question alone. Amortised: own, plus its share of the index, the database or "
+    "the selection, divided by the questions of the run that used it. Raw: own, plus all of that and the "
+    "original cost of reused replies, as if the question were the only one.",
+    "Settings: equal, an agent shows as many frames a call as the other methods; paper, the numbers of its "
+    "own paper.",
     TOKENS_NOTE,
 )
-_PREPARED_NOTE = "Made once for several questions, by any run; not part of a question's own cost."
-AT_LEAST_NOTE = "At least: the cost of some preparation was not recorded."
+_PREPARED_NOTE = (
+    "Made once for several questions, whichever run made it; no question's own cost holds any of it."
+)
+AT_LEAST_NOTE = "At least: the cost of something prepared was not recorded when it was made."
 
 
 def costs(runs: Sequence[ReportRun]) -> Section:
@@ -64,7 +66,7 @@ def costs(runs: Sequence[ReportRun]) -> Section:
                 name
                 | {
                     "settings": run.preset,
-                    "frames per call": run.frames,
+                    "frames a call": run.frames,
                     "accuracy, %": run.lacks or accuracy_cell(right),
                     "questions": len(run.records),
                     "videos": len({record.video for record in run.records}),
@@ -102,13 +104,14 @@ def costs(runs: Sequence[ReportRun]) -> Section:
         raise MissingRuns("costs: no run has a question whose video could be read")
     tables = [
         Table.of("Accuracy against cost", rows, *NOTES, *([AT_LEAST_NOTE] if at_least else [])),
-        Table.of("All costs per question", parts, NOTES[2], TOKENS_NOTE, suffix="all"),
+        Table.of("Every cost per question", parts, NOTES[2], TOKENS_NOTE, suffix="all"),
     ]
     if prepared:
         tables.append(Table.of("What was prepared", prepared, _PREPARED_NOTE, suffix="prepared"))
     picture = FigureSpec(
-        "Accuracy against the frames shown to a model (including the planner's) and against tokens in and "
-        "out, amortised; a line joins a method's runs at several budgets. Intervals are clustered by video.",
+        "Accuracy against the frames that a model was shown (the planner's among them) and against "
+        "tokens in and out, amortised; a line joins a method's runs at several budgets. Intervals clustered "
+        "by video.",
         partial(draw_costs, points),
     )
     drawn = picture if points else None
@@ -141,14 +144,14 @@ def _prepared(traces: Sequence[Trace]) -> Iterator[dict[str, Cell]]:
         cost = totals["cost"]
         yield {
             "prepared": kind,
-            "made": totals["n"],
-            "questions using one": totals["questions"],
+            "how many": totals["n"],
+            "questions that use one": totals["questions"],
             "frames": Number(cost["frames"], 0),
             "calls": Number(cost["calls"], 0),
             "tokens in": Number(cost["tokens_in"], 0),
             "tokens out": Number(cost["tokens_out"], 0),
             "seconds": _bounded(cost["seconds"], 1, bool(totals["unknown"])),
-            "minutes of audio": Number(totals["audio_seconds"] / 60) if kind == "transcript" else None,
+            "minutes of sound": Number(totals["audio_seconds"] / 60) if kind == "transcript" else None,
         }
 
 

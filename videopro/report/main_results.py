@@ -75,8 +75,8 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
                 }
             )
     notes = (
-        "Accuracy by the robust parser, official by the benchmark's parser; both over the run's questions.",
-        "Coverage: videos that could be read. Questions about other videos are left out.",
+        "Accuracy by the robust reader, official by the benchmark's own; both over the run's own questions.",
+        "Coverage: videos that could be read. Questions about others are left out.",
     )
     return Section(
         "runs",
@@ -100,7 +100,9 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
                 who = {BENCHMARK: data.title, "run": run.name, "metric": name, "questions": value["n"]}
                 rows.append(who | {reader: cell(value[reader]) for reader in ("robust", "official")})
     if not rows:
-        raise MissingRuns("metrics: no run's protocol has its own metrics; accuracy is in the table 'main'")
+        raise MissingRuns(
+            "metrics: none of the runs' protocols has metrics of its own; accuracy is in the table 'main'"
+        )
     notes = ("Shares in percent, grades (0 to 3) as means; a failed grade counts 0.",)
     return Section(
         "metrics", "The benchmarks' own metrics", "",
@@ -143,7 +145,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
     heads = ("", *titles, *(["mean"] if several else []), "gain over native")
     notes = [
         *notes_for(full_runs),
-        "Accuracy in percent by the robust parser, with 95 % intervals clustered by video.",
+        "Accuracy in percent by the robust reader, with 95 % intervals clustered by video.",
         "Gain: in percentage points over the direct answers of the same model, paired by question"
         + (", mean over the benchmarks of both runs." if several else "."),
     ]
@@ -291,7 +293,7 @@ def durations(runs: Sequence[ReportRun]) -> Section:
             "durations: no run has a scored question about a video of known duration; finish one first"
         )
     notes = [
-        "By file duration; a video of exactly 2 or 15 minutes is in the middle bin.",
+        "Lengths of the files; a video of just 2 or 15 minutes is in the middle bin.",
         OWN_RULE,
     ]
     if left_out:
@@ -299,7 +301,7 @@ def durations(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "durations", "Accuracy by video duration", "Figure 5",
         (Table.of("Accuracy across video durations", rows, *notes),),
-        FigureSpec("Accuracy by video duration with 95 % intervals.",
+        FigureSpec("Accuracy by the length of the video with 95 % intervals.",
                    partial(draw_durations, panels, BINS)),
         runs=tuple(chosen),
     )  # fmt: skip

@@ -309,11 +309,11 @@ _REFINED = {
 }
 
 NOTE = (
-    "The last program's answer counts, even if that program failed (the paper's rule). Last answer: "
-    "the latest program with an answer counts. Native fallback: without an answer by that rule, the same "
-    "model's direct answer counts, without any program."
+    "The answer of the last program counts, even if that program failed (the paper's rule). Last answer: the "
+    "latest program that answered counts. Native fallback: if no answer is left by that rule, the same "
+    "model's direct answer counts, which no program contributed to."
 )
-OWN_RULE = "Each run uses its own final-answer rule (table 'runs')."
+OWN_RULE = "Each run by its own rule of the final answer (table 'runs')."
 MISSING_NATIVE_NOTE = (
     "Rows with a native fallback need a run of method native with the same model and number of "
     "frames, without subtitles in its prompt. If such rows are missing, add that run."

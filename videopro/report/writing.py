@@ -126,7 +126,7 @@ def _markdown(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[st
                 parts.append(as_text(table).grid(is_padded=True))
                 parts += [" ".join(table.notes)] if table.notes else []
     if lacking:
-        parts += ["## Tables not available for these runs", "\n".join(f"- {reason}" for reason in lacking)]
+        parts += ["## What these runs do not allow", "\n".join(f"- {reason}" for reason in lacking)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -228,7 +228,9 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: cannot be read ({error})") from error
+        raise RunError(
+            f"{path}: cannot be read ({error}); restore it, or delete it to grade again"
+        ) from error
     lines: dict[str, dict[str, Any]] = {}
     set_aside = SetAside(path, "their answers are graded again")
     complete = text.split("\n")[:-1]

@@ -30,7 +30,7 @@ def rows(source, split):
         raise BenchmarkError(f"{subset}: must list row numbers, one per line; download it again")
     numbers = [int(line) for line in lines]
     if max(numbers) >= len(every):
-        raise BenchmarkError(f"{subset}: row {max(numbers)} is not in val.csv; pass the full val.csv")
+        raise BenchmarkError(f"{subset}: lists row {max(numbers)} of {len(every)}; pass the full val.csv")
     mapped = source.optional_file("map_vid_vidorID.json", "dataset/nextqa/map_vid_vidorID.json")
     files = source.object(mapped, "video ids and files") if mapped else {}
     # The list's own order would scatter the questions of a video over the run.

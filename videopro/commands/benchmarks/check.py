@@ -53,7 +53,7 @@ class CheckConfig(BenchmarkSettings):
 
     benchmark: str = field(
         metadata=setting(
-            "one of " + ", ".join(BENCHMARKS.ours()) + ", or a file of your own (.py)",
+            "one of " + ", ".join(BENCHMARKS.ours()) + ", or your own file (.py)",
             positional=True,
         )
     )

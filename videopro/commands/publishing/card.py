@@ -227,7 +227,7 @@ def base_name(artefact: Artefact, named: str | None = None) -> str:
     if known and known != named:
         raise ConfigError(
             f"--base {named}: {artefact.folder / MODEL_RECORD} says that it was trained on {known}; "
-            "leave --base out"
+            "leave out --base"
         )
     return named
 

@@ -55,7 +55,7 @@ class ReproduceConfig:
             group=_FILES,
         ),
     )
-    gpus: int | None = option(None, "GPUs to use; unset: all of this machine", group=_TRAIN)
+    gpus: int | None = option(None, "GPUs to use; unset: all on this machine", group=_TRAIN)
     processes: int | None = option(
         None, "processes that train and answer; unset: one per GPU, or one without GPUs", group=_TRAIN
     )
