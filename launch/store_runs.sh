@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for name in "$@"; do
     run=$runs/${name#*=} name=${name%%=*}
-    if ! grep -q '"coverage": 1.0' "$run/summary.json"; then echo "store_runs.sh: $run is incomplete; finish the run first" >&2; exit 2; fi
+    if ! grep -q '"coverage": 1.0' "$run/summary.json"; then echo "store_runs.sh: $run is incomplete" >&2; exit 2; fi
     mkdir -p "$work/$(dirname "$name")"
     mkdir "$work/$name"
     # No paths of this machine: of the runs and what stands beside them, and of the cache in which pocket's videos are.
