@@ -33,7 +33,7 @@ class MethodSettings:
 
     method: str = option(
         "native",
-        f"how it answers: {', '.join(methods.METHODS.ours())}, a plug-in or your own file (.py); with "
+        f"answering method: {', '.join(methods.METHODS.ours())}, a plug-in or your own file (.py); with "
         "--help, the options of this method are listed below",
         group=METHOD,
     )
@@ -58,7 +58,7 @@ class AnswerSettings(MethodSettings):
             group=METHOD,
         )
     )
-    seed: int = option(0, "random seed of sampling and of the questions that --limit draws", group=METHOD)
+    seed: int = option(0, "random seed for sampling and for drawing questions", group=METHOD)
 
 
 @dataclass(frozen=True, kw_only=True)
