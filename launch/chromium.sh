@@ -12,17 +12,17 @@ if [ "$(id -u)" = 0 ]; then
 elif sudo -n true 2> /dev/null; then
     as=(sudo -n)
 else
-    echo "chromium is not installed and installing it needs root: the tests of the viewer's pages are skipped" >&2
+    echo "Chromium is not installed, and installing it needs root; skipping the tests of the viewer's pages" >&2
     exit 0
 fi
 if ! command -v apt-get > /dev/null; then
-    echo "chromium is not installed and there is no apt-get: the tests of the viewer's pages are skipped" >&2
+    echo "Chromium is not installed, and apt-get is missing; skipping the tests of the viewer's pages" >&2
     exit 0
 fi
-echo "Installing chromium for the tests of the viewer's pages (once) ..."
+echo "Installing Chromium for the tests of the viewer's pages (once) ..."
 install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium)
 if ! "${as[@]}" "${install[@]}" > /dev/null 2>&1 &&
     ! { "${as[@]}" apt-get update -qq && "${as[@]}" "${install[@]}"; } > /dev/null 2>&1; then
-    echo "installing chromium failed: the tests of the viewer's pages are skipped" >&2
+    echo "Installing Chromium failed; skipping the tests of the viewer's pages" >&2
 fi
 exit 0

@@ -2,10 +2,10 @@
 
     python launch/code_budget.py            the table; status 1 if a room has more than its budget
     python launch/code_budget.py --write    sets every budget to what the room has now
-    python launch/code_budget.py PATH ...   the lines, and those of code, of these files and folders
+    python launch/code_budget.py PATH ...   the lines, and lines of code, of these files and folders
 
 Code is what is left without blank lines, comments, docstrings and imports. Rooms are the packages in
-`videopro` and `train`, `modules` and `data_synthesis`; files that lie beside them count for the folder. A
+`videopro` and `train`, `modules` and `data_synthesis`; files next to them count for the folder. A
 change that needs more deletes as much, or raises the number in the same commit, with the reason in its
 message.
 """
@@ -58,7 +58,7 @@ def _is_text(part: ast.stmt) -> bool:
 
 
 def rooms(root: Path) -> Counter[str]:
-    """The lines of code of each room. Linked folders count once, where they lie."""
+    """The lines of code of each room. Linked folders count once, at their real path."""
     counts: Counter[str] = Counter()
     for folder in FOLDERS:
         for path in _files(root / folder):
@@ -69,7 +69,7 @@ def rooms(root: Path) -> Counter[str]:
 
 
 def _files(path: Path) -> list[Path]:
-    """A file, or those of a folder, without what is linked into it."""
+    """A file, or the files of a folder, without links."""
     if path.is_file():
         return [path]
     folders = {path, *(file.parent for file in path.rglob("*.py"))}
@@ -111,12 +111,12 @@ def main(root: Path = ROOT, *, write: bool = False) -> int:
     allowed = budget(root)
     over = {room for room, lines in counts.items() if lines > allowed.get(room, 0)}
     for room, lines in sorted(counts.items()):
-        print(f"{room:24} {lines:7,} of {allowed.get(room, 0):7,}{'  too many' if room in over else ''}")
+        print(f"{room:24} {lines:7,} of {allowed.get(room, 0):7,}{'  over budget' if room in over else ''}")
     print(f"{'all':24} {sum(counts.values()):7,} of {sum(allowed.values()):7,}")
     if over:
         print(
-            f"error: {', '.join(sorted(over))}: more code than the budget in pyproject.toml; delete as much, "
-            "or raise the number in the same commit and say why",
+            f"error: {', '.join(sorted(over))}: more code than the budget in pyproject.toml; delete code, or "
+            "raise the number in the same commit and give the reason",
             file=sys.stderr,
         )
     return 1 if over else 0

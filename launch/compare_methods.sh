@@ -90,4 +90,4 @@ for budget in $budgets; do all+=("$folder/$budget"); done
 videopro report "${all[@]}" --tables costs main pairs runs \
     --title "Methods at equal budgets: $benchmark $split, $model" --output "$folder/report"
 for reason in "${left_out[@]}"; do echo "left out: $reason"; done
-echo "next: videopro view $folder/${budgets##* }/${methods[-1]}    what its agents did, question by question"
+echo "next: videopro view $folder/${budgets##* }/${methods[-1]}    its agents' steps for each question"

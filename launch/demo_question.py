@@ -50,7 +50,7 @@ def show(trace: Trace, item: Item) -> None:
             if first.error is not None
             else f"answered {first.answer.letter}, confidence {first.answer.confidence:.3f}"
         )
-        print_line(f"the first program {reason}; so it was refined", "dim")
+        print_line(f"the first program {reason}, so it was refined", "dim")
     ConsoleObserver().on_reply(trace.rounds[selected])
     show_answer(Result((trace.rounds[selected],), final, final, 0), item.question)
 
@@ -67,7 +67,7 @@ def next_steps(folder: Path, item: Item | None) -> list[str]:
         ]
         flags = "--model pocket --method videopro --planner pocket-teacher"
         steps.append(f"videopro ask {shlex.join(arguments)} {flags}")
-    steps.append('videopro ask film.mp4 "What happens?" --model Qwen/Qwen3-VL-8B-Instruct')
+    steps.append('videopro ask video.mp4 "What happens?" --model Qwen/Qwen3-VL-8B-Instruct')
     return steps
 
 

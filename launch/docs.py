@@ -63,7 +63,7 @@ def main(folder: Path) -> None:
     Raises SystemExit for a folder that holds anything else."""
     marker = folder / ".written-by-docs.py"
     if folder.exists() and not marker.exists() and any(folder.iterdir()):
-        raise SystemExit(f"error: {folder} holds other files; delete it, or give another folder")
+        raise SystemExit(f"error: {folder} contains other files; delete it, or pass another folder")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     marker.touch()

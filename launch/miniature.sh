@@ -35,7 +35,7 @@ if [ -x "$engine/bin/python" ]; then
         --benchmarks lvbench --ablation-benchmarks lvbench --tables 1 \
         --infer engine=vllm "vllm={program: $engine}" --start grpo --until infer
 else
-    echo "No engine in $engine (bash launch/live.sh makes one): the road by an engine is left out."
+    echo "No engine in $engine (bash launch/live.sh installs one); skipping the stages with an engine."
 fi
 
 python -m tests.support.miniature.checks "$folder"

@@ -7,7 +7,7 @@
 # launch/train.sh; ACCELERATE is multi_gpu by default. PROCESSES: how many train on each machine, on its first GPUs; by
 # default one on each GPU (GRPO's engine_gpus need fewer).
 set -euo pipefail
-stage=${1:?give sft or grpo}
+stage=${1:?pass sft or grpo}
 name=${2:?give the name of a config, such as qwen3vl_8b}
 shift 2
 nodes=${NODES:-${SLURM_NNODES:?set NODES, the number of machines}}
@@ -23,7 +23,7 @@ source launch/setup.sh "$(training_extras)"
 
 gpus=$(python -c 'import torch; print(torch.cuda.device_count())')
 if [ "$gpus" = 0 ]; then
-    echo "error: machine $rank has no GPU; on one machine without any, use launch/$stage.sh" >&2
+    echo "error: machine $rank has no GPU; on a single machine without GPUs, use launch/$stage.sh" >&2
     exit 2
 fi
 accelerate launch --config_file "$way" \

@@ -18,7 +18,7 @@ take_lock() { # hold the lock until the shell closes the file; the kernel frees 
     exec {lock}> .venv/.lock
     flock --nonblock --conflict-exit-code 75 "$lock" || status=$?
     if [ "$status" = 75 ]; then
-        echo "Waiting until another process has installed into .venv (at most $wait s) ..." >&2
+        echo "Waiting for another process that installs into .venv (at most $wait s) ..." >&2
         status=0
         flock --timeout "$wait" --conflict-exit-code 75 "$lock" || status=$?
     fi
@@ -26,7 +26,7 @@ take_lock() { # hold the lock until the shell closes the file; the kernel frees 
         echo "error: another process still holds $PWD/.venv/.lock after $wait s; wait for it, or set SETUP_WAIT" >&2
         exit 2
     elif [ "$status" != 0 ]; then
-        echo "error: the file system of $PWD/.venv has no locks; run 'bash launch/setup.sh $extra' on one machine" \
+        echo "error: the file system of $PWD/.venv does not support locks; run 'bash launch/setup.sh $extra' on one machine" \
             "first, then this on all" >&2
         exit 2
     fi
@@ -42,7 +42,7 @@ install() {
             fi
         done
         if [ -z "$python" ]; then
-            echo "error: no Python 3.11, 3.12 or 3.13 found: install one, or name it with PYTHON=/path/to/python" >&2
+            echo "error: no Python 3.11, 3.12 or 3.13 found; install one, or set PYTHON=/path/to/python" >&2
             exit 2
         fi
         "$python" -m venv .venv

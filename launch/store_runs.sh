@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for name in "$@"; do
     run=$runs/${name#*=} name=${name%%=*}
-    if ! grep -q '"coverage": 1.0' "$run/summary.json"; then echo "store_runs.sh: $run is not complete" >&2; exit 2; fi
+    if ! grep -q '"coverage": 1.0' "$run/summary.json"; then echo "store_runs.sh: $run is incomplete" >&2; exit 2; fi
     mkdir -p "$work/$(dirname "$name")"
     mkdir "$work/$name"
     # No paths of this machine: of the runs and what stands beside them, and of the cache in which pocket's videos are.
@@ -21,7 +21,7 @@ for name in "$@"; do
     for file in traces.jsonl config.yaml; do without_paths "$run/$file" > "$work/$name/$file"; done
 done
 if grep -rqE "(: |\")/" --include=config.yaml --include="*.json" "$work" "$results"; then
-    echo "store_runs.sh: a path of this machine is left in:" >&2
+    echo "store_runs.sh: these files still contain a path of this machine:" >&2
     grep -rlE "(: |\")/" --include=config.yaml --include="*.json" "$work" "$results" >&2
     exit 2
 fi

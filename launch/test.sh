@@ -53,7 +53,7 @@ status=0
 OMP_NUM_THREADS=1 pytest --numprocesses 2 --dist worksteal -m "$tests" "$@" || status=$?
 wait "$checks"
 while read -r name; do
-    echo "error: $name failed; its output is above, where it ended" >&2
+    echo "error: $name failed; see its output above" >&2
     [ "$status" != 0 ] || status=1
 done < "$failed"
 if [ "$status" != 0 ]; then exit "$status"; fi

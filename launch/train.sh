@@ -5,7 +5,7 @@
 # one, multi_gpu with several. PROCESSES: how many train, on the first GPUs; by default one on each GPU (GRPO's engine_gpus need
 # fewer).
 set -euo pipefail
-stage=${1:?give sft or grpo}
+stage=${1:?pass sft or grpo}
 name=${2:?give the name of a config, such as pocket}
 shift 2
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -16,7 +16,7 @@ find_config() { # FOLDER NAME
     # Without a Python, the names alone are listed.
     near=$("${PYTHON:-python3}" -c 'import difflib, sys
 print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], n=1))' "$name" $known 2> /dev/null) || near=""
-    echo "error: there is no config '$name' in $folder;${near:+ did you mean '$near'?} known: ${known//$'\n'/, }" \
+    echo "error: no config '$name' in $folder;${near:+ did you mean '$near'?} known: ${known//$'\n'/, }" \
         "(or give a .yaml file)" >&2
     return 2
 }

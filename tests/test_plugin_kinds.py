@@ -139,11 +139,11 @@ def test_one_in_a_file(fruits: Registry[Fruit], tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (None, r"fruit '.*none.py': .*none.py cannot be read \(No such file or directory\); give a .py file"),
+        (None, r"fruit '.*none.py': .*none.py cannot be read \(No such file or directory\); pass a .py file"),
         ("x = 1", r"none.py: defines no fruit; a fruit is a Fruit$"),
-        ("x = (", r"none.py, line 1: '\(' was never closed; correct the file$"),
-        ("x = 1\n1 / 0", r"none.py, line 2: ZeroDivisionError: division by zero; correct the file$"),
-        ("raise SystemExit(3)", r"none.py, line 1: SystemExit: 3; correct the file$"),
+        ("x = (", r"none.py, line 1: '\(' was never closed; fix the file$"),
+        ("x = 1\n1 / 0", r"none.py, line 2: ZeroDivisionError: division by zero; fix the file$"),
+        ("raise SystemExit(3)", r"none.py, line 1: SystemExit: 3; fix the file$"),
     ],
 )
 def test_a_file_that_is_none(
@@ -169,7 +169,7 @@ def test_a_worker_has_the_same(fruits: Registry[Fruit], tmp_path: Path) -> None:
     assert [(each.kind, each.name, each.address) for each in used] == [("fruit", "fig", str(file))]
     check_same(used, "worker on node7")
     file.write_text(file.read_text() + "# other\n")
-    with pytest.raises(ConfigError, match=r"^worker on node7: fruit .*garden.py is not the command's"):
+    with pytest.raises(ConfigError, match=r"^worker on node7: fruit .*garden.py differs from the command's"):
         check_same(used, "worker on node7")
     file.unlink()
     with pytest.raises(ConfigError, match=r"^worker on node7: fruit .* cannot be read"):

@@ -1,14 +1,14 @@
-"""Plug-ins: what `--method`, `--benchmark`, `--planner` and the like name, be it ours, an installed package's
-or a file of one's own.
+"""Plug-ins: what `--method`, `--benchmark`, `--planner` and similar options name: built-in, from an installed
+package, or in your own file.
 
     METHODS = Registry("method", accepts, {"native": NativeMethod})
-    METHODS["native"]                  # ours
+    METHODS["native"]                  # built-in
     METHODS["middle"]                  # an entry point of the group "videopro.methods"
     METHODS["path/to/file.py"]         # the one method that the file defines
     METHODS["path/to/file.py@middle"]  # one of several
 
-Nothing is imported to list names, so a broken plug-in stops only who uses it. The content of a plug-in that
-is not ours is part of a run's key (`Plugin.version`), and workers on other machines compare it
+Listing names imports nothing, so a broken plug-in affects only commands that use it. The content of a plug-in
+that is not built-in is part of a run's key (`Plugin.version`), and workers on other machines compare it
 (`check_same`).
 """
 
@@ -38,23 +38,23 @@ _DEFINED = (type, types.FunctionType)
 
 @dataclass(frozen=True)
 class Plugin(Generic[T]):
-    """Something that a name stands for."""
+    """An object with a name."""
 
     kind: str
     name: str
     value: T
     address: str
-    """With which other processes find it: its name, or its file's whole path."""
+    """The address for other processes: its name, or the absolute path of its file."""
     version: str = ""
-    """Of one that is not ours, a hash of its source files, for an installed one after the package's
-    version."""
+    """For a plug-in that is not built-in, a hash of its source files, after the package's version if it is
+    installed."""
     file: Path | None = None
-    """Where it is defined, if it is not ours."""
+    """Where it is defined, if it is not built-in."""
 
     @contextmanager
     def located(self, error: type[VideoProError] = ConfigError) -> Iterator[None]:
-        """Turn an exception of its code into one line that names the file and the line. VideoPro's own errors
-        pass: they say what is wrong."""
+        """Turn an exception of its code into one line with the file and the line number. VideoPro's own
+        errors pass."""
         try:
             yield
         except VideoProError:
@@ -66,8 +66,8 @@ class Plugin(Generic[T]):
 
 
 class Registry(Mapping[str, T]):
-    """The plug-ins of one kind, by name. As a mapping, it raises `error` and not KeyError, and iterates over
-    the names of ours and of installed packages."""
+    """The plug-ins of one kind, by name. As a mapping, it raises `error` instead of KeyError, and
+    iterates over the names of built-in and installed plug-ins."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class Registry(Mapping[str, T]):
         error: type[VideoProError] = ConfigError,
         more_names: Iterable[str] = (),
     ) -> None:
-        """`accepts`: whether an object is one; `what`: what it must be, for messages; `ours`: those of this
-        package, as objects or as "module:object"; `more_names`: taken, since they mean something else."""
+        """`accepts`: whether an object is a plug-in of this kind; `what`: what it must be, for messages;
+        `ours`: the built-in ones, as objects or as "module:object"; `more_names`: reserved names."""
         self.kind, self.group, self.error = kind, f"videopro.{kind}s", error
         self._accepts, self._what, self._ours = accepts, what, ours
         self._more_names = tuple(more_names)
@@ -101,13 +101,12 @@ class Registry(Mapping[str, T]):
         return self.find(name).value
 
     def ours(self) -> tuple[str, ...]:
-        """The names of this package's own, those of its entry points too."""
+        """The built-in names, including this package's entry points."""
         entries = (entry.name for entry in self._entries() if _owner(entry) == _OURS)
         return tuple(dict.fromkeys((*self._ours, *entries)))
 
     def working(self) -> Iterator[T]:
-        """All that can be loaded, and those of files that this process has used: for questions that concern
-        each of them, which a broken one must not stop."""
+        """All that can be loaded, and those of files that this process has used; broken ones are skipped."""
         for name in self:
             try:
                 yield self[name]
@@ -116,11 +115,11 @@ class Registry(Mapping[str, T]):
         yield from {plugin.address: plugin.value for plugin in self._of_files.values()}.values()
 
     def of_file(self, name: str) -> T | None:
-        """The one of a file that this process has used; None for any other name."""
+        """The plug-in of a file that this process has used; None for other names."""
         return self._of_files[name].value if name in self._of_files else None
 
     def broken(self) -> Iterator[str]:
-        """What is wrong with each that cannot be loaded."""
+        """The error of each plug-in that cannot be loaded."""
         for name in self:
             try:
                 self.find(name)
@@ -128,8 +127,8 @@ class Registry(Mapping[str, T]):
                 yield str(error)
 
     def find(self, name: str) -> Plugin[T]:
-        """The plug-in of a name, a file, or a name in a file. Raises `error`, in one line, for one that does
-        not exist, is there twice, cannot be loaded or is of another kind."""
+        """The plug-in of a name, a file, or a name in a file. Raises `error`, in one line, if it does
+        not exist, exists twice, cannot be loaded or is of another kind."""
         if is_file(name):
             return self._in_file(name)
         entries = [entry for entry in self._entries() if entry.name == name]
@@ -137,7 +136,7 @@ class Registry(Mapping[str, T]):
         owners = [*taken, *map(_owner, entries)]
         if len(owners) > 1:
             raise self.error(
-                f"{self.kind} {name!r} is in several packages ({', '.join(owners)}); remove one, or give its "
+                f"{self.kind} {name!r} is in several packages ({', '.join(owners)}); remove one, or pass its "
                 "file"
             )
         if entries:
@@ -148,8 +147,8 @@ class Registry(Mapping[str, T]):
             return self._loaded[key]
         if name not in self._ours:
             raise self.error(
-                f"unknown {self.kind} {name!r}; {did_you_mean(name, list(self))} (one of your own: its file, "
-                "path/to/file.py, or a package that is installed here)"
+                f"unknown {self.kind} {name!r}; {did_you_mean(name, list(self))} (for your own, pass its "
+                "file, path/to/file.py, or install its package)"
             )
         value = self._ours[name]
         if isinstance(value, str):
@@ -165,8 +164,8 @@ class Registry(Mapping[str, T]):
             content = path.read_bytes()
         except OSError as error:
             raise self.error(
-                f"{self.kind} {spelling!r}: {path} cannot be read ({error.strerror}); give a .py file that "
-                "is on this machine"
+                f"{self.kind} {spelling!r}: {path} cannot be read ({error.strerror}); pass a .py file on "
+                "this machine"
             ) from error
         try:
             module = _run(path, content)
@@ -189,7 +188,7 @@ class Registry(Mapping[str, T]):
             raise self.error(f"{path}: defines {problem}; a {self.kind} is {self._what}")
         attribute, value = next(iter(chosen.items()))
         if (taken := _name_of(value, attribute)) in (*self.ours(), *self._more_names):
-            raise self.error(f"{path}: {self.kind} {taken!r} has the name of one of ours; give it another")
+            raise self.error(f"{path}: {self.kind} {taken!r} has a built-in name; rename it")
         address = f"{path}@{named}" if named else str(path)
         plugin = Plugin(self.kind, _name_of(value, attribute), value, address, _hash([content]), path)
         self._of_files |= {address: plugin, spelling: plugin}
@@ -202,22 +201,20 @@ class Registry(Mapping[str, T]):
         if not self._accepts(value):
             raise self.error(f"{where} is {type(value).__name__} {value!r}; it must be {self._what}")
         if (own := _name_of(value, name)) != name:
-            raise self.error(
-                f"{where} has the name {own!r}; let the entry point be called as it is, or rename it"
-            )
+            raise self.error(f"{where} has the name {own!r}; give the entry point the same name")
 
 
 _REGISTRIES: dict[str, Registry[Any]] = {}
 
 
 def is_file(name: str) -> bool:
-    """Whether a plug-in is named by its file."""
+    """Whether a name is a plug-in's file."""
     return _FILE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class Used:
-    """A plug-in that takes part in a run and is not ours."""
+    """A plug-in used by a run that is not built-in."""
 
     kind: str
     name: str
@@ -226,25 +223,25 @@ class Used:
 
 
 def used_plugins(named: Iterable[tuple[str, str]]) -> tuple[Used, ...]:
-    """Those of the named plug-ins (their kinds and names) that are not ours. Raises VideoProError for one
-    that cannot be loaded."""
+    """The named plug-ins (kinds and names) that are not built-in. Raises VideoProError for one that cannot be
+    loaded."""
     found = [_REGISTRIES[kind].find(name) for kind, name in named]
     used = [Used(each.kind, each.name, each.address, each.version) for each in found if each.version]
     return tuple(dict.fromkeys(used))
 
 
 def check_same(used: Iterable[Used], where: str) -> None:
-    """Raise ConfigError, before a worker loads a model, if a plug-in of the run is missing there or is
-    another one. `where`: the worker, for the message."""
+    """Raise ConfigError, before a worker loads a model, if a plug-in of the run is missing or different
+    there. `where`: the worker, for the message."""
     for plugin in used:
         try:
             version = _REGISTRIES[plugin.kind].find(plugin.address).version
         except VideoProError as error:
-            raise ConfigError(f"{where}: {error}; a worker needs the plug-ins of the command") from error
+            raise ConfigError(f"{where}: {error}; a worker needs the same plug-ins as the command") from error
         if version != plugin.version:
             raise ConfigError(
-                f"{where}: {plugin.kind} {plugin.address} is not the command's (here {version}, there "
-                f"{plugin.version}); install the same, or start again"
+                f"{where}: {plugin.kind} {plugin.address} differs from the command's (here {version}, there "
+                f"{plugin.version}); install the same version, or restart"
             )
 
 
@@ -261,7 +258,7 @@ def _of_entry(registry: Registry[T], entry: metadata.EntryPoint) -> Plugin[T]:
     except (Exception, SystemExit) as error:
         said = " ".join(str(error).split())
         raise registry.error(
-            f"{where} cannot be loaded ({type(error).__name__}: {said}); correct the package, or uninstall it"
+            f"{where} cannot be loaded ({type(error).__name__}: {said}); fix the package, or uninstall it"
         ) from error
     registry._checked(entry.name, value, where)
     if _owner(entry) == _OURS:
@@ -284,7 +281,7 @@ def _owner(entry: metadata.EntryPoint) -> str:
 
 
 def _name_of(value: object, attribute: str) -> str:
-    """What a plug-in calls itself: its `name`, a function's own, or the variable's."""
+    """A plug-in's name: its `name`, its function's, or its variable's."""
     name = getattr(value, "name", None) or (value.__name__ if isinstance(value, types.FunctionType) else None)
     return name if isinstance(name, str) else attribute
 
@@ -308,9 +305,9 @@ def _run(path: Path, content: bytes) -> types.ModuleType:
 
 
 def fault(error: BaseException, file: Path) -> str:
-    """What is wrong in a file of one's own, in one line: where, what, and the record that was being read."""
+    """The fault in a user's file, in one line: where, what, and the record that was being read."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
-        return f"{file}, line {error.lineno}: {error.msg}; correct the file"
+        return f"{file}, line {error.lineno}: {error.msg}; fix the file"
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)
@@ -320,4 +317,4 @@ def fault(error: BaseException, file: Path) -> str:
     if isinstance(error, VideoProError):
         return f"{where}: {error}"
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-    return f"{where}: {type(error).__name__}: {error}{notes}; correct the file"
+    return f"{where}: {type(error).__name__}: {error}{notes}; fix the file"

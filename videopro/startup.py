@@ -1,12 +1,12 @@
-"""What happens before anything else is imported; standard library only.
+"""Setup before anything else is imported; standard library only.
 
-Lines that other libraries print and that tell a user of VideoPro nothing are hidden, each by its own text.
-The rest is for commands; a program that only uses the package is left alone. Ctrl-C while a command starts is
-one line and status 130, as later by `videopro.cli.process.exit_status`: until then it imports libraries
-for seconds, and a KeyboardInterrupt there ends in a traceback, or in whatever a library that catches it makes
-of it. And caches get folders where there is no home: in containers that run with any user id, HOME is
-missing, names no folder, or cannot be written. Python then has no home folder (`Path.home()` raises) and no
-user name (`getpass.getuser()` raises), and some libraries write into a folder called "~".
+Messages of other libraries that do not help users of VideoPro are hidden, each by its text. The rest applies
+to commands only, not to programs that use the package. Ctrl-C while a command starts prints one line and
+exits with status 130, like `videopro.cli.process.exit_status` later: a command imports libraries for seconds,
+and a KeyboardInterrupt there would end in a traceback, or be caught by a library. Caches get other folders if
+there is no home: in containers that run with any user id, HOME may be unset, not a folder, or not writable.
+Then Python has no home folder (`Path.home()` raises) and no user name (`getpass.getuser()` raises), and some
+libraries write into a folder called "~".
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from typing import Any, TypeAlias
 
 
 def exit_with_parent(parent: int) -> None:
-    """End this process when its parent is gone. A signal of the kernel would not do: it is sent when the
-    parent's thread that started this process ends."""
+    """End this process when its parent is gone. The kernel's signal for that does not work here: it is sent
+    when the thread that started this process ends."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -68,9 +68,9 @@ class _Child(SpawnProcess):
 
 
 class OwnFunctions(SpawnContext):
-    """A context for pools whose functions and arguments are of installed packages. Their processes do not
-    import the caller's script, which would begin again in each of them unless it has an
-    `if __name__ == "__main__"`."""
+    """A context for pools whose functions and arguments come from installed packages. Their processes do not
+    import the caller's script, which would run again in each of them without an `if __name__ ==
+    "__main__"`."""
 
     Process = _Child
 
@@ -103,7 +103,7 @@ _WARNED: tuple[tuple[type[Warning], str], ...] = (
 
 
 class _Hidden(logging.Filter):
-    """Drops records whose message begins like this."""
+    """Drops records whose message starts with this text."""
 
     def __init__(self, beginning: str) -> None:
         super().__init__()
@@ -114,8 +114,8 @@ class _Hidden(logging.Filter):
 
 
 class _HubRetries(logging.Filter):
-    """One line for all attempts to reach the hub, instead of two for each of them; the error that follows
-    says what to do. A rate limit is still reported."""
+    """Prints one line for all attempts to reach the hub, instead of two for each; the error that follows has
+    the fix. A rate limit is still reported."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class _HubRetries(logging.Filter):
             return False
         self._was_reported = True
         record.msg, record.args = (
-            f"the hub does not answer ({reason}); trying for about half a minute, for each file of the model",
+            f"the hub does not answer ({reason}); retrying each file for about half a minute",
             (),
         )
         return True
@@ -157,18 +157,18 @@ _CACHES = {
     "EASYOCR_MODULE_PATH": ".EasyOCR",
     "MPLCONFIGDIR": ".config/matplotlib",
 }
-"""The variables that name the caches of the libraries, and where the caches are without, in the home."""
+"""The variables of the libraries' cache folders, and their defaults in the home folder."""
 _COSTLY = {"VIDEOPRO_CACHE": "videos and indexes", "HF_HOME": "models"}
-"""Those with files that take long to make again."""
+"""Caches whose files take long to recreate."""
 _WRITTEN = {"VIDEOPRO_CACHE"}
-"""Of no use if it can only be read."""
+"""Caches that must be writable."""
 _NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 """Where `getpass.getuser()` looks before it asks for the user's entry."""
 
 
 def provide_folders(environment: MutableMapping[str, str]) -> str:
-    """Name other folders, in `environment`, for the caches that have no place in the user's home. Returns
-    what to tell the user, "" if nothing was changed. A cache whose own variable is set stays there."""
+    """Set other folders, in `environment`, for the caches that cannot be in the user's home. Returns a notice
+    for the user, "" if nothing changed. Caches whose variable is set are left alone."""
     if not any(environment.get(name) for name in _NAMES) and not _has_entry():
         # torch asks for a user name when it names its cache of compiled kernels.
         environment["USER"] = f"uid{os.getuid()}"
@@ -186,17 +186,17 @@ def provide_folders(environment: MutableMapping[str, str]) -> str:
     if folder is None:
         return ""  # Nothing can be written at all: what needs a cache says so.
     if home is None:
-        reason = f"there is no home folder (HOME is {environment.get('HOME') or 'not set'})"
+        reason = f"no home folder (HOME is {environment.get('HOME') or 'not set'})"
         environment["HOME"] = str(folder)
     else:
-        reason = f"the caches in {home} cannot be written"
+        reason = f"the caches in {home} are not writable"
         for variable, inside in lacking.items():
             environment[variable] = str(folder / inside)
     variables = [f"{variable} ({contents})" for variable, contents in _COSTLY.items() if variable in lacking]
     if not variables:
         return ""
     named = " and ".join(variables)
-    return f"{reason}: files go to {folder}, which may not last; name lasting folders by {named}"
+    return f"{reason}; caches go to {folder}, which may be temporary. Set permanent folders with {named}"
 
 
 def private_temporary_folder() -> Path | None:
@@ -238,8 +238,8 @@ def _home(environment: MutableMapping[str, str]) -> Path | None:
 
 
 def _serves(folder: Path, *, written: bool) -> bool:
-    """Whether a cache can be where it is by default: it can be made there, or is there, to be read at
-    least."""
+    """Whether a cache can use its default folder: it can be created there, or exists and is at least
+    readable."""
     if folder.is_dir():
         return _is_writable(folder) if written else os.access(folder, os.R_OK | os.X_OK)
     above = folder.parent
@@ -254,13 +254,13 @@ def _is_writable(folder: Path) -> bool:
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None]
 _SHOWING = {"--help", "-h", "--version", "completion"}
-"""Words of commands that only show something."""
+"""Commands and flags that only show something."""
 _OWN_FOLDERS = ("", "train", "data_synthesis", "modules")
-"""Folders of scripts that are commands, in the package's own; some of them are links."""
+"""Folders of scripts that are commands, next to the package; some are links."""
 
 
 def stop_while_starting(number: int, frame: FrameType | None) -> None:
-    """Handle SIGINT: end the process at once. Nothing has been begun that would have to be put in order."""
+    """Handle SIGINT: end the process at once, as there is nothing to clean up yet."""
     os.write(2, b"\nstopped\n")
     # Not sys.exit: libraries that are only half imported may have exit handlers that fail, and threads that
     # Python would wait for.
@@ -269,8 +269,8 @@ def stop_while_starting(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _replaced(handler: _Handler, by: _Handler) -> Iterator[None]:
-    """Handle SIGINT differently within the block, if it is handled by `handler`. Handlers of other programs,
-    and ignored signals, stay."""
+    """Replace the SIGINT handler within the block, if it is `handler`. Other handlers, and ignored signals,
+    stay."""
     is_ours = signal.getsignal(signal.SIGINT) is handler
     # Python lets no other thread set a handler.
     is_ours = is_ours and threading.current_thread() is threading.main_thread()
@@ -289,12 +289,12 @@ def importing() -> AbstractContextManager[None]:
 
 
 def working() -> AbstractContextManager[None]:
-    """Ctrl-C raises KeyboardInterrupt within the block: what a command has begun is put in order."""
+    """Ctrl-C raises KeyboardInterrupt within the block, so that a command can clean up."""
     return _replaced(stop_while_starting, signal.default_int_handler)
 
 
 def is_command() -> bool:
-    """Whether this process was started as one of our commands: `videopro X`, `python -m videopro.X`, or a
+    """Whether this process was started as a VideoPro command: `videopro X`, `python -m videopro.X`, or a
     script of ours such as train/sft.py. Its worker processes are not."""
     program = sys.argv[0] if sys.argv else ""
     if program == "-m":
@@ -312,7 +312,7 @@ def is_command() -> bool:
 
 
 def start() -> None:
-    """What a command does before anything else. Ignored, Ctrl-C stays ignored."""
+    """Set up a command before anything else. If Ctrl-C is ignored, it stays ignored."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop_while_starting)

@@ -58,7 +58,7 @@ def test_broken_records_are_named_and_the_good_ones_run(
     assert f"{path}, line 2" in message
     assert expected in message
     assert f"{path}, line 4: is not valid JSON" in message
-    assert "the other 2 questions with --skip-broken" in message
+    assert "--skip-broken to use the other 2 questions" in message
     good = load("videomme", root=tmp_path, annotations=str(path), skip_broken=True)
     assert [item.id for item in good.items] == ["001-1", "003-1"]
     assert len(good.broken) == 2

@@ -74,11 +74,13 @@ def test_annotations_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
     lines = tmp_path / "own.txt"
     for bad in ("no line", "V1 one 2.5##person", "V1 1.0.5 2.5##person"):
         lines.write_text(f"V1 1.0 2.5##person sits down.\n\n{bad}\n")
-        with pytest.raises(BenchmarkError, match=r"own.txt, line 3: is not VIDEO START END##SENTENCE"):
+        with pytest.raises(
+            BenchmarkError, match=r"own.txt, line 3: must have the form VIDEO START " "END##SENTENCE"
+        ):
             load("charades_sta", root=tmp_path, annotations=str(lines))
     (item,) = load("charades_sta", root=tmp_path, annotations=str(lines), skip_broken=True).items
     assert item.evidence == ((1.0, 2.5),)
-    with pytest.raises(BenchmarkError, match="nextqa_atp_hard: is not read from hf:me/own; give a file"):
+    with pytest.raises(BenchmarkError, match="nextqa_atp_hard: cannot be read from hf:me/own; pass a file"):
         load("nextqa_atp_hard", root=tmp_path, annotations="hf:me/own")
 
 

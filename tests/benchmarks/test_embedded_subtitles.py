@@ -98,7 +98,7 @@ def test_the_track_of_a_run_is_part_of_its_key(
     # No question has subtitles in its video, so there is no track.
     write(root, mute={}, talk_listed={"subtitles": "talk.srt"})
     assert not run(root, tmp_path / "run", "--subtitle-track", "eng")
-    assert "--subtitle-track eng: jsonl has no question whose subtitles are in" in capsys.readouterr().err
+    assert "--subtitle-track eng: jsonl has no questions with subtitles in" in capsys.readouterr().err
 
 
 def test_ask_shows_the_track_that_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,4 +107,4 @@ def test_ask_shows_the_track_that_is_named(root: Path, capsys: pytest.CaptureFix
     assert not asked(root, "--subtitle-track", "fra")
     assert "no subtitle track 'fra'; it has 0: srt (eng); 1: srt (ger)" in capsys.readouterr().err
     assert not asked(root, "--subtitles", str(root / "talk.srt"), "--subtitle-track", "0")
-    assert f"--subtitle-track 0: {root / 'talk.srt'} is no video file" in capsys.readouterr().err
+    assert f"--subtitle-track 0: {root / 'talk.srt'} is not a video file" in capsys.readouterr().err

@@ -172,7 +172,7 @@ def line_of(text: str, content: str = FILE) -> int:
         ('reply="text"', 'reply="txt"', "reply: "),
         ('("kind",)', '("kind")', "groups: "),
         ('kind="macro", over', 'kind="makro", over', "metrics.0.kind: "),
-        ('kind="macro"', 'kind="grade"', "metric 'by kind': is of a judge's grades"),
+        ('kind="macro"', 'kind="grade"', "metric 'by kind': needs a judge's grades"),
         ('over="kind"', 'over="kind", at=0.5', "metric 'by kind': at is 0.5"),
         (', over="kind"', "", "metric 'by kind': needs over"),
         ('"colours", (', '"my colours", (', "'my colours'"),
@@ -180,7 +180,7 @@ def line_of(text: str, content: str = FILE) -> int:
         ('("test", "val")', '"test"', "splits must be a tuple"),
         ("(PROTOCOL,)", "()", "at least one split and one protocol"),
         ('reply="text"', 'subtitles="all"', "subtitle_folders"),
-        ("(PROTOCOL,)", "(PROTOCOL, PROTOCOL)", "protocol a name of its own"),
+        ("(PROTOCOL,)", "(PROTOCOL, PROTOCOL)", "protocols must have distinct names"),
         ("BENCHMARK =", "BENCHMARK = 1 or", "defines no benchmark"),
         (
             "BENCHMARK =",
@@ -218,11 +218,11 @@ def test_an_error_of_the_code_names_line_and_record(file: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ('answer=record["answer"]', "answer=2", "record 1: gives an Item that cannot be asked: answer: "),
+        ('answer=record["answer"]', "answer=2", "record 1: item returns an invalid Item: answer: "),
         ('answer=record["answer"]', 'answer="a"', "'a' is not an option"),
-        ("return Item(", "return dict(", "gives a dict"),
+        ("return Item(", "return dict(", "item returns a dict"),
         ("id=text", "evidence=((2, 1),), id=text", "the interval (2, 1)"),
-        ('return source.rows(f"{split}.json"', "return [{'id': 1}] or dict('x'", "rows gives {'id': 1}"),
+        ('return source.rows(f"{split}.json"', "return [{'id': 1}] or dict('x'", "rows returns {'id': 1}"),
     ],
 )
 def test_an_item_that_could_not_be_scored(old: str, new: str, named: str, file: Path) -> None:

@@ -79,7 +79,7 @@ def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     output = capsys.readouterr().out
     for expected in (
         *("questions: 4", "broken records: 1", "'X' is not an option", "videos: 2 of 4 found"),
-        *("missing: video-id_03, video-id_04; 2 questions", "subtitles: 1 of 4 videos have them"),
+        *("missing: video-id_03, video-id_04; 2 questions", "subtitles: 1 of 4 videos have subtitles"),
         *(f"unzip -n {tmp_path}/videos_chunked_01.zip -d {tmp_path}/data", "duration: long 3, short 1"),
     ):
         assert expected in output
@@ -105,7 +105,7 @@ def test_evidence_past_the_end_is_a_fault(tmp_path: Path, capsys: pytest.Capture
     assert "question after: its evidence 100 to 105.5 s ends after v.mp4 (10.00 s)" in said
     assert "question across: its evidence 8 to 12 s ends" in said
     assert "question at the end: its evidence 10 to 10.5 s ends" in said
-    assert "not complete" in said
+    assert "incomplete" in said
     # Without opening the file its length is not known.
     assert benchmarks_main(flags) == 0
 

@@ -142,7 +142,7 @@ def test_cg_bench_scores(tmp_path: Path) -> None:
 def test_cg_bench_without_a_clue_is_not_shown_the_whole_video(tmp_path: Path) -> None:
     cg_folder(tmp_path, cg(1, [[0, 10]], "D"), cg(2, [], "D"))
     assert len(load("cg_bench", split="mini", root=tmp_path).items) == 2
-    with pytest.raises(BenchmarkError, match=r"question '2': has no clue intervals, and protocol 'clue'"):
+    with pytest.raises(BenchmarkError, match=r"question '2': has no clue intervals, but protocol 'clue'"):
         load("cg_bench", split="mini", root=tmp_path, protocol="clue")
     clue = load("cg_bench", split="mini", root=tmp_path, protocol="clue", skip_broken=True)
     assert [item.id for item in clue.items] == ["1"]
@@ -193,7 +193,7 @@ def nextqa_rows(tmp_path: Path, *kinds: str) -> None:
 def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None:
     nextqa_rows(tmp_path, "CW", "CH", "TP", "DO")
     assert [item.groups for item in load("nextqa", root=tmp_path).items[:1]] == [{"type": "CW"}]
-    with pytest.raises(BenchmarkError, match=r"'atp_hard' needs atp-hard-ct4\.txt beside val\.csv"):
+    with pytest.raises(BenchmarkError, match=r"'atp_hard' needs atp-hard-ct4\.txt next to val\.csv"):
         load("nextqa", split="atp_hard", root=tmp_path)
     (tmp_path / "atp-hard-ct4.txt").write_text("0\n2\n")
     hard = load("nextqa", split="atp_hard", root=tmp_path)
@@ -208,9 +208,9 @@ def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None
     assert {name: row["accuracy"] for name, row in groups["atp_hard"].items()} == {"CW": 1.0, "TN": 1.0}
     assert load("nextqa", split="val", root=tmp_path).protocol == hard.protocol
 
-    with pytest.raises(BenchmarkError, match=r"counts rows of val\.csv"):
+    with pytest.raises(BenchmarkError, match=r"needs val\.csv"):
         load("nextqa", split="atp_hard", root=tmp_path, annotations="hf:someone/NExTQA")
-    for lines, why in (("0\n4\n", "names row 4"), ("111_0\n", "must list row numbers")):
+    for lines, why in (("0\n4\n", "lists row 4"), ("111_0\n", "must list row numbers")):
         (tmp_path / "atp-hard-ct4.txt").write_text(lines)
         for name in ("nextqa", "nextqa_atp_hard"):
             with pytest.raises(BenchmarkError, match=why):

@@ -63,8 +63,8 @@ TRAINING = (
                 f"  model {MODEL}: not on this machine",
                 f"  clip encoder languagebind: {PARTS[0]} is not on this machine (from a",
                 "  text encoder BAAI/bge-m3: not on this machine; needs the package sentence_transformers (",
-                "the models: the hub cannot be reached (no network)",
-                "to install: pip install 'sentence-transformers>=5.1' 'timm>=1.0.20' 'wandb>=0.31'",
+                "the models cannot be downloaded: the hub cannot be reached (no network)",
+                "install with pip install 'sentence-transformers>=5.1' 'timm>=1.0.20' 'wandb>=0.31'",
                 DOWNLOADS,
             ],
         ),
@@ -179,7 +179,7 @@ def test_what_the_hub_says_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(huggingface_hub, "get_session", Session)
     told = needs.refusals(statuses)
     assert list(told) == ["a/gated", "a/none"]
-    assert "licence" in told["a/gated"]
+    assert "license" in told["a/gated"]
     monkeypatch.setenv("HF_TOKEN", "schl\u00fcssel")
     assert "HF_TOKEN cannot be sent" in needs.refusals(["a/here"])["a/here"]
     monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
@@ -197,7 +197,7 @@ def test_names_of_the_hub() -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert folder_problem(tmp_path / "a" / "b") == ""
     (tmp_path / "file").write_text("")
-    assert folder_problem(tmp_path / "file" / "b").endswith(f"{tmp_path / 'file'} is no folder")
+    assert folder_problem(tmp_path / "file" / "b").endswith(f"{tmp_path / 'file'} is not a folder")
 
 
 # ---- wandb -------------------------------------------------------------------------------------------------
@@ -262,4 +262,4 @@ def test_models_of_the_cache_are_used_where_the_hub_cannot_be_reached(
     check_needs([need])
     assert huggingface_hub.constants.HF_HUB_OFFLINE is True
     assert os.environ["HF_HUB_OFFLINE"] == "1"
-    assert capsys.readouterr().err.endswith("(no route): models are taken from its cache as they are\n")
+    assert capsys.readouterr().err.endswith("(no route); using models from its cache\n")

@@ -81,7 +81,7 @@ def test_choices(video: Path, ask: Ask) -> None:
         ("C", "green", "0.020"),
     ]
     mumbled = ask(video, "Which colour? (mumble)", *QUESTION[1:])
-    assert "no option: the model says 'Hmm'" in mumbled
+    assert "no option in the reply: 'Hmm'" in mumbled
     assert "confidence 0.000" in mumbled
 
 
@@ -114,7 +114,7 @@ def test_subtitles_are_shown_to_the_model_with_and_without_choices(
 def test_ask_falls_back_to_a_direct_answer(video: Path, ask: Ask) -> None:
     """The fake writes no programs, so the model answers directly, unless that is turned off."""
     asked = [video, *QUESTION, "--method", "videopro", "--options", *NO_MODELS]
-    assert "the method gave no answer: this is the model's direct one\nB. blue" in ask(*asked)
+    assert "the method gave no answer; this is the model's direct answer\nB. blue" in ask(*asked)
     assert "no answer" in ask(*asked, "--fallback", "none")
 
 
@@ -150,7 +150,7 @@ def test_a_tools_call_is_shown_with_its_arguments(capsys: Capture) -> None:
     reply = shown(Step("think", "llm", raw='Look. {"name"', parsed=called))
     assert reply.splitlines()[1:3] == ["   Look.", "   → look([9])"]
     again = shown(Step("browse", "vlm", raw="A wall.", is_reused=True, cost=Cost(2.0, calls=1, tokens_in=7)))
-    assert "reused, it cost 2.00 s, 7 → 0 tokens" in again
+    assert "reused; cost 2.00 s, 7 → 0 tokens" in again
 
 
 def test_claims_and_what_was_prepared_are_in_the_end(capsys: Capture) -> None:
@@ -282,7 +282,7 @@ def test_a_folder_collects_questions_of_one_method_and_model(
     run = tmp_path / "run"
     argv = [video.name, *QUESTION, "--output", str(run)]
     assert main(argv, load=load_fake) == 0
-    assert f"kept as question 1 of {run}: videopro view {run} --open" in capsys.readouterr().err
+    assert f"stored as question 1 in {run}: videopro view {run} --open" in capsys.readouterr().err
     assert main([*argv, "--json"], load=load_fake) == 0
     stored = {"type": "stored", "folder": str(run), "question_id": "2"}
     assert stored in events(capsys.readouterr().out)
@@ -295,7 +295,7 @@ def test_a_folder_collects_questions_of_one_method_and_model(
     capsys.readouterr()
     # Another method, and another model.
     assert main([*argv, "--method", "videopro", "--options", *NO_MODELS], load=load_fake) == 2
-    assert "method 'native' answered, not 'videopro'" in capsys.readouterr().err
+    assert "used method 'native', not 'videopro'" in capsys.readouterr().err
     argv[argv.index("m")] = "n"
     assert main(argv, load=load_fake) == 2
     assert "model.model: the run has 'm', this command 'n'" in capsys.readouterr().err

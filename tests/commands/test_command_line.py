@@ -175,14 +175,14 @@ def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text", "expected"),
     [
-        (["--share", "0.5"], "", "--share: way 'quick' has no such setting; methods that have it: deep"),
-        (["--size", "few", "--options", "size=many"], "", "--size is 'few', and --options says size='many'"),
+        (["--share", "0.5"], "", "--share: way 'quick' has no such setting; it belongs to deep"),
+        (["--size", "few", "--options", "size=many"], "", "--size is 'few', but --options sets size='many'"),
         (["--depht", "1"], "", "videopro.chooser: unknown argument '--depht'; did you mean '--depth'?"),
-        (["--way", "deep", "--tools"], "", "--tools has no value; give at least one, or leave it out"),
-        (["--time", "{"], "", "--time: '{': the value cannot be read: "),
+        (["--way", "deep", "--tools"], "", "--tools has no value; pass at least one, or leave it out"),
+        (["--time", "{"], "", "--time: cannot read the value '{': "),
         (["--depth", "x"], "", 'invalid value for --depth: unable to convert "x" into int'),
-        ([], "share: 1", "FILE: share: way 'quick' has no such setting; methods that have it: deep"),
-        ([], "size: few\noptions: {size: many}", "FILE: size is 'few', and options says size='many'"),
+        ([], "share: 1", "FILE: share: way 'quick' has no such setting; it belongs to deep"),
+        ([], "size: few\noptions: {size: many}", "FILE: size is 'few', but options sets size='many'"),
         ([], "size: few\noptions: [1]", "FILE: options must be a mapping, not [1]"),
     ],
 )
@@ -222,7 +222,7 @@ def test_shipped_configs_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "pocket").unlink()
     (tmp_path / "pocket").mkdir()
     assert config_file("pocket", "compare") == CONFIGS / "compare" / "pocket.yaml"
-    with pytest.raises(ConfigError, match="this command comes with none"):
+    with pytest.raises(ConfigError, match="this command has no shipped configs"):
         config_file("pocket2", "")
 
 

@@ -55,7 +55,10 @@ def test_what_is_here_and_what_is_missing(home: Path, capsys: pytest.CaptureFixt
     shipped = sum(file.stat().st_size for file in model_dir().rglob("*") if file.is_file())
     assert found["pocket"]["state"] == "ok"
     assert abs(int(found["pocket"]["text"].split()[-2]) - shipped / 1e6) <= 1
-    assert (found["BAAI/bge-m3"]["state"], found["BAAI/bge-m3"]["text"]) == ("ok", "text_encoder: here, 3 MB")
+    assert (found["BAAI/bge-m3"]["state"], found["BAAI/bge-m3"]["text"]) == (
+        "ok",
+        "text_encoder: downloaded, 3 MB",
+    )
     assert found["Qwen/Qwen3-VL-2B-Instruct"]["state"] == "wrong"
     assert "incomplete" in found["Qwen/Qwen3-VL-2B-Instruct"]["text"]
     assert found["Qwen/Qwen3-VL-8B-Instruct"]["state"] == "missing"
@@ -103,7 +106,7 @@ def test_what_every_run_needs_is_status_2(
     assert broken == {"pocket", "sandbox", "videopro", "VIDEOPRO_CACHE"}
     (home / "file").write_text("")
     monkeypatch.setenv("VIDEOPRO_CACHE", str(home / "file" / "cache"))
-    assert "is no folder" in findings(capsys, status=2)["VIDEOPRO_CACHE"]["text"]
+    assert "is not a folder" in findings(capsys, status=2)["VIDEOPRO_CACHE"]["text"]
     assert main([]) == 2
     assert "broken: sandbox: this kernel has no seccomp filters." in capsys.readouterr().err
 
@@ -120,7 +123,7 @@ def test_gpus_by_their_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         (found,) = (each for each in doctor._gpus() if each.name == "GPU")
         assert found.state == state
         assert found.text.startswith("NVIDIA H100 80GB HBM3, 81559 MiB, 80994 MiB free")
-    for value, shown in ((None, []), ("1", ["1"]), ("", ["empty: no GPU is used"])):
+    for value, shown in ((None, []), ("1", ["1"]), ("", ["empty; no GPU is used"])):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if value is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)

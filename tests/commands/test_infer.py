@@ -108,7 +108,7 @@ def test_shares_and_offsets_are_parts_of_the_same_order(root: Path) -> None:
     for offset in (-1, 12):
         with pytest.raises(ConfigError, match=f"offset is {offset}; it must be at least 0 and below 12"):
             benchmark.select(offset=offset)
-    with pytest.raises(ConfigError, match=r"limit is 1\.5; give a whole number"):
+    with pytest.raises(ConfigError, match=r"limit is 1\.5; it must be a whole number"):
         benchmark.select(limit=1.5)
 
 
@@ -187,7 +187,7 @@ def test_an_exception_that_nobody_foresaw_costs_its_question_and_is_counted_by_c
     (kind,) = summary["exceptions"]
     found = summary["exceptions"][kind]
     assert (kind, found["questions"], found["videos"]) == ("ZeroDivisionError", 1, 1)
-    assert "1 question (videos: 1) met an unexpected ZeroDivisionError" in shown
+    assert "1 question (videos: 1) ended in an unexpected ZeroDivisionError" in shown
     kept = (output / "work" / "exceptions" / "ZeroDivisionError.txt").read_text()
     assert kept.startswith("question v0q1, video ")
     assert 'raise ZeroDivisionError("an internal error on purpose")' in kept
@@ -208,7 +208,7 @@ def test_one_exception_over_several_videos_stops_the_run_which_then_goes_on(
         status = main(words, load=load_fake)
         error = capsys.readouterr().err
         assert ("The same exception (ZeroDivisionError at tests/support/fake" in error) == bool(status)
-        assert ("error: an internal error (above) stopped the run" in error) == bool(status)
+        assert ("error: the run stopped after an internal error (see above)" in error) == bool(status)
         assert lines(tmp_path / "run") >= done
         if status == 0:
             break
@@ -224,7 +224,7 @@ def test_a_machine_without_memory_stops_the_run(tmp_path: Path, capsys: pytest.C
     while not statuses or statuses[-1]:
         statuses.append(main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake))
         error = capsys.readouterr().err
-        assert ("error: the machine failed (MemoryError: no room on purpose): free memory" in error) == bool(
+        assert ("error: the machine failed (MemoryError: no room on purpose); free memory" in error) == bool(
             statuses[-1]
         )
         assert "Traceback" not in error

@@ -140,7 +140,7 @@ def test_the_base_of_a_merged_planner_answers_directly(root: Path, tmp_path: Pat
     assert (planned.model, planned.method, planned.backbone) == (str(merged), "adaptive", {})
     # And its videos of SFT are left out, as an adapter's.
     (merged / "training_record.json").write_text("{}")
-    with pytest.raises(ConfigError, match="does not name the videos"):
+    with pytest.raises(ConfigError, match="does not list the videos"):
         prompts_from_questions(config)
 
 
@@ -150,7 +150,7 @@ def test_unknown_and_spent_videos_of_sft(
     data = tmp_path / "sft.jsonl"
     data.write_text(json.dumps({"videos": [str(root / f"videos/v{n}.mp4") for n in range(3)]}) + "\n")
     argv = flags(root, tmp_path / "a", "--adapter", str(record(tmp_path / "old", [])))
-    for more, named in (([], "give --sft-data"), (["--sft-data", str(data)], "--sft-videos keep")):
+    for more, named in (([], "pass --sft-data"), (["--sft-data", str(data)], "--sft-videos keep")):
         assert main([*argv, *more], load=load_planning) == 2
         assert named in capsys.readouterr().err
 
@@ -188,8 +188,8 @@ def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     assert made[5:] == [*given[5:], "", ""], "what cannot be read stays as it is"
     assert len(log.read_text().splitlines()) == 2, "the same question was asked twice"
     shown = capsys.readouterr().out
-    assert "oracle mode filled in: native 2, program 1; 1 rows had one" in shown
-    assert "3 rows stay without one (line 5, 6, 7; the first: VideoError" in shown
+    assert "oracle modes filled in: native 2, program 1; 1 rows already had one" in shown
+    assert "3 rows still lack one (line 5, 6, 7; the first: VideoError" in shown
 
     # GRPO gives the mode reward now: a native program for (0) earns it, one of several steps does not.
     modes = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}

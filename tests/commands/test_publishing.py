@@ -149,8 +149,8 @@ def test_an_adapter_goes_up_without_its_machine_and_comes_back(
     folder = adapter(tmp_path / "sft")
     assert push([str(folder), "mina/planner", "--license", "mit", "--datasets", "mina/programs"]) == 0
     out, err = capsys.readouterr()
-    assert "name on the hub is not known: give --base OWNER/NAME" in err
-    assert "not pushed, as no part of its kind (adapter): README.md, checkpoint-20/, training_args.bin" in out
+    assert "hub name is unknown; pass --base OWNER/NAME" in err
+    assert "not pushed (not part of the adapter): README.md, checkpoint-20/, training_args.bin" in out
     repository = hub.repositories["model", "mina/planner"]
     assert repository.private
     records = {"adapter_config.json", "adapter_model.safetensors", "videopro.json", "training_record.json"}
@@ -167,13 +167,13 @@ def test_an_adapter_goes_up_without_its_machine_and_comes_back(
         "tags": ["videopro", "sft"],
     }
     for text in (
-        "Base: `Qwen3-VL-8B`, a folder of the machine that trained it",
+        "Base: `Qwen3-VL-8B`, a folder on the machine that trained it",
         "- 41 rows: 11 native, 30 plan_program",
-        "- 1 rows were dropped",
+        "- 1 dropped rows",
         "- 3 videos of stage sft",
         "| 20 | 1.25 |",
-        "- no benchmark: nothing is known of how it answers",
-        "- no other seed than 3",
+        "- no benchmark\n",
+        "- no seed other than 3",
         "64 frames of at most 50,176 pixels",
     ):
         assert text in card.text
@@ -220,7 +220,7 @@ def test_a_dry_run_connects_to_nothing(
     folder = adapter(tmp_path / "sft", base=QWEN)
     another = ["--base", "Qwen/Qwen2.5-VL-7B-Instruct", "--dry-run"]
     contradicts = refused(push, folder, "mina/planner", *another)
-    assert f"says that it was trained on {QWEN}; leave --base out" in contradicts
+    assert f"says that it was trained on {QWEN}; leave out --base" in contradicts
     assert push([str(planner(tmp_path / "merged")), "mina/planner", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "planner" in out
@@ -283,8 +283,8 @@ def test_results_are_those_of_runs_with_this_model(
     found = (accuracy.dataset_type, accuracy.dataset_split, accuracy.metric_value)
     assert found == ("longvideobench", "val", 100.0)
     assert "| all | 2 | 2 | 100.0 |" in card.text
-    assert "- no benchmark but longvideobench val" in card.text
-    assert "without an answer: 1 VideoError" in card.text
+    assert "- no benchmark other than longvideobench val" in card.text
+    assert "ended in an error: 1 VideoError" in card.text
     assert push(flags[:2]) == 0
     assert card_of(hub).data.eval_results is None
 
@@ -340,7 +340,7 @@ def test_a_dataset_finds_its_videos_on_another_machine(
     pulled = tmp_path / "pulled"
     assert pull(["mina/programs", str(pulled), "--videos", str(elsewhere)]) == 0
     out, err = capsys.readouterr()
-    assert f"1 of 3 videos and subtitles are not in {pulled / 'videos'}, such as long/b.mp4" in err
+    assert f"1 of 3 videos and subtitles are missing in {pulled / 'videos'}, such as long/b.mp4" in err
     assert f"videopro grpo --model_name_or_path MODEL --train_data {pulled / 'grpo.jsonl'}" in out
     rows = read_grpo_rows(pulled / "grpo.jsonl").rows
     assert rows[0].video.samefile(elsewhere / "a.mp4")
@@ -358,7 +358,7 @@ def test_a_run_is_viewed_where_it_was_pulled_to(
     assert set(files) == {".gitattributes", "README.md", "config.yaml", "summary.json", "traces.jsonl"}
     assert not any(str(tmp_path).encode() in content for content in files.values())
     assert "| all | 2 | 2 | 100.0 |" in files["README.md"].decode()
-    assert "- without an answer: 1 VideoError" in files["README.md"].decode()
+    assert "- ended in an error: 1 VideoError" in files["README.md"].decode()
     pulled = tmp_path / "pulled"
     assert pull(["mina/answers", str(pulled), "--videos", str(tmp_path / "lvb")]) == 0
     first, other = RunFolder(pulled).read(), RunFolder(run).read()
@@ -408,8 +408,8 @@ def test_texts_without_their_machine(text: str, public: str) -> None:
 
 
 _SECRETS = [
-    ("hf_" + "Zz9" * 11, "a token of the hub"),
-    ("sk-proj-" + "a1B2" * 6, "a key of an API"),
+    ("hf_" + "Zz9" * 11, "a hub token"),
+    ("sk-proj-" + "a1B2" * 6, "an API key"),
     ("http://mina:pa55word@gpu17:8000/v1", "an address with a password"),
     ("correct-horse-battery", "the value of ACME_API_KEY"),
     ("'Authorization': 'Bearer 0123456789'", "an Authorization header"),
@@ -446,8 +446,8 @@ def test_neither_secrets_nor_rows_that_nobody_could_read_go_up(
     ("lacking", "named"),
     [
         (["adapter_model.safetensors"], "adapter_model.safetensors is missing"),
-        (["videopro.json", "training_record.json"], "has no videopro.json and no training_record.json"),
-        ([], "is public: "),
+        (["videopro.json", "training_record.json"], "has no videopro.json or training_record.json"),
+        ([], "is public, so anyone"),
     ],
 )
 def test_what_is_not_pushed(
@@ -466,8 +466,8 @@ def test_what_is_not_pushed(
     [
         ("HF_HUB_OFFLINE", True, "HF_HUB_OFFLINE is set"),
         ("ENDPOINT", "http://127.0.0.1:9", "mina/planner: 127.0.0.1:9: "),
-        ("HF_TOKEN", "", "there is no token of the hub"),
-        ("HF_TOKEN", "hf_" + "x" * 30, "the hub does not know the token"),
+        ("HF_TOKEN", "", "no hub token found"),
+        ("HF_TOKEN", "hf_" + "x" * 30, "the hub rejected the token"),
     ],
 )
 def test_without_the_hub(
@@ -508,12 +508,12 @@ def test_an_older_revision(hub: Hub, pushed: None, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("mina/other", "the hub has no mina/other, or it is private"),
+        ("mina/other", "mina/other does not exist on the hub or is private"),
         ("mina/planner@v9", "mina/planner has no revision 'v9'"),
         ("mina/gated", "mina/gated is gated"),
-        ("mina/both", "a model and a dataset mina/both; give --repo-type"),
-        ("mina/text", "is no adapter (adapter_config.json), no planner"),
-        ("mina/planner", "the hub has no mina/planner, or it is private"),
+        ("mina/both", "a model and a dataset mina/both; set --repo-type"),
+        ("mina/text", "is not an adapter (adapter_config.json), planner"),
+        ("mina/planner", "mina/planner does not exist on the hub or is private"),
     ],
 )
 def test_what_is_not_pulled(
@@ -540,7 +540,7 @@ def test_a_damaged_file_is_named(hub: Hub, pushed: None, tmp_path: Path, refused
     content = files_of(hub)["adapter_model.safetensors"]
     hub.damage["adapter_model.safetensors"] = content[:-1] + bytes([content[-1] ^ 1])
     error = refused(pull, "mina/planner", tmp_path / "pulled")
-    assert "not as mina/planner has it: adapter_model.safetensors; delete" in error
+    assert "differs from mina/planner: adapter_model.safetensors; delete" in error
 
 
 @pytest.mark.parametrize(

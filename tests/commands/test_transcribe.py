@@ -42,9 +42,9 @@ def test_every_kind_of_film_is_counted_and_named_and_the_rest_goes_on(
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in done.out.splitlines() if line.strip()}
     assert rows["a.mkv"].startswith("transcribed de 0.1 ")
     # The same film is heard once.
-    assert rows["same.mkv"].startswith("was there de 0.1 ")
+    assert rows["same.mkv"].startswith("existed de 0.1 ")
     assert len(speech.heard) == 1
-    assert rows["mute.mp4"].startswith("no sound")
+    assert rows["mute.mp4"].startswith("no audio")
     assert rows["broken.mkv"].startswith("failed")
     assert "5 videos" in done.out
     assert "2 failed" in done.out
@@ -73,11 +73,11 @@ def test_a_subtitle_file_can_be_corrected_and_is_not_written_over(
     assert f"{tmp_path / 'texts/a.vtt'}: written" in capsys.readouterr().out
     (tmp_path / "texts/a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\ncorrected\n")
     assert main([str(film), *SPEECH, "--write", "srt", "--output", str(tmp_path / "texts")]) == 0
-    assert "left as it is" in capsys.readouterr().out
+    assert "kept the existing file" in capsys.readouterr().out
     assert load_subtitles(tmp_path / "texts/a.srt").text() == "corrected"
     make(tmp_path / "mute.mp4", 8, rate=4)
     assert main([str(tmp_path / "mute.mp4"), *SPEECH, "--write", "srt"]) == 0
-    assert "not written: nothing is said" in capsys.readouterr().out
+    assert "not written, because there is no speech" in capsys.readouterr().out
     assert not (tmp_path / "mute.srt").exists()
 
 
@@ -95,7 +95,7 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
     assert main(flags) == 0
     out = capsys.readouterr().out
     assert "1 video " in out
-    assert "left out, since subtitles are listed: 1" in out
+    assert "skipped 1 videos with listed subtitles" in out
     assert f"next: videopro infer --benchmark jsonl --root {tmp_path} --method videopro" in out
     assert "speech=whisper:loudness@de" in out
     assert main([*flags, "--subtitles", "none"]) == 0

@@ -40,7 +40,7 @@ def test_another_film_is_refused_or_asked_about_again(
     assert main(flags(root, out, stub, "--ids", "v0q0", "v1q0"), load=load_moody) == 0
     make_video(film, "blue")
     assert main(flags(root, out, stub), load=load_moody) == 2
-    assert f"{film}: another one when these were answered: v0q0" in capsys.readouterr().err
+    assert f"{film}: changed since these questions were answered: v0q0" in capsys.readouterr().err
     assert main(flags(root, out, stub, "--redo-changed"), load=load_moody) == 0
     records = [(row["question_id"], row["video"]["id"]) for row in rows(out, "records.jsonl")]
     assert [name for name, _ in records].count("v0q0") == 2

@@ -119,7 +119,7 @@ def test_building_the_site_deletes_no_other_files(tmp_path: Path) -> None:
         [sys.executable, str(ROOT / "launch" / "docs.py"), str(tmp_path)], capture_output=True, text=True
     )
     assert done.returncode != 0
-    assert f"{tmp_path} holds other files" in done.stderr
+    assert f"{tmp_path} contains other files" in done.stderr
     assert kept.read_text() == "Chapter 1"
 
 

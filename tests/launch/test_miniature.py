@@ -47,4 +47,4 @@ def test_the_road_holds_and_is_resumed(tmp_path: Path) -> None:
     stages = [line for line in again.splitlines() if line.startswith("[")]
     stages = [line for line in stages if line.partition("]")[0].strip("[0123456789") == "/"]
     assert stages
-    assert all(line.endswith(": done before") for line in stages)
+    assert all(line.endswith(": already done") for line in stages)

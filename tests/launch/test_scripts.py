@@ -199,7 +199,7 @@ def test_one_machine_installs_and_the_others_wait_for_it(checkout: Checkout) -> 
     assert sum("pip install" in line for line in made) == 1
     assert "pip install" in made[0], "it is done before any of them trains"
     assert sum("accelerate launch" in line for line in made) == 3
-    assert sum("Waiting until another process has installed" in text for text in said) == 2
+    assert sum("Waiting for another process that installs" in text for text in said) == 2
 
 
 # ---- a live engine -----------------------------------------------------------------------------------------

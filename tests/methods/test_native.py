@@ -168,7 +168,7 @@ def test_a_thinking_model_at_a_small_limit_is_named_with_the_fix(
     summary = summarize([replace(trace, question_id=name) for name in "abc"], protocol, ABOUT)
     assert summary["cut_replies"] == {"answers": {"questions": 3, "replies": 3, "unsaid": 3, "limits": [16]}}
     (said,) = (line for line in summary_table(summary, (), tmp_path).caption if "cut off" in line)
-    assert said.startswith("3 written replies were cut off at 16 tokens, 3 of them before anything was said")
+    assert said.startswith("3 written replies were cut off at 16 tokens, 3 of them before any answer text")
 
 
 LINES = (

@@ -90,7 +90,7 @@ def test_each_use_is_in_the_trace_and_counted(
     summary = json.loads((output / "summary.json").read_text())
     assert summary["stand_ins"] == {"frames": 2, "questions": 2, "videos": 1}
     counted = "2 damaged frames (questions: 2, videos: 1)"
-    assert f"the nearest intact frame stood in for {counted}" in capsys.readouterr().out
+    assert f"the nearest intact frame replaced {counted}" in capsys.readouterr().out
     # While the run is followed, and in the report.
     tail = RunTail(RunFolder(output), Protocol(parser=ROBUST))
     tail.refresh()
@@ -101,9 +101,9 @@ def test_each_use_is_in_the_trace_and_counted(
 @pytest.mark.parametrize(
     ("seconds", "status", "expected"),
     [
-        ("0", 2, "v0.mp4: damaged at 2.10 to 3.00 s; download it again, or give --nearest-intact SECONDS"),
-        ("0.3", 2, "give a larger --nearest-intact"),
-        ("1", 0, "2.10 to 3.00 s; the nearest intact frames stand in"),
+        ("0", 2, "v0.mp4: damaged at 2.10 to 3.00 s; download it again, or set --nearest-intact SECONDS"),
+        ("0.3", 2, "set a larger --nearest-intact"),
+        ("1", 0, "2.10 to 3.00 s; the nearest intact frames replace them"),
     ],
 )
 def test_check_decodes_what_a_run_shows(

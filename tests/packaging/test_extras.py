@@ -122,7 +122,7 @@ def test_the_libraries_have_the_settings_that_help_shows() -> None:
                 VideoSFTConfig(output_dir=str(folder), report_to=["wandb"], use_cpu=True, bf16=False),
                 ModelConfig(model_name_or_path="pocket"),
             ),
-            "to install: INSTALL",
+            "install with INSTALL",
         ),
         (
             "bitsandbytes",

@@ -279,7 +279,7 @@ def test_a_sweep_beyond_what_was_stored_is_refused(tmp_path: Path) -> None:
     path, native = planned_run(tmp_path / "v"), write_run(tmp_path / "n", answers("A"))
     none = planned_run(tmp_path / "none", max_rounds=0)
     refused = (
-        (path, r"below 0\.75 only.*--refine-below 0\.9"),
+        (path, r"only for answers below 0\.75.*--refine-below 0\.9"),
         (native, "refine-below"),
         (none, "does not refine"),
     )
@@ -336,7 +336,7 @@ def test_other_protocols_are_other_datasets(tmp_path: Path) -> None:
     assert found.tables[0].heads[1:3] == ("pocket test (no_subtitles)", "pocket test (subtitles)")
     assert column(found.tables[0], "gain over native") == [""] * 5, "not across protocols"
     (note,) = found.notes
-    assert note.endswith("are not compared with each other: their protocols differ in name, subtitles.")
+    assert note.endswith("because their protocols differ in name, subtitles.")
     with pytest.raises(MissingRuns, match="no two runs share benchmark, split and protocol"):
         section("pairs", plain, shown_)
     # Same name, other content: the hash tells them apart.
@@ -350,7 +350,7 @@ def test_other_questions_are_reported(tmp_path: Path) -> None:
     first = write_run(tmp_path / "n", answers("AB"))
     second = write_run(tmp_path / "v", [*answers("ABAA")[1:], unreadable(9)], method="videopro")
     (note,) = section("main", first, second).notes
-    assert "the runs did not answer the same questions (Native VideoLLM 2, VideoPro 4)" in note
+    assert "the runs answered different questions (Native VideoLLM 2, VideoPro 4)" in note
     assert table("pairs", first, second).rows[0][3] == 1
     runs = table("runs", first, second)
     assert column(runs, "questions") == ["2", "3"]
@@ -384,9 +384,9 @@ def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
     assert names(write_run(tmp_path / "a=b" / "run", answers("A"))) == ["Native VideoLLM"]
     empty = write_run(tmp_path / "empty", [])
     for error, words, why in (
-        (ConfigError, [f"same={first}", f"same={second}"], "would both be called 'same'"),
-        (ConfigError, [first, first], "was given twice"),
-        (RunError, [tmp_path / "nowhere"], "contains no run"),
+        (ConfigError, [f"same={first}", f"same={second}"], "have the same name 'same'"),
+        (ConfigError, [first, first], "is given twice"),
+        (RunError, [tmp_path / "nowhere"], "no such folder"),
         (RunError, [empty], "no question is answered"),
         (ConfigError, [f"={empty}"], "NAME=FOLDER"),
     ):

@@ -42,8 +42,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert infer(root, tmp_path / "one", *clue, "--split", "mini", "--limit", "1") == 0
     for long, other, expected in (
         ("clue", "long", "--long needs a run of 'cg_bench' with protocol long or long_subtitles or videopro"),
-        ("long", "full", f"full: its split is 'full', but that of {tmp_path / 'long'} is 'mini'"),
-        ("long", "one", "one: 1 questions are in this run or in "),
+        ("long", "full", f"full: its split is 'full', but {tmp_path / 'long'} has 'mini'"),
+        ("long", "one", "one: 1 questions are only in this run or only in "),
     ):
         capsys.readouterr()
         words = ["combine", "--long", str(tmp_path / long), "--clue", str(tmp_path / other)]

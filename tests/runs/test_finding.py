@@ -28,6 +28,6 @@ def test_runs_are_found_once_and_in_order_but_not_inside_runs(tmp_path: Path) ->
 
 def test_a_path_without_a_run_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for name, why in (("empty", "contains no run; give"), ("nowhere", "no such folder")):
+    for name, why in (("empty", "contains no run; pass"), ("nowhere", "no such folder")):
         with pytest.raises(RunError, match=rf"{tmp_path}/{name}: .*{why}"):
             find_runs([tmp_path / name])

@@ -111,7 +111,7 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
         server.faults.append(StubFault(400, {"error": {"message": "no"}}))
         assert judge(run, server) == 0
         assert [line.get("error", "")[-16:] for line in lines(run)] == ["(status 400): no", "", ""]
-        told = "2 answers were not graded (1: the request failed, 1: the reply has no grade of the scale;"
+        told = "2 answers were not graded (1: the request failed, 1: the reply has no grade on the scale;"
         assert told in capsys.readouterr().err
         before = len(server.chats)
         with (run / "grades.jsonl").open("a") as file:
@@ -143,7 +143,7 @@ def test_an_unreachable_judge(run: Path, tmp_path: Path, capsys: pytest.CaptureF
     coloured(tmp_path / "lvb")
     assert infer(tmp_path / "lvb", tmp_path / "other", "--benchmark", "longvideobench") == 0
     assert benchmarks_main(["judge", str(tmp_path / "other"), "--judge", "m"]) == 2
-    assert "is scored without a judge" in capsys.readouterr().err
+    assert "needs no judge" in capsys.readouterr().err
 
 
 def test_grades_are_read() -> None:
@@ -169,8 +169,8 @@ def overall(run: Path) -> dict[str, Any]:
         (said("", finish="stop"), "the reply is empty"),
         (said(None), "the reply is empty"),
         (said("<think>It is a 3, I think"), "the reply is empty"),
-        (said("3 cars are right"), "the reply has no grade of the scale: '3 cars are right'"),
-        (said("\x1b[2J3 of 7"), "the reply has no grade of the scale: '3 of 7'"),
+        (said("3 cars are right"), "the reply has no grade on the scale: '3 cars are right'"),
+        (said("\x1b[2J3 of 7"), "the reply has no grade on the scale: '3 of 7'"),
         (said("3", finish="length"), "the reply was cut off at 4096 tokens: '3'"),
         (said("3", finish="content_filter"), "content_filter"),
     ],

@@ -46,6 +46,6 @@ def test_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work:
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    why = re.escape(f"cannot be locked ({os.strerror(code)}): this disk offers no file locks")
+    why = re.escape(f"cannot be locked ({os.strerror(code)}), because this disk does not support file locks")
     with pytest.raises(RunError, match=f"^{tmp_path}.* {why}.*Lustre mounted with flock"):
         WORK[work](tmp_path)

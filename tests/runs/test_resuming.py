@@ -149,11 +149,11 @@ def test_another_film_under_the_same_path_is_refused_or_answered_anew(
     for ids in (("v0q0", "v0q1"), ("v0q0",), ("v0q1",)):
         assert run("--ids", *ids) == 2
         error = capsys.readouterr().err
-        assert f"{film}: another one when these were answered: v0q0" in error
+        assert f"{film}: changed since these questions were answered: v0q0" in error
         assert "--redo-changed" in error
     # What it is about is the other film's alone.
     assert run("--ids", "v0q1", "--redo-changed") == 2
-    assert "--redo-changed has to ask these too" in capsys.readouterr().err
+    assert "--redo-changed must include these questions" in capsys.readouterr().err
     assert contents(output) == before
     assert run("--ids", "v1q0", "v1q1") == 0
     assert run("--redo-changed") == 0
@@ -226,7 +226,7 @@ def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     assert not check(changed=False).changed
     hear("a read film")
     with pytest.raises(
-        RunError, match=r"the transcript of .*v0\.mp4: another one when these were answered: v0q0"
+        RunError, match=r"the transcript of .*v0\.mp4: changed since these questions were answered: v0q0"
     ):
         check(changed=False)
     assert trace in check(changed=True)

@@ -46,7 +46,9 @@ def server(output: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Op
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
-            match = re.fullmatch(r"serving colours at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends it\)\n", line)
+            match = re.fullmatch(
+                r"serving colours at (http://127\.0\.0\.1:\d+) \(press Ctrl-C to stop\)\n", line
+            )
             assert match is not None, line
             with OpenAI(base_url=f"{match[1]}/v1", api_key="none", max_retries=0) as client:
                 yield process, client

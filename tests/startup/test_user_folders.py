@@ -77,7 +77,7 @@ def test_a_home_that_can_only_be_read_is_read(
     assert "HF_HOME" not in environment
     assert environment["VIDEOPRO_CACHE"] == f"{own}/.cache/videopro"
     assert environment["EASYOCR_MODULE_PATH"] == f"{own}/.EasyOCR"
-    assert f"the caches in {home} cannot be written" in told
+    assert f"the caches in {home} are not writable" in told
     assert "HF_HOME" not in told
 
 
@@ -121,4 +121,4 @@ def test_a_process_of_such_a_user_finds_its_folders() -> None:
     own = folder / "videopro-54321"
     expected = ["uid54321", str(own), f"{own}/.cache/videopro", f"{own}/.cache/huggingface"]
     assert done.stdout.splitlines() == expected, done.stderr
-    assert done.stderr.startswith("there is no home folder (HOME is not set): files go to")
+    assert done.stderr.startswith("no home folder (HOME is not set); caches go to")

@@ -48,7 +48,9 @@ def test_the_id_may_begin_with_a_dash() -> None:
 
 def test_several_matches_are_named(tmp_path: Path) -> None:
     put(tmp_path, f"videos/Short [{ID}].mp4", f"videos/A longer title [{ID}].mp4")
-    with pytest.raises(BenchmarkError, match=r"A longer .*\.mp4, videos/Short .* or name it dQw4w9WgXcQ.mp4"):
+    with pytest.raises(
+        BenchmarkError, match=r"A longer .*\.mp4, videos/Short .* or rename it to dQw4w9WgXcQ.mp4"
+    ):
         video(tmp_path)
     # The exact name settles it.
     put(tmp_path, f"videos/{ID}.mp4", f"subtitles/{ID}.de.srt", f"subtitles/{ID}.fr.vtt")
@@ -111,6 +113,6 @@ def test_ask_finds_what_lies_beside_the_film(tmp_path: Path, capsys: pytest.Capt
     assert ask([*words, "--options", "subtitles=all"], load=load_fake) == 0
     assert "the code is seven" in prompt.read_text()
     assert (
-        f"subtitles beside the video, where the method reads them: A film [{ID}].en.srt"
+        f"subtitles next to the video, for methods that read them: A film [{ID}].en.srt"
         in capsys.readouterr().err
     )

@@ -1,5 +1,5 @@
-"""Benchmarks by name: `load("lvbench", root=...)`. Each benchmark has a module of its own, or is a file of
-one's own, which imports from here what it needs (docs/extend.md#a-benchmark)."""
+"""Benchmarks by name: `load("lvbench", root=...)`. Each benchmark has its own module, or is your own file,
+which imports what it needs from here (docs/extend.md#a-benchmark)."""
 
 from __future__ import annotations
 
@@ -115,16 +115,16 @@ def load(
     annotations: str = "",
     skip_broken: bool = False,
 ) -> Benchmark:
-    """Load the benchmark `name`, or the one that the file `name` describes.
+    """Load the benchmark `name`, or the benchmark that the file `name` describes.
 
-    `root` is its folder, or `hf:REPO` on the hub; `world_seed` is for a benchmark that draws its videos.
-    `protocol` names one of the benchmark's protocols; empty: the default one. `annotations` is the file with
-    the records, or `hf:REPO:CONFIG:SPLIT`, if it is not the official one in `root`. `skip_broken` leaves out
-    broken records instead of raising. Raises BenchmarkError for an unknown name, a missing folder or broken
+    `root` is its folder, or `hf:REPO` on the hub; `world_seed` is for a benchmark that generates its videos.
+    `protocol` names one of the benchmark's protocols; empty: the default. `annotations` is the file with the
+    records, or `hf:REPO:CONFIG:SPLIT`, if it is not the official file in `root`. `skip_broken` skips broken
+    records instead of raising. Raises BenchmarkError for an unknown name, a missing folder or broken
     annotations."""
     if name in PRESETS:
         parts = ", ".join(part for part, _, _ in PRESETS[name][0])
-        raise BenchmarkError(f"{name}: is a set of benchmarks ({parts}); give one of them")
+        raise BenchmarkError(f"{name}: is a set of benchmarks ({parts}); pass one of them")
     plugin = BENCHMARKS.find(name)
     if root is not None:
         check_is_file(str(root), f"{name}: --root")

@@ -1,7 +1,7 @@
-"""The archives in a benchmark's folder that are not unpacked, and the command that unpacks each.
+"""The archives in a benchmark's folder that are not unpacked yet, and the command that unpacks each.
 
-Benchmarks come as one archive, as several, or as an archive cut into pieces. Where its files belong follows
-from their names in the archive, where those can be read, and from where the benchmark's loader looks.
+Benchmarks come as one archive, several archives, or an archive split into pieces. The target folder follows
+from the file names in the archive, if they can be read, and from where the benchmark's loader looks.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Archive:
     """An archive that is not unpacked."""
 
     name: str
-    """Its path in the folder; of several pieces, that of the first."""
+    """Its path in the folder; with several pieces, the path of the first."""
     command: str
     """The command that unpacks it, for a shell."""
     has_subtitles: bool
-    """Whether it is of subtitles, by the names in it or by its own; others are taken to be of videos."""
+    """Whether it contains subtitles, judging by the names in it or its own; otherwise, videos are assumed."""
     marker: Path
-    """A file that is there while it is being unpacked. If it is left, that was interrupted: the last file is
-    cut off, and of the others nobody knows."""
+    """A file that exists while the archive is being unpacked. If it remains, unpacking was interrupted: the
+    last file is truncated, and the others are uncertain."""
 
     @property
     def is_begun(self) -> bool:
@@ -51,8 +51,8 @@ class Archive:
 
 
 def packed(root: Path, videos: Path, subtitles: Path | None) -> list[Archive]:
-    """The archives below `root` that are not unpacked. `videos` and `subtitles`: the folders in which the
-    loader looks first for such files."""
+    """The archives below `root` that are not unpacked yet. `videos` and `subtitles`: the folders where the
+    loader looks first."""
     archives = []
     for pieces, kind in _archives(root):
         first = pieces[0]
@@ -106,7 +106,7 @@ def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
 
 
 def _is_joined(path: Path) -> bool:
-    """Whether a file is what a command that was stopped had joined so far of pieces that are beside it."""
+    """Whether a file was partly joined, by an interrupted command, from pieces next to it."""
     whole = path.name.removeprefix(_JOINED)
     return whole != path.name and any(path.parent.glob(f"{escape(whole)}*"))
 

@@ -1,4 +1,4 @@
-"""A benchmark: questions about videos in a fixed order, and the protocol that scores them. Opens no video."""
+"""A benchmark: questions about videos in a fixed order, and their scoring protocol. Opens no videos."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from videopro.traces import SetMember
 __all__ = ["NO_OPTION", "ROBUST", "SUBTITLE_TRACK_HELP", "Benchmark", "Issue", "Item", "Protocol"]
 
 SUBTITLE_TRACK_HELP = (
-    "subtitle track inside the video files: its number (from 0), language (such as en) or title; unset: the "
-    "default one, but no forced one, signs and songs, or comments if there is a full one"
+    "subtitle track in the video files: its number (from 0), language (such as en) or title; unset: the "
+    "default track, preferring full subtitles over forced, signs-and-songs and commentary tracks"
 )
 
 # Characters of an issue that are shown.
@@ -46,10 +46,10 @@ class Item:
     """Letter of the correct option; None if the benchmark does not publish it or the question is open;
     NO_OPTION if no option is correct."""
     subtitles: Path | None = None
-    """The subtitle file that the benchmark lists, or the video itself for embedded subtitles; None if there
-    are none for this video."""
+    """The subtitle file that the benchmark lists, or the video itself for embedded subtitles; None if this
+    video has none."""
     subtitle_track: str | None = None
-    """Which track of a video file is read: its number, language or title; None: the fullest one."""
+    """Which track of a video file to read: its number, language or title; None: the fullest one."""
     subtitle_offset: float = 0.0
     """Seconds of the original video before this file starts; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Item:
     shown: tuple[tuple[float, float], ...] = ()
     """The only intervals (s) of the video that may be shown; empty: all of it."""
     reference: str | None = None
-    """The reference answer that an open answer is compared with."""
+    """The reference for an open answer."""
     member: SetMember | None = None
     """Its place in a set of questions that are scored together (metrics of kind "set")."""
 
@@ -76,7 +76,7 @@ class Issue:
 
     @classmethod
     def of(cls, where: str, error: Exception) -> Issue:
-        """The problem and the fix that an error's message names."""
+        """The problem and the fix in an error's message."""
         problem, _, fix = str(error).partition("; ")
         return cls(where, problem if len(problem) <= _ISSUE_CHARS else f"{problem[:_ISSUE_CHARS]}...", fix)
 
@@ -93,36 +93,38 @@ class Benchmark:
     items: Sequence[Item]
     protocol: Protocol
     version: str = ""
-    """Distinguishes different files of the same name and split; part of a run's key."""
+    """Distinguishes different files with the same name and split; part of a run's key."""
     fetch: Callable[[Sequence[Item]], None] | None = None
-    """Creates the files of these questions on demand; None: files are there or missing."""
+    """Creates the files of these questions on demand; None: files exist or are missing."""
     broken: tuple[Issue, ...] = ()
-    """Invalid records, left out because the user asked for it."""
+    """Invalid records, skipped on request."""
     defects: tuple[Issue, ...] = ()
-    """Annotation errors in records that are asked nevertheless, and how they were read."""
+    """Annotation errors in records that are asked anyway, and how they were read."""
     parser: Parser | None = None
-    """The official answer parser, if it is the benchmark's own; None: the one that the protocol names."""
+    """The benchmark's own official answer parser; None: the parser that the protocol names."""
 
     def __post_init__(self) -> None:
         if not self.items:
             raise BenchmarkError(
-                f"{self.name}, split {self.split!r}: has no questions; give another split, or "
-                "the file that has them"
+                f"{self.name}, split {self.split!r}: has no questions; set another split, or "
+                "pass the file with the questions"
             )
         seen: set[str] = set()
         for item in self.items:
             if item.id in seen:
-                raise BenchmarkError(f"{self.name}, split {self.split!r}: duplicate question id {item.id!r}")
+                raise BenchmarkError(
+                    f"{self.name}, split {self.split!r}: id {item.id!r} occurs twice; ids must be unique"
+                )
             seen.add(item.id)
 
     def with_subtitle_track(self, track: str | None) -> Benchmark:
-        """The same questions, with this track of video files that hold their subtitles. Raises ConfigError if
-        none does."""
+        """The same questions, with this track of videos with embedded subtitles. Raises ConfigError if there
+        are no such videos."""
         if track is None:
             return self
         if not any(_is_video(item.subtitles) for item in self.items):
             raise ConfigError(
-                f"--subtitle-track {track}: {self.name} has no question whose subtitles are in a video file; "
+                f"--subtitle-track {track}: {self.name} has no questions with subtitles in a video file; "
                 "leave it out"
             )
         return replace(self, items=[replace(item, subtitle_track=track) for item in self.items])
@@ -132,11 +134,11 @@ class Benchmark:
     ) -> list[Item]:
         """The questions of a run.
 
-        `limit` is their number, or below 1 their share, rounded up. It takes whole videos in an order
-        shuffled by `seed` until it is reached, the last video in part. Every prefix of the order keeps the
-        "duration" groups in proportion. So a few questions are a fair sample of all (a benchmark's own order
-        often starts with its short videos), few videos are decoded for them, and a larger limit only adds
-        questions. `offset` leaves out the first questions of that order. `ids` selects questions by id, in
+        `limit` is the number of questions, or below 1 the share, rounded up. It takes whole videos in an
+        order shuffled by `seed` until the limit is reached, the last video in part. Every prefix of the order
+        keeps the "duration" groups in proportion. So a few questions are a fair sample (a benchmark's own
+        order often starts with its short videos), few videos are decoded for them, and a larger limit only
+        adds questions. `offset` skips the first questions of that order. `ids` selects questions by id, in
         the benchmark's order if there is neither a limit nor an offset. Raises ConfigError for an unknown id,
         an invalid limit, or an offset that leaves nothing.
         """
@@ -182,7 +184,7 @@ def _is_video(path: Path | None) -> bool:
 
 
 def _count(limit: float | None, questions: int) -> int:
-    """How many questions a limit is."""
+    """The number of questions for a limit."""
     if limit is None:
         return questions
     if not isinstance(limit, int) and 0 < limit < 1:
@@ -194,7 +196,7 @@ def _count(limit: float | None, questions: int) -> int:
             "questions)"
         )
     if limit != int(limit):
-        raise ConfigError(f"limit is {limit}; give a whole number, or a share between 0 and 1")
+        raise ConfigError(f"limit is {limit}; it must be a whole number, or a share between 0 and 1")
     return int(limit)
 
 

@@ -8,9 +8,9 @@ source.
 Format, prompts and scorer: run/utils.py and run/stat_with_key.py of github.com/CG-Bench/CG-Bench. A protocol
 is one of its tasks: `long` and `clue` (accuracy on the whole video and on the clue alone), `miou` (the model
 names the intervals of the clue) and `open` (without options; a judge compares the answer with the reference,
-and looks at the clue if that does not tell). acc@IoU and CRR need the runs of several tasks: `videopro
-benchmarks combine`. The other metrics of intervals are of those that retrieval returned, so a method without
-retrieval has none and scores 0.
+and looks at the clue if unsure). acc@IoU and CRR need the runs of several tasks: `videopro benchmarks
+combine`. The other interval metrics use the intervals that retrieval returned, so a method without retrieval
+scores 0.
 """
 
 from __future__ import annotations
@@ -197,11 +197,11 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
         content = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BenchmarkError(
-            f"cg_bench: {path} does not exist; with --root, give the folder that contains "
-            f"{' or '.join(FILES.values())}, or such a file itself"
+            f"cg_bench: {path} does not exist; set --root to the folder that contains "
+            f"{' or '.join(FILES.values())}, or to the file itself"
         ) from error
     except (OSError, ValueError) as error:
-        raise BenchmarkError(f"cg_bench: {path} cannot be read: {error}") from error
+        raise BenchmarkError(f"cg_bench: {path} cannot be read ({error}); download it again") from error
     if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
         raise BenchmarkError(f"cg_bench: {path} must contain a list of objects")
     return content
@@ -210,7 +210,7 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
 def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:
     for name in ("qid", "video_uid", "question", "choices", "right_answer"):
         if name not in record:
-            raise BenchmarkError(f"field {name!r} is missing; is this an annotation file of CG-Bench?")
+            raise BenchmarkError(f"field {name!r} is missing; pass an annotation file of CG-Bench")
     uid = file_name(record, "video_uid")
     # Subtitles are looked up by this name in one folder.
     if "/" in uid:
@@ -238,7 +238,7 @@ def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:
 
 
 def _duration(record: Mapping[str, Any]) -> str | None:
-    """The bin of a video's length in minutes, which includes its end; None without a length."""
+    """The bin of a video's length in minutes, including the upper bound; None without a length."""
     if record.get("duration") is None:
         return None
     minutes = number(record, "duration") / 60

@@ -4,10 +4,10 @@
     subset_answers.json        the answers to 500 of them: split "subset", scored locally
     videos/Q_UID.mp4
 
-The rows of lmms-lab/egoschema on the hub are read too (--annotations hf:lmms-lab/egoschema; configurations
-"Subset", with answers, and "MC").
+The rows of lmms-lab/egoschema on the hub are supported too (--annotations hf:lmms-lab/egoschema;
+configurations "Subset", with answers, and "MC").
 
-Split "full" is scored by a server only: `videopro benchmarks submit RUN` writes the submission.
+Split "full" is only scored by a server: `videopro benchmarks submit RUN` writes the submission.
 Format: github.com/egoschema/EgoSchema, which publishes no answer parser; lmms-eval's counts as official here.
 """
 
@@ -59,7 +59,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _gold(source: Source, rows: Sequence[LocatedRecord]) -> Mapping[str, Any]:
-    """The index of the correct option by question id: of the hub's rows, which hold it, or of its file."""
+    """The index of the correct option by question id: from the hub's rows, or from its own file."""
     on_hub = [record for _, record in rows if "video_idx" in record and record.get("answer") is not None]
     if on_hub:
         return {str(record["video_idx"]): record["answer"] for record in on_hub}

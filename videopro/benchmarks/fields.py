@@ -14,13 +14,13 @@ from videopro.video import check_no_url
 
 
 def text(record: Mapping[str, Any], name: str) -> str:
-    """A field that must be a text (a whole number is converted). Raises BenchmarkError."""
+    """A field that must be text (a whole number is converted). Raises BenchmarkError."""
     value = record.get(name)
     # Ids and answers such as 7 come as numbers from JSON and parquet.
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        raise BenchmarkError(f"field {name!r} {_problem(record, name)}; it must be a text")
+        raise BenchmarkError(f"field {name!r} {_problem(record, name)}; it must be text")
     return value.strip()
 
 
@@ -51,7 +51,7 @@ def file_name(record: Mapping[str, Any], name: str) -> str:
 
 
 def check_is_file(name: str, subject: str) -> None:
-    """Raise BenchmarkError, beginning with `subject`, for the address of a file elsewhere."""
+    """Raise BenchmarkError, starting with `subject`, for the URL of a remote file."""
     try:
         check_no_url(name)
     except VideoError as error:
@@ -59,7 +59,7 @@ def check_is_file(name: str, subject: str) -> None:
 
 
 def can_name_a_file(name: str) -> bool:
-    """Whether a file system could hold a file of this name plus an extension."""
+    """Whether a file system allows a file of this name plus an extension."""
     parts = name.encode("utf-8", "replace").split(b"/")
     # Linux allows 255 bytes for a part; some are left for an extension.
     return "\0" not in name and len(name) <= 1024 and all(len(part) <= 240 for part in parts)
@@ -79,8 +79,8 @@ _OPTION = re.compile(r"^\s*\(([A-Z])\)[ \t]*(.*)$", re.MULTILINE)
 
 
 def split_options(record: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
-    """A field whose text is a question and then its options, in lines that start with (A), (B), ...: the
-    question and the options. Raises BenchmarkError."""
+    """The question and the options of a field whose text is a question, followed by its options in lines that
+    start with (A), (B), .... Raises BenchmarkError."""
     body = text(record, name)
     options = list(_OPTION.finditer(body))
     letters = "".join(option[1] for option in options)
@@ -93,7 +93,7 @@ def split_options(record: Mapping[str, Any], name: str) -> tuple[str, list[str]]
 
 
 def without_labels(options: Sequence[str]) -> tuple[str, ...]:
-    """Options without their leading letters: "A. Black." becomes "Black.", if all have theirs, in order."""
+    """Options without their leading letters: "A. Black." becomes "Black.", if all have one, in order."""
     labels = [_LABEL.match(option) for option in options]
     if any(label is None or label[1] != letter for label, letter in zip(labels, LETTERS, strict=False)):
         return tuple(options)

@@ -4,11 +4,11 @@
      "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
 
 `id`, `video` and `question` are required; paths are relative to the folder. A question without `choices` is
-open: it is answered in words, and compared with the text in `reference` (or `answer`). Labels that choices
-bring ("A. a ball") are not shown twice. Without `subtitles`, those embedded in the video are used (null:
-none, whatever the video contains). `family`, `kind` and `length` become the groups "family", "kind" and
-"duration"; further ones go into "groups", an object of texts. Missing videos are only noticed when their
-questions are asked, so a benchmark that lacks a few still runs.
+open: it is answered in words, and compared with the text in `reference` (or `answer`). Labels in choices
+("A. a ball") are not shown twice. Without `subtitles`, embedded subtitles of the video are used (null: none,
+whatever the video contains). `family`, `kind` and `length` become the groups "family", "kind" and "duration";
+other groups go into "groups", an object of texts. Missing videos are only reported when their questions are
+asked, so a benchmark with a few missing videos still runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ GRADE = Metric("Grade (0 to 3)", kind="grade")
 
 
 def judged(protocol: Protocol) -> Protocol:
-    """The protocol with this judge, if it has none of its own."""
+    """The protocol with this judge, if it has no judge."""
     if protocol.judge is not None:
         return protocol
     return replace(protocol, judge=JUDGE, metrics=(*protocol.metrics, GRADE))
@@ -72,12 +72,12 @@ def load_folder(
     embedded: bool = False,
 ) -> Benchmark:
     """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and fix; with
-    `skip_broken`, broken lines are left out and listed in the benchmark's `broken`. `embedded`: look for a
+    `skip_broken`, broken lines are skipped and listed in the benchmark's `broken`. `embedded`: look for a
     text track in videos without a `subtitles` field."""
     path = root / FILE
     if not root.is_dir():
         raise BenchmarkError(
-            f"{name}: folder {root} does not exist; give the folder that contains {FILE} with --root"
+            f"{name}: folder {root} does not exist; set --root to the folder that contains {FILE}"
         )
     try:
         # Bytes, so that one line that is not UTF-8 is one broken line.
@@ -136,7 +136,7 @@ def load_folder(
 
 
 class JsonlBenchmark(LoadableBenchmark):
-    """The questions of a folder of one's own."""
+    """The questions in your own folder."""
 
     name = "jsonl"
     splits = ("test",)
@@ -155,7 +155,7 @@ class JsonlBenchmark(LoadableBenchmark):
     ) -> Benchmark:
         self._refuse(protocol=protocol, annotations=annotations, world_seed=world_seed)
         if root is None:
-            raise BenchmarkError(f"jsonl: needs --root, the folder that holds {FILE}")
+            raise BenchmarkError(f"jsonl: needs --root, the folder that contains {FILE}")
         return load_folder(root, split=split, skip_broken=skip_broken, embedded=True)
 
 
@@ -163,7 +163,7 @@ JSONL = JsonlBenchmark()
 
 
 def _with_tracks(videos: Collection[Path]) -> set[Path]:
-    """Those of the videos that have a text track."""
+    """The videos that have a text track."""
     # Opening a file waits for the disk, not for the processor.
     with ThreadPoolExecutor() as threads:
         pairs = zip(videos, threads.map(has_embedded_subtitles, videos), strict=True)
@@ -171,7 +171,7 @@ def _with_tracks(videos: Collection[Path]) -> set[Path]:
 
 
 def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
-    """The question of a line, and whether the line says anything of subtitles."""
+    """The question of a line, and whether the line mentions subtitles."""
     record = read_object(line, where, BenchmarkError)
     for key in record:
         if key not in _FIELDS:
@@ -210,8 +210,8 @@ def _question(record: Mapping[str, Any], where: str) -> tuple[Question, str | No
         )
     if record.get("reference") is not None:
         raise BenchmarkError(
-            f"{where}: has both 'choices' and 'reference'; give the right letter as 'answer', or leave "
-            "'choices' out for an open question"
+            f"{where}: has both 'choices' and 'reference'; set 'answer' to the right letter, or leave "
+            "out 'choices' for an open question"
         )
     try:
         question = Question(_text(record, "question", where), without_own_labels(choices))
@@ -229,12 +229,12 @@ def _reference(record: Mapping[str, Any], where: str) -> str | None:
     if not names:
         return None
     if len(names) > 1:
-        raise BenchmarkError(f"{where}: has both 'reference' and 'answer'; give one of them")
+        raise BenchmarkError(f"{where}: has both 'reference' and 'answer'; keep one of them")
     reference = _text(record, names[0], where)
     if not normalized_tokens(reference):
         raise BenchmarkError(
-            f"{where}: field {names[0]!r} is {quoted(reference)}, which has no word that counts; an open "
-            "question needs words to compare with, and a question with options needs 'choices'"
+            f"{where}: field {names[0]!r} is {quoted(reference)}, which has no words to compare; an open "
+            "question needs a reference in words, and a question with options needs 'choices'"
         )
     return reference
 
@@ -243,7 +243,7 @@ def _text(record: Mapping[str, Any], name: str, where: str) -> str:
     value = record.get(name)
     if not isinstance(value, str) or not value.strip():
         problem = f"is {quoted(value)}" if name in record else "is missing"
-        raise BenchmarkError(f"{where}: field {name!r} {problem}; it must be a text")
+        raise BenchmarkError(f"{where}: field {name!r} {problem}; it must be text")
     return value
 
 

@@ -5,7 +5,8 @@
 
 Format, frames and prompt: longvideobench/longvideobench_dataset.py of
 github.com/longvideobench/LongVideoBench. It shows min(256, whole seconds) frames, at i * duration / n, with
-the subtitle lines between them. A model with a lower budget of frames is shown fewer; --backbone frames=256.
+the subtitle lines between them. A model with a smaller frame budget gets fewer frames (--backbone
+frames=256).
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _choices(record: Mapping[str, Any]) -> list[str]:
         return texts(record, "candidates")
     options = [record.get(f"option{position}") for position in range(5)]
     if options[0] is None:
-        raise BenchmarkError("field 'candidates' is missing; is this an annotation file of LongVideoBench?")
+        raise BenchmarkError("field 'candidates' is missing; pass an annotation file of LongVideoBench")
     return [str(option) for option in options if option is not None and option != PADDING]
 
 

@@ -67,13 +67,13 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
-    """One row per question; the rows of lmms-lab/LVBench are so already."""
+    """One row per question; lmms-lab/LVBench already has such rows."""
     for where, record in rows:
         if "qa" not in record and "question" in record:
             yield where, record
             continue
         if isinstance(record, UnreadableRecord) or not isinstance(record.get("qa"), list):
-            problem = ("field 'qa' is not a list", "is this video_info.meta.jsonl of LVBench?")
+            problem = ("field 'qa' is not a list", "pass video_info.meta.jsonl of LVBench")
             yield where, record if isinstance(record, UnreadableRecord) else UnreadableRecord(*problem)
             continue
         for position, question in enumerate(record["qa"], start=1):
@@ -96,7 +96,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
     # An unknown ability would be left out of every table without a word.
     if not kinds or unknown:
         raise BenchmarkError(
-            f"field 'question_type' contains {unknown or 'nothing'}; it may contain {', '.join(ABILITIES)}"
+            f"field 'question_type' contains {unknown or 'nothing'}; known: {', '.join(ABILITIES)}"
         )
     file = source.files.video(video, *VIDEO_FOLDERS, "")
     return Item(

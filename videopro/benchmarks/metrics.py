@@ -2,13 +2,13 @@
 
 Every number comes twice: `robust` (our answer parser; questions with no correct option are left out) and
 `official` (the benchmark's own parser and its own rule for replies it cannot parse). The intervals for
-CG-Bench are those that the reply names if the protocol asks for them, and otherwise those that retrieval
-returned in the answer that counts.
+CG-Bench come from the reply if the protocol asks for them, and otherwise from retrieval in the round of the
+final answer.
 
-Questions that count together are Video-MME-v2's sets of four. Their scorer is `cal_relevance` and `cal_logic`
-of lmms_eval/tasks/videomme_v2/utils.py of EvolvingLMMs-Lab/lmms-eval, commit 394a8e4. Its tables follow from
-one rule: the questions of level 1, 2, ... of a chain weigh 1, 3, 5, ..., and count up to the first level that
-is not wholly right, whose right questions still count. Without a chain, the share of right ones is squared.
+Questions scored together are Video-MME-v2's sets of four. Their scorer is `cal_relevance` and `cal_logic` of
+lmms_eval/tasks/videomme_v2/utils.py of EvolvingLMMs-Lab/lmms-eval, commit 394a8e4. Its tables follow from one
+rule: the questions of level 1, 2, ... of a chain weigh 1, 3, 5, ..., and count up to the first level that is
+not entirely right, whose right questions still count. Without a chain, the share of right answers is squared.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class MetricValue:
     n: int
     """Number of questions behind the robust number."""
     valid: float | None = None
-    """For grades: the robust mean without answers that failed (they count 0 in `robust`)."""
+    """For grades: the robust mean without failed answers (which count 0 in `robust`)."""
     official_valid: float | None = None
-    """For grades: the same of the official mean."""
+    """For grades: the official mean without failed answers."""
 
 
 def compute_metrics(
@@ -81,7 +81,7 @@ def _of_scores(
     accuracy: Callable[[Sequence[QuestionScore]], scoring.Accuracy],
     right: Callable[[QuestionScore], bool],
 ) -> tuple[float | None, int]:
-    """A metric over letters that were scored by one of the two parsers, and the number of questions."""
+    """A metric over letters scored with one of the two parsers, and the number of questions."""
     if metric.kind == "set":
         return _of_sets(metric, scores, traces, right)
     scores = [score for score in scores if counts(metric, score.groups)]
@@ -104,7 +104,7 @@ def _of_scores(
 
 
 def _retrieved(trace: Trace) -> list[tuple[float, float]]:
-    """The intervals (s) that retrieval returned in the round whose answer counts."""
+    """The intervals (s) that retrieval returned in the round of the final answer."""
     # No round's answer counts, so no retrieval does.
     if trace.selected is None:
         return []
@@ -114,14 +114,14 @@ def _retrieved(trace: Trace) -> list[tuple[float, float]]:
 
 
 def written_iou(trace: Trace) -> float | None:
-    """The IoU of the intervals that a reply names with the clue, as CG-Bench computes it; None if it reads no
-    intervals in the reply."""
+    """The IoU of a reply's intervals with the clue, as in CG-Bench; None if its parser finds no intervals in
+    the reply."""
     written = written_intervals(trace.final.raw) if trace.final is not None else None
     return None if written is None else interval_iou(written, trace.evidence)
 
 
 def share_at_iou(ious: Sequence[tuple[float, bool]]) -> float | None:
-    """The share of questions, right ones only, whose IoU is at least a threshold: mean over THRESHOLDS."""
+    """The share of questions answered right with an IoU of at least a threshold: mean over THRESHOLDS."""
     if not ious:
         return None
     hits = sum(iou >= threshold and right for threshold in THRESHOLDS for iou, right in ious)
@@ -129,13 +129,14 @@ def share_at_iou(ious: Sequence[tuple[float, bool]]) -> float | None:
 
 
 def unread_share(traces: Sequence[Trace]) -> float | None:
-    """The share of answered questions in whose replies our parser reads no interval; None without any."""
+    """The share of answered questions whose replies have no interval for our parser; None without
+    questions."""
     return _mean([not _read(trace) for trace in traces if _is_grounding(trace) and trace.final is not None])
 
 
 def _of_written_intervals(metric: Metric, protocol: Protocol, traces: Sequence[Trace]) -> MetricValue:
-    """Over the intervals that replies name. One without intervals has an IoU of 0; officially it leaves the
-    denominator, of a metric of kind grounding only if the protocol says so."""
+    """A metric over the intervals in replies. A reply without intervals has an IoU of 0; officially it is
+    left out of the denominator, for metrics of kind grounding only if the protocol says so."""
     marked = [trace for trace in traces if _is_grounding(trace) and counts(metric, trace.groups)]
     if metric.kind == "grounding":
         robust = [_iou(trace, _read(trace)) for trace in marked]
@@ -176,7 +177,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _of_grades(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
-    """Over open questions, the mean grade, or of kind "judged" the share that the judge graded 1. A question
+    """The mean grade over open questions, or for kind "judged" the share that the judge graded 1. A question
     without an answer or a parsed grade counts 0, and is left out of `valid`. None if nothing is graded."""
     open_traces = [
         trace
@@ -200,7 +201,7 @@ def _of_grades(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, Jud
 
 
 def _times_counted(metric: Metric, groups: Mapping[str, str]) -> int:
-    """How often a question counts: once, but a single dimension as often as the question lists it."""
+    """How often a question counts: once, but for a single dimension as often as the question lists it."""
     if metric.kind == "grade" and len(metric.of) == 1:
         return groups.get(metric.over, "").split(GROUP_SEPARATOR).count(metric.of[0])
     return int(counts(metric, groups))
@@ -233,7 +234,7 @@ def _of_sets(
 
 
 def set_score(right: Sequence[bool], chain: Sequence[int] = ()) -> float:
-    """The score of one set, 0 to 1. `chain`: the numbers of questions on each of its levels, or empty.
+    """The score of one set, 0 to 1. `chain`: the number of questions on each of its levels, or empty.
 
     >>> set_score([True, True, False, True])
     0.5625
@@ -262,8 +263,8 @@ def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[flo
 
 
 def _iou(trace: Trace, intervals: Sequence[Sequence[float]]) -> float:
-    """The IoU of the intervals with the evidence. For one of each it is lmms-eval's formula, whose union is
-    the time from the first start to the last end."""
+    """The IoU of the intervals with the evidence. For one interval each, it uses lmms-eval's formula, whose
+    union is the time from the first start to the last end."""
     if not len(intervals) == len(trace.evidence) == 1:
         return interval_iou(intervals, trace.evidence)
     # `interval_iou` may differ in the last digit, which decides at a threshold.

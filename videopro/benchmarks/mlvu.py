@@ -4,12 +4,12 @@
     test   test_multi_choice_tasks.json, test-ground-truth/test_mcq_gt.json, MLVU_Test/video/NAME.mp4: six
 
 Format, prompt and scorer: github.com/JUNJIE99/MLVU. A gold answer is an option's text. The official scorer
-takes the last option with that text, an empty one too; if there is none, no answer is correct. Questions
-and options without a text are asked as `EMPTY`, and count. The generation tasks (sub-scene captioning,
+takes the last option with that text, even an empty one; if there is none, no answer is correct. Questions
+and options without text are asked as `EMPTY`, and count. The generation tasks (sub-scene captioning,
 summary) are not supported.
 
 On the hub: MLVU/MVLU and MLVU/MLVU_Test are the official folders, to be downloaded; sy1998/MLVU_dev and
-sy1998/MLVU_Test hold the questions as rows, for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
+sy1998/MLVU_Test have the questions as rows, for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _task_of(path: str, record: Mapping[str, Any]) -> str:
 
 
 def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, Any]:
-    """Give a question that has no id one made of its task and record number."""
+    """Give a question without an id one made of its task and record number."""
     if isinstance(record, UnreadableRecord):
         return record
     return {"question_id": f"{task}/{where.rsplit(' ', 1)[-1]}", **record, "task": task}
@@ -146,7 +146,7 @@ def _test_answers(source: Source, records: BenchmarkRecords) -> dict[str, Any]:
         if isinstance(record, UnreadableRecord):
             records.broken.append(Issue(where, *record.problem))
         elif record.get("question_id") is None or "answer" not in record:
-            problem = ("has no 'question_id' and 'answer'", "is this test_mcq_gt.json of MLVU?")
+            problem = ("has no 'question_id' and 'answer'", "pass test_mcq_gt.json of MLVU")
             records.broken.append(Issue(where, *problem))
         else:
             answers[str(record["question_id"])] = record["answer"]

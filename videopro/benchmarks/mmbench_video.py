@@ -109,7 +109,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
 
 
 def _dimensions(value: Any) -> list[str]:
-    """The dimensions; the TSV holds the list as a Python literal."""
+    """The dimensions; in the TSV, the list is a Python literal."""
     try:
         names = ast.literal_eval(value) if isinstance(value, str) else value
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

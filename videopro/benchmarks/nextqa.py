@@ -3,11 +3,11 @@
     val.csv, test.csv          questions (dataset/nextqa/ of the repository)
     map_vid_vidorID.json       the file of each video: {"4010069381": "1164/4010069381", ...}
     NExTVideo/FOLDER/ID.mp4    or videos/, or all files in one folder
-    atp-hard-ct4.txt           optional: the ATP-hard subset, as row numbers of val.csv (from 0), one a line
+    atp-hard-ct4.txt           optional: the ATP-hard subset, as row numbers of val.csv (from 0), one per line
 
-The subset holds causal and temporal questions that one frame does not answer (Buch et al., CVPR 2022); its
-list is on that paper's site, stanfordvl.github.io/atp-revisit-video-lang. With the list, split "atp_hard"
-asks the subset only, and split "val" marks its questions by the group "atp_hard", whose value is the type.
+The subset contains causal and temporal questions that one frame does not answer (Buch et al., CVPR 2022); its
+list is on that paper's site, stanfordvl.github.io/atp-revisit-video-lang. With the list, split "atp_hard" has
+only the subset, and split "val" marks its questions with the group "atp_hard", whose value is the type.
 
 Format and scorer: eval_mc.py of github.com/doc-doc/NExT-QA (TP counts as TN). The scorer compares indices and
 does not parse replies: they are parsed as in lmms-eval's task `nextqa_mc_test`.
@@ -63,7 +63,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
     is_official = not source.annotations or Path(source.annotations).name == "val.csv"
     if split == ATP_SPLIT and not is_official:
         raise BenchmarkError(
-            f"nextqa: split {ATP_SPLIT!r} counts rows of val.csv, not of {source.annotations}; give val.csv"
+            f"nextqa: split {ATP_SPLIT!r} needs val.csv, not {source.annotations}; pass val.csv"
         )
     rows = source.rows(f"{name}.csv", f"dataset/nextqa/{name}.csv", f"nextqa/{name}.csv", hub=("MC", name))
     hard = _atp_hard(source, rows, split) if name == "val" and is_official else set()
@@ -74,15 +74,15 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _atp_hard(source: Source, rows: Sequence[LocatedRecord], split: str) -> set[str]:
-    """Where the questions of the ATP-hard subset are; empty without the list, if the split is "val". Raises
-    BenchmarkError for a list that is missing where it is needed, or that does not fit the rows."""
+    """The locations of the ATP-hard subset's questions; empty without the list, if the split is "val". Raises
+    BenchmarkError if a required list is missing, or the list does not match the rows."""
     try:
         path = source.file(ATP_LIST, f"dataset/nextqa/{ATP_LIST}", f"nextqa/{ATP_LIST}")
     except BenchmarkError as error:
         if split == "val":
             return set()
         raise BenchmarkError(
-            f"nextqa: split {ATP_SPLIT!r} needs {ATP_LIST} beside val.csv; download it from "
+            f"nextqa: split {ATP_SPLIT!r} needs {ATP_LIST} next to val.csv; download it from "
             "stanfordvl.github.io/atp-revisit-video-lang"
         ) from error
     try:
@@ -92,14 +92,14 @@ def _atp_hard(source: Source, rows: Sequence[LocatedRecord], split: str) -> set[
     wrong = next((line for line in lines if not re.fullmatch(r"[0-9]{1,9}", line)), None)
     if wrong is not None:
         raise BenchmarkError(
-            f"nextqa: {path} must list row numbers, one a line, not {quoted(wrong)}; download it again"
+            f"nextqa: {path} must list row numbers, one per line, not {quoted(wrong)}; download it again"
         )
     numbers = [int(line) for line in lines]
     outside = next((number for number in numbers if number >= len(rows)), None)
     if outside is not None:
         raise BenchmarkError(
-            f"nextqa: {path} names row {outside}, and there are {len(rows)} rows (from 0); it is of another "
-            "val.csv"
+            f"nextqa: {path} lists row {outside}, but there are {len(rows)} rows (from 0); use the list of "
+            "this val.csv"
         )
     return {rows[number][0] for number in numbers}
 

@@ -31,7 +31,7 @@ SLOTS = ("question", "options", "subtitles", "frames", "times")
 
 @dataclass(frozen=True)
 class AnswerPrompt:
-    """The prompt with which a benchmark asks. `text` has the slots {question}, {options}, {subtitles},
+    """A benchmark's prompt. `text` has the slots {question}, {options}, {subtitles},
     {frames} (their number) and {times} (of the frames, in seconds).
 
     >>> AnswerPrompt("x", "{question}\\n{options}", option="({letter}) {text}").fill(
@@ -51,13 +51,13 @@ class AnswerPrompt:
     line: str = "{text}"
     """One subtitle line, with the slots {text}, {start} and {end} (seconds)."""
     join: str = "\n"
-    """What stands between subtitle lines, and after each that stands between frames."""
+    """The separator of subtitle lines; it also follows each line between frames."""
     decimals: int | None = None
-    """Of {start} and {end}; None: as many as they have, three at most."""
+    """Decimals of {start} and {end}; None: as many as they have, at most three."""
     system: str = ""
-    """The system turn; empty: the chat template's own, if it has one."""
+    """The system turn; empty: the chat template's default, if it has one."""
     prefill: str = ""
-    """The beginning of the reply, which the model continues. Official readers do not see it."""
+    """The beginning of the reply, which the model continues. Official parsers do not see it."""
 
     def fill(
         self,
@@ -94,7 +94,7 @@ class AnswerPrompt:
         return _filled(self.line, {"text": line.text, "start": start, "end": end})
 
     def unknown_slots(self) -> list[str]:
-        """Words in braces in `text` that are no slots, and would be shown as they are."""
+        """Words in braces in `text` that are not slots, and would be shown unchanged."""
         return [slot for slot in re.findall(r"\{(\w+)\}", self.text) if slot not in SLOTS]
 
 
@@ -117,11 +117,11 @@ class JudgePrompt:
     low: int = 0
     high: int = 3
     style: Literal["vlmevalkit", "cgbench"] = "vlmevalkit"
-    """Whose code reads answers and grades officially: see `videopro.runs.grading`."""
+    """Whose code parses answers and grades officially; see `videopro.runs.grading`."""
     unsure: int | None = None
-    """The grade at which the judge is asked again, with the frames of the clue; None: it never is."""
+    """The grade that triggers a second request to the judge, with the frames of the clue; None: never."""
     look: str = ""
-    """The user turn of that second question, with the slots {question}, {answer}, {frames} (their number) and
+    """The user turn of that second request, with the slots {question}, {answer}, {frames} (their number) and
     {times} (in seconds); its grades are 0 and 1."""
 
     def fill(self, question: str, reference: str, answer: str) -> str:
@@ -129,7 +129,7 @@ class JudgePrompt:
         return _filled(self.text, {"question": question, "reference": reference, "answer": answer})
 
     def fill_look(self, question: str, answer: str, times: Sequence[float]) -> str:
-        """The user turn of the second question, about frames at `times` (s)."""
+        """The user turn of the second request, about frames at `times` (s)."""
         seconds = ", ".join(str(round(time, 4)) for time in times)
         values = {"question": question, "answer": answer, "frames": str(len(times)), "times": seconds}
         return _filled(self.look, values)
@@ -147,7 +147,7 @@ class Metric:
     ] = "accuracy"
     """accuracy: of the questions. macro: mean of the groups' accuracies. set: mean score of sets of questions
     (`videopro.benchmarks.metrics`). iou, recall_at_iou, accuracy_at_iou: of the intervals that
-    retrieval returned (CG-Bench). grounding: of those that the reply names. grade: mean grade of a judge."""
+    retrieval returned (CG-Bench). grounding: of the intervals in the reply. grade: mean grade of a judge."""
     over: str = ""
     """Kind of group, such as "task"."""
     of: tuple[str, ...] = ()
@@ -171,31 +171,32 @@ class Protocol:
 
     parser: str
     """Name of the official answer parser: ROBUST, a key of `videopro.question.OFFICIAL_EXTRACTORS`, or one of
-    the benchmark's own (`BenchmarkSpec.parsers`)."""
+    the benchmark's parsers (`BenchmarkSpec.parsers`)."""
     prompt: str = "multiple_choice"
     """Name of the answer prompt in `videopro.question.prompts` that is used if there is no
     `answer_prompt`."""
     official_unparsed: Literal["wrong", "left out"] = "wrong"
-    """How a reply counts that the official parser cannot read: wrong, or not at all."""
+    """How a reply counts if the official parser cannot parse it: wrong, or not at all."""
     name: str = ""
     """Name for `--protocol`."""
     answer_prompt: AnswerPrompt | None = None
-    """The benchmark's own prompt for the direct question; None: ours. Program modules use our prompts."""
+    """The benchmark's own prompt for the direct question; None: the built-in one. Modules use built-in
+    prompts."""
     reply: Literal["letter", "text", "intervals"] = "letter"
-    """How the direct answer is read. letter: from the distribution over its first token. text: from a written
-    reply, which the official parser reads too. intervals: from a written reply that names parts of the video
-    (CG-Bench, temporal grounding)."""
+    """How the direct answer is parsed. letter: from the distribution over its first token. text: from a
+    written reply, which the official parser parses too. intervals: from a written reply with parts of the
+    video (CG-Bench, temporal grounding)."""
     reply_tokens: int = 256
     """Maximum length of a written reply, in tokens."""
     subtitles: Literal[LineRule, "offered"] = "offered"
-    """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
-    The others are what the direct prompt shows."""
+    """none: no method gets subtitles. offered: each method uses listed subtitles according to its settings.
+    The others specify what the direct prompt shows."""
     sampling: SampleRule = "midpoints"
     """Which frames the direct question shows: see `videopro.video.frame_times`."""
     fps: float | None = None
-    """At most so many frames per second of video; None: as many as the model takes."""
+    """Maximum frames per second of video; None: as many as the model takes."""
     max_frames: int | None = None
-    """At most so many frames; None: as many as the model takes."""
+    """Maximum number of frames; None: as many as the model takes."""
     asks: Literal["choices", "open"] = "choices"
     """Whether a multiple-choice question is asked with its options, or without them, to be answered in
     words."""
@@ -226,7 +227,7 @@ _PROTOCOL = TypeAdapter(Protocol)
 
 
 def check_protocol(protocol: Protocol) -> None:
-    """Raise BenchmarkError for a protocol that cannot work, as a file of one's own may make one."""
+    """Raise BenchmarkError for a protocol that cannot work, which a user's file may define."""
     try:
         _PROTOCOL.validate_python(protocol)
     except ValidationError as error:
@@ -237,8 +238,8 @@ def check_protocol(protocol: Protocol) -> None:
     for metric in protocol.metrics:
         where = f"metric {metric.name!r}"
         if metric.kind in ("grade", "judged") and protocol.judge is None:
-            raise BenchmarkError(f"{where}: is of a judge's grades; give the protocol a judge")
+            raise BenchmarkError(f"{where}: needs a judge's grades; add a judge to the protocol")
         if metric.at is not None and metric.kind != "grounding":
-            raise BenchmarkError(f"{where}: at is {metric.at!r}; only a metric of kind 'grounding' has one")
+            raise BenchmarkError(f"{where}: at is {metric.at!r}; only metrics of kind 'grounding' have it")
         if (metric.of or metric.kind == "macro") and not metric.over:
             raise BenchmarkError(f"{where}: needs over, the kind of its groups")

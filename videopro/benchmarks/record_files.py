@@ -24,7 +24,7 @@ LocatedRecord: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 class UnreadableRecord(dict[str, Any]):
-    """Placeholder for a record that cannot be read; `problem` is what is wrong and how to fix it."""
+    """Placeholder for a record that cannot be read; `problem` says what is wrong and how to fix it."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ def read_records(path: Path, name: str) -> Iterator[LocatedRecord]:
     single broken record comes as `UnreadableRecord`."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise BenchmarkError(f"{name}: {path} has an unsupported file type; give a {_ENDINGS} file")
+        raise BenchmarkError(f"{name}: {path} has an unsupported file type; pass a {_ENDINGS} file")
     try:
         yield from reader(path, name)
     except FileNotFoundError as error:
@@ -50,12 +50,12 @@ def _json(path: Path, name: str) -> Iterator[LocatedRecord]:
         content = _json_list(path.read_text(encoding="utf-8"))
     except InvalidJson as error:
         raise BenchmarkError(
-            f"{name}: {path} cannot be read: invalid JSON ({error}); it may be truncated: download it again"
+            f"{name}: {path} cannot be read: invalid JSON ({error}); it may be truncated; download it again"
         ) from error
     if not isinstance(content, list):
         raise BenchmarkError(
-            f"{name}: {path} must contain a list of objects, not a {type(content).__name__}; is it the "
-            "annotation file?"
+            f"{name}: {path} must contain a list of objects, not a {type(content).__name__}; check "
+            "that it is the annotation file"
         )
     for number, record in enumerate(content, start=1):
         yield f"{path}, record {number}", _checked(record)
@@ -138,8 +138,8 @@ _ENDINGS = f"{', '.join(list(_READERS)[:-1])} or {list(_READERS)[-1]}"
 
 
 def hub_records(spec: str, default: Sequence[str], name: str) -> Iterator[LocatedRecord]:
-    """Records of `REPO`, `REPO:CONFIG` or `REPO:CONFIG:SPLIT`, through `datasets`, or of `REPO:FILE`
-    (offline: from the cache)."""
+    """Records of `REPO`, `REPO:CONFIG` or `REPO:CONFIG:SPLIT` with `datasets`, or of `REPO:FILE` (offline:
+    from the cache)."""
     repo, _, file = spec.partition(":")
     if Path(file).suffix.lower() in _READERS:
         yield from read_records(_hub_file(repo, file, name), name)
@@ -154,7 +154,7 @@ def hub_records(spec: str, default: Sequence[str], name: str) -> Iterator[Locate
         # datasets raises these for a missing repository, configuration or split, and without a network.
         raise BenchmarkError(
             f"{name}: {HUB}{spec} cannot be loaded with datasets ({error}); write "
-            f"{HUB}REPO:CONFIG:SPLIT, or download it and give --root"
+            f"{HUB}REPO:CONFIG:SPLIT, or download it and set --root"
         ) from error
     for number, record in enumerate(rows, start=1):
         yield f"{HUB}{spec}, row {number}", record
@@ -169,13 +169,13 @@ def _hub_file(repo: str, file: str, name: str) -> Path:
         # Its errors for a missing repository or file, and without a network, derive from these.
         raise BenchmarkError(
             f"{name}: {HUB}{repo}:{file} cannot be downloaded ({error}); check the names, or download it and "
-            "give the file with --annotations"
+            "pass the file with --annotations"
         ) from error
 
 
 def downloaded(root: Path, name: str) -> Path:
-    """The folder of a benchmark: `root`, or for `hf:REPO` a snapshot of that dataset of the hub, which is
-    downloaded unless it is in the cache. Raises BenchmarkError."""
+    """The folder of a benchmark: `root`, or for `hf:REPO` a snapshot of that hub dataset, which is downloaded
+    unless it is cached. Raises BenchmarkError."""
     if not str(root).startswith(HUB):
         return root
     repo = str(root).removeprefix(HUB)
@@ -185,7 +185,7 @@ def downloaded(root: Path, name: str) -> Path:
         return Path(huggingface_hub.snapshot_download(repo, repo_type="dataset"))
     except (OSError, ValueError) as error:
         raise BenchmarkError(
-            f"{name}: {root} cannot be downloaded ({error}); check the name, or give a folder with --root"
+            f"{name}: {root} cannot be downloaded ({error}); check the name, or set --root to a folder"
         ) from error
 
 

@@ -1,5 +1,5 @@
-"""What a benchmark's name stands for: the description that an official one, or one of one's own, gives of
-itself, and the loading that all of them share."""
+"""Benchmarks by name: the description of an official benchmark or of your own, and the loading that all
+share."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _RESERVED = ("jsonl", "videopro")
 
 
 class LoadableBenchmark(ABC):
-    """What a benchmark's name stands for. `BenchmarkSpec` describes one of published files; derive another
-    from this for one whose videos are made."""
+    """A benchmark with a name. `BenchmarkSpec` describes benchmarks of published files; subclass this for a
+    benchmark that generates its videos."""
 
     name: str
     splits: tuple[str, ...]
@@ -37,10 +37,10 @@ class LoadableBenchmark(ABC):
     holds: str
     """What its folder contains, for messages."""
     protocols: tuple[Protocol, ...]
-    """The first is the default; empty: it has one, without a name."""
+    """The first is the default; empty: a single protocol without a name."""
     subtitle_folders: tuple[str, ...] = ()
     training_split: str = ""
-    """Which split synthesis takes; empty: the default."""
+    """The split for synthesis; empty: the default."""
     needs_root: bool = True
     """Whether its files are in a folder that the user names."""
 
@@ -55,21 +55,21 @@ class LoadableBenchmark(ABC):
         skip_broken: bool = False,
         world_seed: int | None = None,
     ) -> Benchmark:
-        """The questions of a split; empty: the default. Raises BenchmarkError for a setting that it does not
-        have, a wrong folder, and broken records unless `skip_broken`."""
+        """The questions of a split; empty: the default. Raises BenchmarkError for an unsupported setting, a
+        wrong folder, and broken records unless `skip_broken`."""
 
     def drawn_from(self, split: str, world_seed: int | None = None) -> Mapping[str, tuple[str, int]]:
-        """What each video of a split is drawn from, by its name: equal ones are one video. Empty for videos
-        that are not drawn."""
+        """What each video of a split is generated from, by name; equal values mean the same video. Empty for
+        videos that are not generated."""
         return {}
 
     def held_out(self) -> Iterable[tuple[str, Mapping[str, tuple[str, int]], Iterable[Path]]]:
-        """Splits that are for evaluation, which no training may use: their names, what their videos are drawn
-        from, and those that are on this machine. Of published benchmarks, the user names those splits."""
+        """Evaluation splits, which training must not use: their names, what their videos are generated from,
+        and the videos on this machine. For published benchmarks, the user names these splits."""
         return ()
 
     def _refuse(self, **flags: object) -> None:
-        """Raise BenchmarkError for a setting that is given and that it does not have."""
+        """Raise BenchmarkError for a given setting that it does not have."""
         for name, value in flags.items():
             if value not in (None, ""):
                 raise BenchmarkError(f"{self.name}: has no --{name.replace('_', '-')}; leave it out")
@@ -79,8 +79,8 @@ def each_row(
     rows: Callable[[Source, str], Iterable[LocatedRecord]],
     item: Callable[[Mapping[str, Any], Source, str], Item | None],
 ) -> Callable[[Source, str], BenchmarkRecords]:
-    """A `BenchmarkSpec.read` that makes a question of each row, or none where `item` returns None. Both
-    functions are given the source and the split; BenchmarkError and QuestionError mark a row as broken."""
+    """A `BenchmarkSpec.read` that makes a question of each row, or none if `item` returns None. Both
+    functions get the source and the split; BenchmarkError and QuestionError mark a row as broken."""
 
     def read(source: Source, split: str) -> BenchmarkRecords:
         records = BenchmarkRecords()
@@ -93,7 +93,7 @@ def each_row(
 @dataclass(frozen=True)
 class BenchmarkSpec(LoadableBenchmark):
     """A benchmark's name, splits, protocols, and the function that reads its files. Raises BenchmarkError for
-    a description that cannot work."""
+    an invalid description."""
 
     name: str
     splits: tuple[str, ...]
@@ -102,14 +102,14 @@ class BenchmarkSpec(LoadableBenchmark):
     holds: str
     subtitle_folders: tuple[str, ...] = ()
     parsers: Mapping[str, Parser] = field(default_factory=dict)
-    """Official answer parsers of this benchmark alone, by the names that its protocols use."""
+    """The benchmark's own official answer parsers, by the names in its protocols."""
     training_split: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z][\w.-]*", self.name):
-            raise BenchmarkError(f"benchmark {self.name!r}: give a name of letters, digits and underscores")
+            raise BenchmarkError(f"benchmark {self.name!r}: use only letters, digits and underscores")
         if self.name in _RESERVED:
-            raise BenchmarkError(f"benchmark {self.name!r}: the name is taken; give another")
+            raise BenchmarkError(f"benchmark {self.name!r}: the name is taken; choose another")
         for field_name, kind in (("splits", str), ("protocols", Protocol), ("subtitle_folders", str)):
             value = getattr(self, field_name)
             if not isinstance(value, tuple) or not all(isinstance(entry, kind) for entry in value):
@@ -118,9 +118,7 @@ class BenchmarkSpec(LoadableBenchmark):
             raise BenchmarkError(f"benchmark {self.name!r}: needs at least one split and one protocol")
         names = [protocol.name for protocol in self.protocols]
         if not all(names) or len(set(names)) < len(names):
-            raise BenchmarkError(
-                f"benchmark {self.name!r}: give each protocol a name of its own, not {names}"
-            )
+            raise BenchmarkError(f"benchmark {self.name!r}: protocols must have distinct names, not {names}")
         parsers = [ROBUST, *self.parsers, *OFFICIAL_EXTRACTORS]
         for protocol in self.protocols:
             try:
@@ -131,17 +129,17 @@ class BenchmarkSpec(LoadableBenchmark):
                 ) from None
             if protocol.subtitles not in ("none", "offered") and not self.subtitle_folders:
                 raise BenchmarkError(
-                    f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; name their "
+                    f"benchmark {self.name!r}, protocol {protocol.name!r}: shows subtitles; set their "
                     "folders with subtitle_folders"
                 )
             if protocol.parser not in parsers:
                 raise BenchmarkError(
-                    f"benchmark {self.name!r}, protocol {protocol.name!r}: no parser is named "
+                    f"benchmark {self.name!r}, protocol {protocol.name!r}: unknown parser "
                     f"{protocol.parser!r}; {did_you_mean(protocol.parser, parsers)}"
                 )
 
     def protocol(self, name: str, split: str = "") -> Protocol:
-        """The protocol of this name; if the name is empty, the one that is named as the split, or else the
+        """The protocol with this name; if the name is empty, the one with the split's name, or else the
         first. Raises BenchmarkError."""
         protocols = {protocol.name: protocol for protocol in self.protocols}
         if not name:
@@ -178,8 +176,8 @@ class BenchmarkSpec(LoadableBenchmark):
             _leave_out_without_clue(records, chosen)
         if records.broken and not records.items:
             raise BenchmarkError(
-                f"{self.name}: none of the {len(records.broken)} records is a question of this benchmark; is "
-                f"it the right file? The first record: {records.broken[0]}"
+                f"{self.name}: none of the {len(records.broken)} records is a question of this benchmark; "
+                f"check that it is the right file. The first record: {records.broken[0]}"
             )
         if records.broken and not skip_broken:
             count = len(records.broken)
@@ -187,7 +185,7 @@ class BenchmarkSpec(LoadableBenchmark):
             raise BenchmarkError(
                 f"{self.name}, split {split!r}: {count} record{'s are' if count > 1 else ' is'} broken:\n  "
                 f"{issues}{f'{chr(10)}  and {count - _MOST_ISSUES} more' if count > _MOST_ISSUES else ''}\n"
-                f"fix them, or use only the other {len(records.items)} questions with --skip-broken"
+                f"fix them, or pass --skip-broken to use the other {len(records.items)} questions"
             )
         # One video's missing subtitles are that question's error; none at all is a wrong folder.
         if not any(item.subtitles is not None for item in records.items):
@@ -211,15 +209,15 @@ class BenchmarkSpec(LoadableBenchmark):
             where = " or ".join(str(source.root / folder) for folder in self.subtitle_folders)
             raise BenchmarkError(
                 f"{self.name}: protocol {protocol.name!r} needs subtitles, but {where} does not exist; put "
-                f"them there, or use --protocol {' or '.join(without)}"
+                f"them there, or set --protocol {' or '.join(without)}"
             )
 
 
 def _leave_out_without_clue(records: BenchmarkRecords, protocol: Protocol) -> None:
-    """Mark questions without a clue as broken: with nothing else to show, the whole video would be shown."""
+    """Mark questions without a clue as broken, because the whole video would be shown otherwise."""
     for item in records.items:
         if not item.evidence:
-            problem = f"has no clue intervals, and protocol {protocol.name!r} shows nothing else"
+            problem = f"has no clue intervals, but protocol {protocol.name!r} shows only those"
             records.broken.append(Issue(f"question {item.id!r}", problem, "use another --protocol"))
     records.items = [item for item in records.items if item.evidence]
 
@@ -252,9 +250,9 @@ OFFICIAL = (
     "egoschema",
     "mmbench_video",
 )
-"""Those of the paper and its comparisons, each with a module of its own."""
+"""Benchmarks of the paper and its comparisons, each with its own module."""
 CONTRIBUTED = tuple(sorted(path.stem for path in (Path(__file__).parent / "contributed").glob("[a-z]*.py")))
-"""The names of the benchmarks in `contributed/`, those of their files."""
+"""The names of the benchmarks in `contributed/`: their file names."""
 
 BENCHMARKS: Registry[LoadableBenchmark] = Registry(
     "benchmark",
@@ -272,8 +270,8 @@ BENCHMARKS: Registry[LoadableBenchmark] = Registry(
 
 @dataclass(frozen=True)
 class OwnParser:
-    """An answer parser that a benchmark brings. Not the function itself: other processes cannot unpickle a
-    function of a file that is no module. They load the file when they first use it."""
+    """A benchmark's own answer parser. Not the function itself, because other processes cannot unpickle a
+    function of a file that is not a module. They load the file at first use."""
 
     address: str
     version: str
@@ -285,8 +283,7 @@ class OwnParser:
         # A worker that starts late would read the changed file, and score half of the run by it.
         if plugin.version != self.version:
             raise BenchmarkError(
-                f"{self.address}: has changed since the run started; undo the change, or run into another "
-                "--output"
+                f"{self.address}: has changed since the run started; undo the change, or set another --output"
             )
         assert isinstance(plugin.value, BenchmarkSpec)
         with plugin.located(BenchmarkError):

@@ -24,7 +24,7 @@ from videopro.storage import first_mistake, parse_json
 
 @dataclass
 class BenchmarkRecords:
-    """The records of a benchmark that could be read, and those that could not."""
+    """The readable and the broken records of a benchmark."""
 
     items: list[Item] = field(default_factory=list)
     broken: list[Issue] = field(default_factory=list)
@@ -68,17 +68,18 @@ class BenchmarkRecords:
             self.items.append(item)
 
     def defect(self, where: str, problem: str, read_as: str) -> None:
-        """Note an annotation error in a record that is used nevertheless, and how it was read."""
+        """Record an annotation error in a record that is used anyway, and how it was read."""
         self.defects.append(Issue(where, problem, read_as))
 
 
 def _located(row: Any) -> LocatedRecord:
-    """A row, if it is a place and a record. Raises TypeError for what one's own code may give instead."""
+    """A row as a pair of a location and a record. Raises TypeError for anything else, which a user's code may
+    return."""
     if isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], Mapping):
         return row
     raise TypeError(
-        f"rows gives {quoted(row)}; it must give pairs of a place, such as 'val.csv, line 2', and a record "
-        "with fields"
+        f"rows returns {quoted(row)}; it must return pairs of a location, such as 'val.csv, line 2', "
+        "and a record with fields"
     )
 
 
@@ -86,22 +87,22 @@ _ITEM = TypeAdapter(Item)
 
 
 def _check(item: Item) -> None:
-    """Raise BenchmarkError or QuestionError for an item that would be scored wrongly or could not be stored,
-    as the code of one's own benchmark may make one."""
+    """Raise BenchmarkError or QuestionError for an item that would be scored wrongly or cannot be stored,
+    which a user's benchmark may make."""
     if not isinstance(item, Item):
-        raise BenchmarkError(f"gives a {type(item).__name__}; it must give an Item, or None to leave it out")
+        raise BenchmarkError(f"item returns a {type(item).__name__}; return an Item, or None to skip it")
     try:
         _ITEM.validate_python(item)
     except ValidationError as error:
-        raise BenchmarkError(f"gives an Item that cannot be asked: {first_mistake(error)}") from None
+        raise BenchmarkError(f"item returns an invalid Item: {first_mistake(error)}") from None
     for pair in (*item.evidence, *item.shown):
         if not 0 <= pair[0] <= pair[1] < math.inf:
             raise BenchmarkError(
-                f"gives an Item with the interval {pair}; it must be (start, end) in seconds"
+                f"item returns an Item with the interval {pair}; it must be (start, end) in seconds"
             )
     if item.question.is_open and item.answer is not None:
         raise BenchmarkError(
-            f"gives an open question with the letter {item.answer!r} as answer; give its answer as reference"
+            f"item returns an open question with the answer letter {item.answer!r}; use reference instead"
         )
     if not item.question.is_open and item.answer not in (None, NO_OPTION):
         item.question.choice(item.answer)
@@ -110,7 +111,7 @@ def _check(item: Item) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """A benchmark's folder, and the file or dataset with its records if that is not the official one."""
+    """A benchmark's folder, and the file or dataset with its records if it is not the official one."""
 
     name: str
     """The benchmark's name, for messages."""
@@ -128,8 +129,8 @@ class Source:
         return VideoFiles(self.root)
 
     def rows(self, *official: str, hub: Sequence[str] = (), take: bool = True) -> list[LocatedRecord]:
-        """The records of `annotations` if given (and `take`), otherwise of the first of the `official` files
-        that exists. `hub`: default configuration and split of a hub dataset. Raises BenchmarkError if the
+        """The records of `annotations` if given (and `take`), otherwise of the first `official` file that
+        exists. `hub`: default configuration and split of a hub dataset. Raises BenchmarkError if the
         whole source is missing or unreadable."""
         if self.annotations and take:
             if self.on_hub:
@@ -138,7 +139,7 @@ class Source:
         return list(read_records(self.file(*official), self.name))
 
     def optional_file(self, *official: str) -> Path | None:
-        """The first of these files that exists in the folder, or one folder below it."""
+        """The first of these files that exists in the folder, or one level below it."""
         for name in official:
             # The file, or its folder, may be one folder deeper, as in a snapshot of the hub.
             deeper = (*self.root.glob(f"*/{name}"), *self.root.glob(f"*/{Path(name).name}"))
@@ -151,23 +152,23 @@ class Source:
         """The first of these files that exists in the folder. Raises BenchmarkError if none does."""
         if not self.root.is_dir():
             raise BenchmarkError(
-                f"{self.name}: folder {self.root} does not exist; give the folder that contains "
-                f"{official[0]} with --root"
+                f"{self.name}: folder {self.root} does not exist; set --root to the folder that "
+                f"contains {official[0]}"
             )
         if path := self.optional_file(*official):
             return path
         alternatives = f" (nor {', '.join(official[1:])})" if official[1:] else ""
         raise BenchmarkError(
-            f"{self.name}: {self.root / official[0]}{alternatives} does not exist; give the folder with the "
-            "official files with --root, or the file itself with --annotations"
+            f"{self.name}: {self.root / official[0]}{alternatives} does not exist; set --root to the folder "
+            "of the official files, or --annotations to the file itself"
         )
 
     def annotation_file(self, *official: str) -> Path:
-        """`annotations`, if given, otherwise the first of these files: for records of a form that `rows` does
+        """`annotations`, if given, otherwise the first of these files: for record formats that `rows` does
         not read. Raises BenchmarkError if none exists, and for the hub."""
         if self.on_hub:
             raise BenchmarkError(
-                f"{self.name}: is not read from {self.annotations}; give a file with --annotations, or none"
+                f"{self.name}: cannot be read from {self.annotations}; pass a file with --annotations"
             )
         return Path(self.annotations) if self.annotations else self.file(*official)
 

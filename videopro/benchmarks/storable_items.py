@@ -1,4 +1,4 @@
-"""Items whose own texts and values can be stored: a trace repeats them, also that of a failed question."""
+"""Checks that an item's texts and values can be stored: a trace repeats them, even for a failed question."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from videopro.errors import BenchmarkError
 from videopro.storage import LINE_BYTES, parse_json
 
 _MOST = LINE_BYTES // 2
-"""Bytes: half of a line is left for what happens to the question."""
+"""Bytes; half of a line is left for the question's results."""
 
 
 def check_storable(item: Item) -> None:
-    """Raise BenchmarkError for an item of which no trace could be written."""
+    """Raise BenchmarkError for an item whose trace could not be written."""
     member = None if item.member is None else dataclasses.asdict(item.member)
     values = {
         "id": item.id,
@@ -33,6 +33,4 @@ def check_storable(item: Item) -> None:
             # json.dumps writes deep nesting and lone surrogates that reading refuses.
             parse_json(text)
         except (ValueError, TypeError, RecursionError) as error:
-            raise BenchmarkError(
-                f"its {name} cannot be stored ({error}); correct it, or shorten it"
-            ) from error
+            raise BenchmarkError(f"its {name} cannot be stored ({error}); fix or shorten it") from error

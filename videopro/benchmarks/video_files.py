@@ -1,4 +1,4 @@
-"""Finds the videos and subtitles of a benchmark in its folder. Opens none."""
+"""Finds the videos and subtitles of a benchmark in its folder, without opening them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 
 
 class VideoFiles:
-    """Finds videos and subtitles under a folder: in the usual subfolders first, then anywhere below it, also
-    where links lead and under the names that downloaders give."""
+    """Finds videos and subtitles in a folder: in the usual subfolders first, then anywhere below it,
+    following links and with the file names of downloaders."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -25,7 +25,7 @@ class VideoFiles:
 
     def video(self, name: str, *folders: str) -> Path:
         """The path of a video, `name` with or without extension; the first usual path if no file exists.
-        Without `folders`, the usual one is the root. Raises BenchmarkError if several files may be it."""
+        Without `folders`, the usual one is the root. Raises BenchmarkError if several files match."""
         folders = folders or ("",)
         stem = Path(name).name.removesuffix(_ending(name))
         endings = (_ending(name),) if _ending(name) else VIDEO_ENDINGS
@@ -41,9 +41,9 @@ class VideoFiles:
         return match or paths[0]
 
     def subtitles(self, name: str, *folders: str, video: Path) -> Path | None:
-        """The subtitles of a video (its name without an ending) in one of these folders, or beside the file
-        `video`: NAME.srt, or as downloaders name them, NAME.en.srt, NAME.vtt, Title [NAME].en.vtt; None if
-        there are none. Raises BenchmarkError if several files may be them."""
+        """The subtitles of a video (its name without an ending) in one of these folders, or next to the file
+        `video`: NAME.srt, or with names of downloaders, NAME.en.srt, NAME.vtt, Title [NAME].en.vtt; None if
+        there are none. Raises BenchmarkError if several files match."""
         parents = [self.root / folder for folder in folders]
         for parent in parents:
             if _is_there(file := parent / f"{name}.srt"):
@@ -91,15 +91,15 @@ class VideoFiles:
         if len({path.stat().st_size for path in candidates}) > 1:
             names = ", ".join(str(path.relative_to(self.root)) for path in candidates)
             raise BenchmarkError(
-                f"several files in {self.root} may be the video {name!r}: {names}; keep one of them, or "
-                f"name it {name}{candidates[0].suffix}"
+                f"several files in {self.root} match the video {name!r}: {names}; keep one of them, or "
+                f"rename it to {name}{candidates[0].suffix}"
             )
         return candidates[0] if candidates else None
 
     @cached_property
     def _numbered(self) -> dict[str, Path]:
         """Files that video2dataset numbered (00000/00000.mp4), by the YouTube id of the url
-        in the .json file beside each (iejMac/video2dataset, README.md, output format)."""
+        in the .json file next to each (iejMac/video2dataset, README.md, output format)."""
         numbered = {}
         for path in self._anywhere.values():
             if path.stem.replace("_", "").isdecimal() and (about := path.with_suffix(".json")).is_file():
@@ -114,7 +114,7 @@ class VideoFiles:
 
 
 def youtube_id(url: Any) -> str:
-    """The id of the video that a url names; empty for anything else."""
+    """The video id in a YouTube URL; empty for anything else."""
     match = _YOUTUBE.search(url) if isinstance(url, str) else None
     return match[1] if match else ""
 

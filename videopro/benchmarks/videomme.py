@@ -56,7 +56,7 @@ PROTOCOLS = (
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:
-    """The questions about videos of one duration group, or all of them."""
+    """The questions about videos of one duration group, or all."""
     records = BenchmarkRecords()
     rows = _flat(source.rows(*FILES, hub=("videomme", "test")), partial(_youtube_ids, source))
     records.read(rows, partial(_item, source=source, split=split))
@@ -64,7 +64,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _youtube_ids(source: Source) -> Mapping[str, str]:
-    """The YouTube id of each video, after which the hub's files are named; empty without its parquet file."""
+    """The YouTube id of each video, which names the hub's files; empty without its parquet file."""
     try:
         path = source.file(*HUB_FILES)
     except BenchmarkError:

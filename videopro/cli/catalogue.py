@@ -1,7 +1,7 @@
-"""The commands of `videopro`, by name: where each one is, what it does, and an example of it.
+"""The commands of `videopro`, by name: where each one is defined, what it does, and an example.
 
-A table of texts, so that `videopro --help` imports no model library. The rest of a command is in its module:
-its settings (`videopro.cli.command_line.CommandLine`) and `main`.
+A table of texts, so that `videopro --help` imports no model library. A command's settings
+(`videopro.cli.command_line.CommandLine`) and `main` are in its module.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ class Command:
 
     name: str
     module: str
-    """Has `main(argv) -> int`, for a group of commands with the last word of the name in front of `argv`."""
+    """Has `main(argv) -> int`; in a group of commands, `argv` starts with the last word of the name."""
     summary: str
     examples: tuple[str, ...]
     settings: str = ""
-    """module:NAME of its `CommandLine`, if its own module needs an extra or imports model libraries: --help
+    """module:NAME of its `CommandLine`, if its own module needs an extra or imports model libraries; --help
     reads this one."""
 
     def help_examples(self, count: int | None = None) -> str:
-        """The examples for --help: indented, in lines of 80 characters that can be copied."""
+        """The examples for --help: indented, in lines of 80 characters that you can copy."""
         lines = []
         for example in self.examples[:count]:
             # A flag stays on the line of its value.
@@ -44,8 +44,8 @@ _ANSWER = (
         "videopro.commands.ask.command",
         "Ask one question about a video file.",
         (
-            'videopro ask film.mp4 "What happens?" --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1',
-            'videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" '
+            'videopro ask video.mp4 "What happens?" --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1',
+            'videopro ask video.mp4 "What does she pick up?" --choices "a cup" "a book" '
             "--model Qwen/Qwen3-VL-2B-Instruct",
             'videopro ask pocket:test/long_013 "At the temple there is a sign. What does it say?" '
             "--choices TOYS RADIO BOOKS OPEN --model pocket",
@@ -77,7 +77,7 @@ _ANSWER = (
     Command(
         "infer",
         "videopro.commands.infer",
-        "Answer a benchmark's questions with a method and a model, into a run folder.",
+        "Answer a benchmark's questions with a method and a model, and write a run folder.",
         (
             "videopro infer --benchmark pocket --method native --model pocket --output runs/native",
             "videopro infer --config folder --output runs/mine",
@@ -104,9 +104,9 @@ _ANSWER = (
     Command(
         "transcribe",
         "videopro.commands.transcribe",
-        "Write down what is said in videos without subtitles, for every method to read.",
+        "Transcribe videos without subtitles, for every method to read.",
         (
-            "videopro transcribe film.mp4 --language en --write srt",
+            "videopro transcribe video.mp4 --language en --write srt",
             "videopro transcribe --benchmark lvbench --root DATA/lvbench "
             "--speech whisper:openai/whisper-large-v3-turbo",
         ),
@@ -114,7 +114,7 @@ _ANSWER = (
     Command(
         "select-agents",
         "videopro.commands.select_agents",
-        "Choose LVAgent's agents by pseudo-labels, without any gold answer.",
+        "Choose LVAgent's agents by pseudo-labels, without gold answers.",
         (
             "videopro select-agents --library pocket+pocket-lv-looks pocket+pocket-lv-times "
             "pocket+pocket-lv-words --benchmark pocket --split val --output runs/team",
@@ -140,7 +140,7 @@ _LOOK = (
     Command(
         "seeds",
         "videopro.commands.seeds",
-        "Compare methods or trainings over several seeds, with intervals over questions and over seeds.",
+        "Compare methods or trained models over several seeds, with intervals over questions and seeds.",
         ('videopro seeds "native=runs/native" "SFT=runs/sft-0,runs/sft-1" --final last --fallback none',),
     ),
 )
@@ -154,7 +154,7 @@ _BENCHMARKS = (
     Command(
         "benchmarks check",
         "videopro.commands.benchmarks.command",
-        "Report which files of a benchmark are present and which are missing.",
+        "Report which files of a benchmark exist and which are missing.",
         ("videopro benchmarks check videomme --root DIR",),
     ),
     Command(
@@ -172,7 +172,7 @@ _BENCHMARKS = (
     Command(
         "benchmarks combine",
         "videopro.commands.benchmarks.command",
-        "Compute CG-Bench's metrics over the runs of several of its tasks.",
+        "Compute CG-Bench's metrics over runs of several of its tasks.",
         ("videopro benchmarks combine --long runs/long --clue runs/clue --miou runs/miou",),
     ),
     Command(
@@ -192,7 +192,7 @@ _TRAIN = (
     Command(
         "synthesize",
         "videopro.data_synthesis.run",
-        "Make training data: run a teacher's programs and keep the good ones.",
+        "Make training data: run a teacher's programs and keep the correct ones.",
         (
             "videopro synthesize --config pocket --output runs/synth",
             "videopro synthesize --source pocket --teacher pocket-teacher --model pocket --output runs/synth",
@@ -218,7 +218,7 @@ _TRAIN = (
     Command(
         "rejection",
         "videopro.train.rejection",
-        "Sample programs from a planner and keep the correct ones as rows to fine-tune on.",
+        "Sample programs from a planner and keep the correct ones as fine-tuning rows.",
         (
             "videopro rejection --model pocket --adapter runs/sft --data runs/synth/grpo.jsonl "
             "--output runs/own.jsonl",
@@ -228,7 +228,7 @@ _TRAIN = (
     Command(
         "prompts",
         "videopro.commands.prompts.command",
-        "Make prompts for GRPO without a teacher, or fill in the oracle mode of rows that lack it.",
+        "Make prompts for GRPO without a teacher, or add oracle modes to rows.",
         (
             "videopro prompts --source pocket --model pocket --adapter runs/sft --output runs/prompts",
             "videopro prompts --rows train_grpo.jsonl --model Qwen/Qwen3-VL-8B-Instruct --output runs/modes",
@@ -263,7 +263,7 @@ _PUBLISH = (
     Command(
         "push",
         "videopro.commands.publishing.push",
-        "Push an adapter, a planner, a dataset or a run to the hub, with a card made from its records.",
+        "Upload an adapter, a planner, a dataset or a run to the hub, with a card from its records.",
         (
             "videopro push runs/sft OWNER/NAME --results runs/videopro",
             "videopro push runs/synth OWNER/NAME --dry-run",
@@ -272,7 +272,7 @@ _PUBLISH = (
     Command(
         "pull",
         "videopro.commands.publishing.pull",
-        "Pull one from the hub into a folder that the other commands read, and check it.",
+        "Download an adapter, a planner, a dataset or a run from the hub, and verify it.",
         (
             "videopro pull OWNER/NAME planner",
             "videopro pull OWNER/NAME@v1 programs --videos FOLDER",

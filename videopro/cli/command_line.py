@@ -33,7 +33,7 @@ from videopro.errors import ConfigError
 T = TypeVar("T")
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-"""The YAML files that come with the project, in a folder for each command that has some."""
+"""The YAML files shipped with the project, in one folder per command."""
 
 HELP = frozenset(("--help", "-h"))
 
@@ -45,30 +45,30 @@ _UNGROUPED = "Settings"
 
 @dataclass(frozen=True)
 class CommandLine(Generic[T]):
-    """How the settings of a command are given: flags over the file named by `--config`."""
+    """The settings of a command: flags override the file named by `--config`."""
 
     name: str
-    """The command's name, as `videopro.cli.catalogue` has it, or the module that `python -m` runs."""
+    """The command's name in `videopro.cli.catalogue`, or the module that `python -m` runs."""
     settings: type[T]
     ignore: Sequence[str] = ()
-    """Keys that are dropped from a file (what a run wrote beside its settings)."""
+    """Keys to ignore in a file (what a run writes next to its settings)."""
     configs: str = ""
     """Folder in CONFIGS whose files `--config NAME` takes."""
     summary: str = ""
-    """What the command does, for one that is not in `videopro.cli.catalogue`."""
+    """What the command does, if it is not in `videopro.cli.catalogue`."""
     options: OptionFlags | None = None
-    """The flags of what the command runs, beside its own."""
+    """The flags of what the command runs, in addition to its own."""
 
     @property
     def program(self) -> str:
-        """How the command is called, for messages."""
+        """The command as typed, for messages."""
         return f"videopro {self.name}" if self.name in COMMANDS else f"python -m {self.name}"
 
     def parse(self, argv: Sequence[str] | None = None) -> T:
-        """The settings that `argv` gives (None: this process's command line).
+        """Parse the settings in `argv` (None: this process's command line).
 
-        A mapping takes `key=value` words, whose values are read as YAML scalars, and is merged key by key
-        over the file's. Raises ConfigError; `--help` and `--print-config` print and raise SystemExit.
+        A mapping takes `key=value` words with YAML scalars as values, which override the file's keys one
+        by one. Raises ConfigError; `--help` and `--print-config` print and raise SystemExit.
         """
         arguments = list(sys.argv[1:] if argv is None else argv)
         named = self._with_named(arguments)
@@ -97,7 +97,7 @@ class CommandLine(Generic[T]):
         return settings
 
     def _with_named(self, argv: Sequence[str]) -> Self:
-        """With the options of a plug-in that `argv` names, or the file of its `--config`."""
+        """Add the options of a plug-in named in `argv`, or in the file of its `--config`."""
         if self.options is None:
             return self
         chosen: Any = ()
@@ -107,14 +107,14 @@ class CommandLine(Generic[T]):
         return self if options is self.options else replace(self, options=options)
 
     def show_help(self, argv: Sequence[str]) -> None:
-        """Print what `--help` prints among these words."""
+        """Print the `--help` for these words."""
         self.app(argv)(["--help"], console=Console())
 
     def _merge_options(
         self, options: OptionFlags, merged: dict[str, Any], flags: dict[str, Any], file: str
     ) -> None:
-        """Put the options that are given as flags, or beside the settings of the file, into the mapping of
-        options. Raises ConfigError."""
+        """Move options given as flags, or at the top level of the file, into the mapping of options. Raises
+        ConfigError."""
         named = options.chosen_by
         defaults = {option.name: option.default for option in fields(self.settings)}  # type: ignore[arg-type]
         chosen: Any = flags.get(named) or merged.get(named) or defaults.get(named)
@@ -126,8 +126,8 @@ class CommandLine(Generic[T]):
         options.move(self.settings, flags, choices, self.program, is_file=False)
 
     def app(self, argv: Sequence[str] = ()) -> App:
-        """The command's flags; running it prints help or returns the settings that were given. `argv`: the
-        words that choose whose options --help shows."""
+        """The command's flags; running it prints help or returns the given settings. `argv`: the words that
+        choose whose options --help shows."""
         about = COMMANDS.get(self.name)
         examples = about.help_examples() if about is not None else ""
         app = App(
@@ -146,7 +146,7 @@ class CommandLine(Generic[T]):
         return app
 
     def _read_flags(self, argv: Sequence[str]) -> dict[str, Any]:
-        """The settings that flags and positional arguments give."""
+        """Parse flags and positional arguments into settings."""
         app = self.app(argv)
         try:
             values: dict[str, Any] = app(list(argv), exit_on_error=False, print_error=False)
@@ -168,8 +168,8 @@ class CommandLine(Generic[T]):
 
 
 def config_file(named: str | Path, folder: str) -> Path:
-    """The file that `--config` names: a path, or the name of a file that comes with the project, in `folder`
-    of CONFIGS. Raises ConfigError for a name that no such file has."""
+    """The file that `--config` names: a path, or the name of a shipped file in `folder` of CONFIGS. Raises
+    ConfigError for an unknown name."""
     path = Path(named)
     # A folder that happens to have the name of a shipped config does not hide it.
     if path.suffix or "/" in str(named) or path.is_file():
@@ -177,12 +177,12 @@ def config_file(named: str | Path, folder: str) -> Path:
     shipped = sorted(file.stem for file in (CONFIGS / folder).glob("*.yaml")) if folder else []
     if path.name in shipped:
         return CONFIGS / folder / f"{path.name}.yaml"
-    hint = did_you_mean(path.name, shipped) if shipped else "this command comes with none"
+    hint = did_you_mean(path.name, shipped) if shipped else "this command has no shipped configs"
     raise ConfigError(f"--config {named}: is neither a file nor the name of a shipped config; {hint}")
 
 
 def as_yaml(settings: Any) -> str:
-    """All settings as YAML that `--config` takes again, each under the first line of its help."""
+    """All settings as YAML for `--config`, each below the first line of its help."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -239,7 +239,7 @@ def _read_value(value: str, flag: str, word: str) -> Any:
     try:
         return parse_yaml(value)
     except ValueError as error:
-        raise ConfigError(f"{flag}: {word!r}: the value cannot be read: {error}") from error
+        raise ConfigError(f"{flag}: cannot read the value of {word!r}: {error}") from error
 
 
 def _function(cls: type, configs: str, more: Sequence[inspect.Parameter]) -> Any:
@@ -296,7 +296,7 @@ def _refuse_empty(settings: type[Any], flags: Mapping[str, Any], program: str) -
     for option in _settings_of(settings):
         if flags.get(option.name) == () and option.default in (MISSING, None, "", ()):
             flag = f"--{option.name.replace('_', '-')}"
-            raise ConfigError(f"{program}: {flag} has no value; give at least one, or leave it out")
+            raise ConfigError(f"{program}: {flag} has no value; pass at least one, or leave it out")
 
 
 def _flag(option: Field[Any], kind: Any, group: Group) -> inspect.Parameter:
@@ -322,8 +322,8 @@ def _common_flags(configs: str) -> list[inspect.Parameter]:
     shipped = sorted(file.stem for file in (CONFIGS / configs).glob("*.yaml")) if configs else []
     names = f", or a shipped one by name: {', '.join(shipped)}" if shipped else ""
     helps = {
-        "config": (str, f"YAML file with the same settings, which flags override{names}"),
-        "print_config": (bool, "print all settings as YAML for --config, and stop"),
+        "config": (str, f"YAML file of settings, which flags override{names}"),
+        "print_config": (bool, "print all settings as YAML for --config, and exit"),
     }
     return [
         inspect.Parameter(

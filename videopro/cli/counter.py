@@ -1,6 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal, and elsewhere (a file, a job's log) a plain line from
-time to time.
-"""
+"""Progress of long work: a bar on a terminal, and plain lines elsewhere (a file, a job's log)."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ T = TypeVar("T")
 
 
 class PlainLines:
-    """Prints a line with the time of day, what is done, the rate and the time left; at most one in
+    """Prints a line with the time of day, the progress, the rate and the time left; at most one per
     PLAIN_SECONDS, and one at the end if there were others. `clock`: seconds, as time.monotonic."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +29,7 @@ class PlainLines:
         self.start(0)
 
     def start(self, before: int) -> None:
-        """The work begins; `before` of it was done earlier and does not count towards the rate."""
+        """Start the work; `before` of it was done earlier and does not count towards the rate."""
         self._before = before
         self._began = self._last = self._clock()
 
@@ -45,7 +43,7 @@ class PlainLines:
         is_end: bool = False,
         unknown: str = "time left unknown",
     ) -> None:
-        """Print the line if it is due. `unknown`: what stands for the time left while it is not known."""
+        """Print the line if it is due. `unknown`: shown in place of an unknown time left."""
         now = self._clock()
         # No last line for work that was over before its first one.
         is_due = self._printed > 0 if is_end else now - self._last >= PLAIN_SECONDS
@@ -110,19 +108,19 @@ class Counter:
         self._bars.stop()
 
     def start(self, done: int) -> None:
-        """So much was done earlier."""
+        """Set how much was done earlier."""
         with self._lock:
             self._done = done
             self._lines.start(done)
             self._bars.reset(self._task, completed=done)
 
     def advance(self, count: int = 1) -> None:
-        """So much more is done."""
+        """Add to the progress."""
         with self._lock:
             self._show(self._done + count, self._total)
 
     def update(self, done: int, total: int | None) -> None:
-        """So much is done of so much in all."""
+        """Set the progress and the total."""
         with self._lock:
             self._show(done, total)
 
@@ -134,8 +132,7 @@ class Counter:
 
 
 def counted(parts: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
-    """The parts, with a `Counter` of how many have been worked on. `total`: their number, if they have no
-    length."""
+    """Iterate over the parts with a `Counter`. `total`: their number, if they have no length."""
     with Counter(doing, len(parts) if isinstance(parts, Sized) else total) as counter:
         for part in parts:
             yield part
@@ -151,7 +148,7 @@ class RateColumn(bars.ProgressColumn):
 
 
 def rate_text(rate: float) -> str:
-    """A rate a second, or a minute if it is low; "" if there is none yet."""
+    """A rate per second, or per minute if it is low; "" if there is none yet."""
     if rate <= 0:
         return ""
     return f"{rate:.2f} /s" if rate >= 0.1 else f"{60 * rate:.2f} /min"

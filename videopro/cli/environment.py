@@ -1,5 +1,5 @@
-"""What the environment says: proxies, certificates and keys, wandb's account, and where files are kept. It is
-checked before a client is made of it, whose own errors name neither the variable nor the fix.
+"""The environment: proxies, certificates and keys, the wandb account, and cache folders. It is checked before
+a client uses it, because the client's errors name neither the variable nor the fix.
 
 Standard library only. Messages show no password of a proxy, and no key.
 """
@@ -20,29 +20,27 @@ from urllib.request import getproxies, proxy_bypass
 from videopro.errors import ConfigError
 
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What our clients and the hub's read; the first one that is set counts."""
+"""Variables that our clients and the hub's client read; the first one that is set counts."""
 
 
 def cache_root() -> Path:
-    """Where files are kept that can be made again: $VIDEOPRO_CACHE, else ~/.cache/videopro. Raises
-    ConfigError for a user without a home folder, in a program that is none of our commands (those name
-    another folder, see `videopro.startup`)."""
+    """The cache folder: $VIDEOPRO_CACHE, else ~/.cache/videopro. Raises ConfigError for a user without a home
+    folder, in a program that is not a VideoPro command (commands use another folder, see
+    `videopro.startup`)."""
     named = os.environ.get("VIDEOPRO_CACHE")
     try:
         return Path(named).expanduser() if named else Path.home() / ".cache" / "videopro"
     except RuntimeError as error:
-        raise ConfigError(
-            "there is no home folder (HOME) to keep files in: set VIDEOPRO_CACHE to a folder"
-        ) from error
+        raise ConfigError("no home folder (HOME) for the cache; set VIDEOPRO_CACHE to a folder") from error
 
 
 def folder_problem(folder: Path) -> str:
-    """Why nothing can be written into a folder, which need not exist yet; "" if something can."""
+    """Why a folder, which need not exist yet, is not writable; "" if it is."""
     above = folder
     while not above.exists() and above != above.parent:
         above = above.parent
     if not above.is_dir():
-        return f"{folder}: {above} is no folder"
+        return f"{folder}: {above} is not a folder"
     return "" if os.access(above, os.W_OK | os.X_OK) else f"{folder}: cannot be written"
 
 
@@ -57,7 +55,7 @@ class Proxy:
     address: str
     """Without user and password."""
     problem: str
-    """Why no client can use it; "" if one can."""
+    """Why clients cannot use it; "" if they can."""
 
 
 def proxies() -> list[Proxy]:
@@ -81,10 +79,10 @@ def _proxy(scheme: str, address: str) -> Proxy:
     except ValueError:
         is_usable = False
     if not is_usable:
-        problem = "it is no address of a proxy, as in http://HOST:PORT or socks5://HOST:PORT: correct it"
+        problem = "it is not a proxy address, such as http://HOST:PORT or socks5://HOST:PORT; correct it"
         return Proxy(variable, "...", problem)
     needs_package = parts.scheme.startswith("socks") and find_spec("socksio") is None
-    problem = "a SOCKS proxy needs the package socksio: pip install socksio" if needs_package else ""
+    problem = "a SOCKS proxy needs the package socksio; run pip install socksio" if needs_package else ""
     return Proxy(variable, f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", problem)
 
 
@@ -94,27 +92,27 @@ def has_no_proxy(url: str) -> bool:
 
 
 def certificates_problem() -> str:
-    """What is wrong with the certificates that the environment names; "" for nothing."""
+    """What is wrong with the certificates that the environment names; "" if nothing is."""
     name = next((name for name in CERTIFICATES if os.environ.get(name)), None)
     if name is None:
         return ""
     path, kind, problem = Path(os.environ[name]), "file" if name == "SSL_CERT_FILE" else "folder", ""
     if kind == "folder":
         # No error of the libraries, which then trust nobody.
-        problem = "" if path.is_dir() else "there is no such folder"
+        problem = "" if path.is_dir() else "no such folder"
     elif not path.is_file():
-        problem = "there is no such file"
+        problem = "no such file"
     else:
         try:
             ssl.create_default_context(cafile=str(path))
         except OSError as error:  # which ssl.SSLError is
-            problem = "it holds no certificates" if isinstance(error, ssl.SSLError) else f"{error.strerror}"
-    return f"{name} is {path}: {problem}; name a {kind} of certificates, or unset {name}" if problem else ""
+            problem = "it has no certificates" if isinstance(error, ssl.SSLError) else f"{error.strerror}"
+    return f"{name} is {path}: {problem}; set a {kind} of certificates, or unset {name}" if problem else ""
 
 
 def check_connections(url: str = "") -> None:
-    """Raise ConfigError if no connection can be made with the environment's proxies and certificates; `url`:
-    where to, for one that NO_PROXY exempts."""
+    """Raise ConfigError if the environment's proxies and certificates allow no connection; `url`: the target,
+    which NO_PROXY may exempt."""
     problem = certificates_problem()
     # Clients cannot be made without the file; without the folder, they can make plain connections.
     if problem and not (problem.startswith("SSL_CERT_DIR") and url.startswith("http:")):
@@ -124,7 +122,7 @@ def check_connections(url: str = "") -> None:
     for proxy in proxies():
         if proxy.problem:
             raise ConfigError(
-                f"{proxy.variable} is {proxy.address}: {proxy.problem}, or unset {proxy.variable}, or exempt "
+                f"{proxy.variable} is {proxy.address}: {proxy.problem}, unset {proxy.variable}, or exempt "
                 "the server's host with NO_PROXY"
             )
 
@@ -138,14 +136,14 @@ def key_problem(key: str) -> str:
     # "Basic ...".
     body = re.sub(r"^(?:Basic|Bearer) ", "", key.strip())
     if not re.fullmatch(r"[!-~]*", body):
-        return "it has a space, a line break or another character that no header can carry"
+        return "it has a space, a line break or another character that is invalid in a header"
     if len(body) > 1 and body[0] == body[-1] and body[0] in "\"'":
         return "it is in quotation marks"
     return ""
 
 
 def check_key(variable: str) -> str:
-    """The key in an environment variable, "" without one. Raises ConfigError for one that cannot be sent."""
+    """The key in an environment variable; "" if there is none. Raises ConfigError if it cannot be sent."""
     key = os.environ.get(variable, "").strip()
     problem = key_problem(key)
     if problem:
@@ -156,8 +154,8 @@ def check_key(variable: str) -> str:
 
 
 def wandb_problem() -> str:
-    """Why wandb cannot send anything; "" if it has an account, or is told to send nothing. wandb itself asks
-    for one when it starts, after the model was loaded; a training run would get there after minutes."""
+    """Why wandb cannot log; "" if it has an account, or is offline. wandb itself asks for an account only
+    when it starts, minutes later, after the model is loaded."""
     mode = os.environ.get("WANDB_MODE") or _configured("mode")
     is_disabled = os.environ.get("WANDB_DISABLED", "").lower() in ("true", "1", "yes")
     if is_disabled or mode in ("offline", "disabled", "dryrun"):
@@ -167,7 +165,7 @@ def wandb_problem() -> str:
         return f"the key in WANDB_API_KEY cannot be sent: {problem}; copy it again" if problem else ""
     if os.environ.get("WANDB_IDENTITY_TOKEN_FILE") or _has_wandb_login():
         return ""
-    return "no key; set WANDB_API_KEY, or run wandb login, or set WANDB_MODE=offline"
+    return "no key; set WANDB_API_KEY, run wandb login, or set WANDB_MODE=offline"
 
 
 def _has_wandb_login() -> bool:

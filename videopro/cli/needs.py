@@ -1,7 +1,7 @@
 """What a command needs before it loads a model: optional packages, models of the hub, servers, trackers.
 
-All that is missing is told at once, with one command to install it and one to download it, instead of one
-error after the other, each after a model was loaded.
+Everything missing is reported in one error, with one command to install it and one to download it, before any
+model is loaded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ TRACKERS = ("wandb", "trackio", "tensorboard")
 
 @dataclass(frozen=True)
 class Need:
-    """Something that has to be there, and what it is for."""
+    """Something that a command needs, and what for."""
 
     subject: str
-    """As messages call it."""
+    """Its name in messages."""
     hub: str = ""
-    """The name of a model on the hub, which is in the cache or can be downloaded."""
+    """The hub name of a model that is in the cache or can be downloaded."""
     extra: str = ""
     package: str = ""
     """Of that extra."""
@@ -42,14 +42,14 @@ class Need:
     key: str = ""
     """The environment variable with the key for it."""
     problem: str = ""
-    """What is known to be wrong with it already."""
+    """A problem that is already known."""
     otherwise: str = ""
-    """How to do without it, or to have it from elsewhere."""
+    """How to do without it, or get it elsewhere."""
 
 
 def check_needs(needs: Iterable[Need]) -> None:
-    """Raise ConfigError, naming all of them, for needs that are not met. Loads nothing, and asks no more than
-    the hub whether it has the models that are not on this machine."""
+    """Raise ConfigError, listing all needs that are not met. Loads nothing, and only asks the hub for models
+    that are not on this machine."""
     # A run's model and its judge are often the same one.
     needs = list(dict.fromkeys(needs))
     refused = refusals(need.hub for need in needs if need.hub)
@@ -74,21 +74,19 @@ def check_needs(needs: Iterable[Need]) -> None:
         if notice and os.environ.get("RANK", "0") == "0":
             print(notice, file=sys.stderr)
         return
-    fixes = [f"the models: {next(iter(refused.values()))}"] if shared else []
+    fixes = [f"the models cannot be downloaded: {next(iter(refused.values()))}"] if shared else []
     if extras:
-        fixes.append(f"to install: {install(','.join(dict.fromkeys(extras)))}")
+        fixes.append(f"install with {install(','.join(dict.fromkeys(extras)))}")
     if refused:
-        fixes.append(f"to download, where the hub can be reached: {download_command(refused)}")
+        fixes.append(f"download where the hub is reachable: {download_command(refused)}")
     # One line where one line will do, as every other error.
     if len(lines) == 1:
         raise ConfigError("; ".join([*lines, *fixes]))
-    raise ConfigError(
-        "\n".join(["these are missing, and nothing was loaded:", *(f"  {line}" for line in lines), *fixes])
-    )
+    raise ConfigError("\n".join(["missing (nothing was loaded):", *(f"  {line}" for line in lines), *fixes]))
 
 
 def tracker_needs(names: Iterable[str]) -> list[Need]:
-    """What the trackers among these names need. Nothing is imported or asked."""
+    """What the trackers among these names need. Imports nothing and makes no connection."""
     return [
         Need(
             f"report_to {name}",
@@ -137,8 +135,8 @@ def needs_extra(extra: str, user: str, module: str = "") -> Iterator[None]:
     """Import packages of `extra` inside the block; `user`, which the message names, needs them. Raises
     MissingExtra if they cannot be imported.
 
-    A command that needs an extra to be imported at all gives its `__name__` as `module`: if it is being run,
-    the line is printed and the process ends with status 2.
+    A command module that cannot be imported without the extra passes its `__name__` as `module`: if it is
+    being run, the line is printed and the process exits with status 2.
     """
     try:
         yield
@@ -152,7 +150,7 @@ def needs_extra(extra: str, user: str, module: str = "") -> Iterator[None]:
         elif isinstance(error, ModuleNotFoundError):
             message = f"{user} needs {name}: {install(extra)}"
         else:
-            message = f"{user}: {name} cannot be imported ({_first_line(error)}): {install(extra)}"
+            message = f"{user}: {name} cannot be imported ({_first_line(error)}); run {install(extra)}"
         if module == "__main__":
             print(f"error: {message}", file=sys.stderr)
             raise SystemExit(2) from error
@@ -180,7 +178,7 @@ def _first_line(error: Exception) -> str:
 # ---- models of the hub -------------------------------------------------------------------------------------
 
 _PATIENCE = 5.0
-"""Seconds that the hub has to say whether it has a model."""
+"""Seconds that the hub gets to report whether it has a model."""
 _WEIGHTS = {
     "config.json": (
         *("model.safetensors", "model.safetensors.index.json"),
@@ -192,7 +190,7 @@ _WEIGHTS = {
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name is one of the hub, and no folder of this machine."""
+    """Whether a name is a hub name, and not a local folder."""
     try:
         is_folder = Path(name).expanduser().is_dir()
     except (OSError, RuntimeError):
@@ -212,8 +210,8 @@ def is_here(name: str) -> bool:
 
 
 def refusals(names: Iterable[str]) -> dict[str, str]:
-    """Of models that are not on this machine: why they cannot be downloaded, by name. Asks the hub, at most a
-    few seconds in all."""
+    """Why models that are not on this machine cannot be downloaded, by name. Asks the hub, for a few seconds
+    at most."""
     missing = [name for name in dict.fromkeys(names) if not is_here(name)]
     if not missing:
         return {}
@@ -224,7 +222,7 @@ def refusals(names: Iterable[str]) -> dict[str, str]:
     try:
         check_connections(constants.ENDPOINT)
     except ConfigError as error:
-        return dict.fromkeys(missing, f"the hub cannot be asked: {error}")
+        return dict.fromkeys(missing, f"the hub cannot be reached: {error}")
     token = get_token() or ""
     if problem := key_problem(token):
         return dict.fromkeys(missing, f"HF_TOKEN cannot be sent: {problem}; copy it again")
@@ -236,9 +234,9 @@ def refusals(names: Iterable[str]) -> dict[str, str]:
 
 
 def use_cache_if_unreachable(names: Iterable[str]) -> str:
-    """Where the hub cannot be reached, take models from its cache as they are, in this process and those that
-    it starts. Otherwise the libraries would ask for every file of them, half a minute each. Returns what to
-    tell the user; "" if the hub answers, or none of the models is of the hub."""
+    """If the hub cannot be reached, use cached models as they are, in this process and its children.
+    Otherwise libraries retry every file of a model for half a minute. Returns a notice for the user; "" if
+    the hub answers, or no model is from the hub."""
     named = [name for name in dict.fromkeys(names) if is_hub_name(name)]
     if not named:
         return ""
@@ -258,7 +256,7 @@ def use_cache_if_unreachable(names: Iterable[str]) -> str:
     # variable when it was imported.
     os.environ["HF_HUB_OFFLINE"] = "1"
     constants.HF_HUB_OFFLINE = True
-    return f"{_host()} cannot be reached ({reason}): models are taken from its cache as they are"
+    return f"{_host()} cannot be reached ({reason}); using models from its cache"
 
 
 def download_command(names: Iterable[str]) -> str:
@@ -290,15 +288,15 @@ def _has_parts(name: str, weights: Path) -> bool:
 
 
 def _refusal(name: str, headers: Mapping[str, str]) -> str:
-    """Why the hub does not give a model that is not on this machine; "" if it may."""
+    """Why the hub refuses a model that is not on this machine; "" if it does not."""
     host, status = _host(), _ask(name, headers)
     if isinstance(status, str):
         return f"{host} cannot be reached ({status})"
     # The hub says 401 for a repository that does not exist, so that private names stay hidden.
     if status in (401, 403, 404):
         return (
-            f"{host} does not give it (status {status}): check the name; a gated model needs its licence "
-            "accepted there, and HF_TOKEN"
+            f"{host} refused it (status {status}); check the name, and for a gated model accept its license "
+            "there and set HF_TOKEN"
         )
     # Mirrors refuse the question, not the model: by its method, or as one of too many.
     return ""
@@ -311,7 +309,7 @@ def _host() -> str:
 
 
 def _ask(name: str, headers: Mapping[str, str]) -> int | str:
-    """The status with which the hub answers about a model; why it cannot be reached, if it does not."""
+    """The hub's HTTP status for a model, or why the hub cannot be reached."""
     from huggingface_hub import constants, get_session
 
     url = f"{constants.ENDPOINT}/api/models/{name}"

@@ -1,8 +1,8 @@
-"""Options that depend on a choice, as flags: those of the `--method` that a command runs.
+"""Options that depend on a choice, as flags: the options of the `--method` that a command runs.
 
 `--tau 0.8` and `--options tau=0.8` are the same, and so are `tau: 0.8` and `options: {tau: 0.8}` in a file. A
-command declares only the mapping `options`; names, types, defaults and help come from the settings of what is
-chosen, so they are written down once.
+command declares only the mapping `options`; names, types, defaults and help come from the settings of the
+choice, so they are defined once.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from videopro.cli.settings import is_setting, own_first, parse_yaml, plain_type
 from videopro.errors import ConfigError
 
 MAPPING = "options"
-"""The setting of each of these commands that holds the options."""
+"""The setting of each of these commands that contains the options."""
 
 
 @dataclass(frozen=True)
 class OptionFlags:
-    """The options of a command that belong to one of several choices."""
+    """The options of a command that depend on one of several choices."""
 
     kinds: Mapping[str, type]
     """The settings of each choice: a dataclass by its name."""
     chosen_by: str = ""
-    """The command's setting that names the choice, or several of them; empty for the only one there is."""
+    """The command's setting that names the choice, or several; empty if there is only one."""
     default_choices: Sequence[str] = ()
     """The choices whose options --help shows if none is named."""
     find: Callable[[str], type | None] = lambda choice: None
-    """The settings of a choice that is none of `kinds`, such as a plug-in's; None: there is no such
+    """The settings of a choice that is not in `kinds`, such as a plug-in's; None: there is no such
     choice."""
 
     def including(self, argv: Sequence[str], more: Sequence[str] = ()) -> OptionFlags:
-        """With the settings of the choices that `argv` names, or `more`, which is known of a file. Raises
-        VideoProError for one that cannot be loaded."""
+        """Add the settings of the choices that `argv` names, or `more`, which a file names. Raises
+        VideoProError for a choice that cannot be loaded."""
         named = [name for name in (*self._named(argv), *more) if name not in self.kinds]
         found = {name: kind for name in named if (kind := self.find(name)) is not None}
         return replace(self, kinds={**self.kinds, **found}) if found else self
@@ -57,11 +57,11 @@ class OptionFlags:
         return options
 
     def names(self, command: type) -> set[str]:
-        """The options that are flags of a command: a setting of its own goes before one of the same name."""
+        """The options that are flags of a command; the command's own settings take precedence."""
         return set(self._options) - {setting.name for setting in fields(command)}
 
     def parameters(self, command: type, argv: Sequence[str]) -> list[inspect.Parameter]:
-        """The flags for cyclopts; --help shows those of the choice that `argv` names."""
+        """The flags for cyclopts; --help shows the flags of the choice that `argv` names."""
         named = self._named(argv) or self.default_choices or self.kinds
         choices = [choice for choice in named if choice in self.kinds]
         flags, groups, parameters = self.names(command), dict[str, Group](), []
@@ -95,9 +95,9 @@ class OptionFlags:
     def move(
         self, command: type, given: dict[str, Any], choices: Sequence[str], where: str, *, is_file: bool
     ) -> None:
-        """Move the options beside the command's settings, which a file or the flags give, into the mapping of
-        options. `where`: what gives them. Raises ConfigError for an option that none of the choices has, and
-        for one that the mapping contradicts. An unknown choice is the command's to report."""
+        """Move options next to the command's settings, from a file or flags, into the mapping of options.
+        `where`: their source. Raises ConfigError for an option that none of the choices has, or that
+        contradicts the mapping. The command reports an unknown choice."""
         for name in sorted(self.names(command) & given.keys()):
             option, value = self._options[name], given.pop(name)
             # Null in a file is unset.
@@ -107,8 +107,8 @@ class OptionFlags:
             if choices and not any(each in option.declared or each not in self.kinds for each in choices):
                 lack = "has" if len(choices) == 1 else "have"
                 raise ConfigError(
-                    f"{at}: {self.chosen_by} {', '.join(map(repr, choices))} {lack} no such setting; methods "
-                    f"that have it: {', '.join(option.declared)}"
+                    f"{at}: {self.chosen_by} {', '.join(map(repr, choices))} {lack} no such "
+                    f"setting; it belongs to {', '.join(option.declared)}"
                 )
             value = value if is_file else option.read(value)
             options = given.get(MAPPING) or {}
@@ -116,13 +116,13 @@ class OptionFlags:
                 raise ConfigError(f"{where}: {MAPPING} must be a mapping, not {options!r}")
             if options.get(name, value) != value:
                 mapping = MAPPING if is_file else f"--{MAPPING}"
-                raise ConfigError(f"{at} is {value!r}, and {mapping} says {name}={options[name]!r}")
+                raise ConfigError(f"{at} is {value!r}, but {mapping} sets {name}={options[name]!r}")
             given[MAPPING] = {**options, name: value}
 
 
 @dataclass(frozen=True)
 class _Option:
-    """An option, as each of the choices that have it declares it."""
+    """An option, with its declaration in each choice that has it."""
 
     name: str
     declared: dict[str, Field[Any]]
@@ -131,12 +131,12 @@ class _Option:
 
     @property
     def flag(self) -> str:
-        """As it is given."""
+        """The flag on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def _is_yaml(self) -> bool:
-        """Whether its word is read as --options would read it, since no single type can be asked for."""
+        """Whether its word is parsed like --options, because it has no single type."""
         return any(kind != self.kinds[0] or _is_union(kind) for kind in self.kinds)
 
     def parameter(self, choices: Sequence[str], group: Group) -> inspect.Parameter:
@@ -165,9 +165,9 @@ class _Option:
         )
 
     def read(self, value: Any) -> Any:
-        """The value of the flag as --options would have it. Raises ConfigError."""
+        """Parse the flag's value as for --options. Raises ConfigError."""
         if value == () and all(each.default in (MISSING, None, ()) for each in self.declared.values()):
-            raise ConfigError(f"{self.flag} has no value; give at least one, or leave it out")
+            raise ConfigError(f"{self.flag} has no value; pass at least one, or leave it out")
         if isinstance(value, tuple):
             return list(value)
         if not (isinstance(value, str) and self._is_yaml):
@@ -175,7 +175,7 @@ class _Option:
         try:
             return parse_yaml(value)
         except ValueError as error:
-            raise ConfigError(f"{self.flag}: {value!r}: the value cannot be read: {error}") from error
+            raise ConfigError(f"{self.flag}: cannot read the value {value!r}: {error}") from error
 
 
 def _settings(kind: type) -> list[Field[Any]]:

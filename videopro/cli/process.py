@@ -1,6 +1,6 @@
-"""A command's process: one line and status 2 for errors the user can fix, 130 for Ctrl-C, 128 plus the
-signal's number for SIGTERM and SIGHUP, which end a command as Ctrl-C does, by an exception, so that it stops
-its processes, leaves no partial files and says how to resume; and memory given back to the system.
+"""A command's process: one line and status 2 for errors that the user can fix, 130 for Ctrl-C, and 128 plus
+the signal's number for SIGTERM and SIGHUP. Like Ctrl-C, these raise an exception, so that the command stops
+its processes, leaves no partial files and reports how to resume. Also returns memory to the system.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class TerminationSignal(KeyboardInterrupt):
 @contextmanager
 def handle_termination() -> Iterator[list[int]]:
     """Raise `TerminationSignal` in the main thread for the signals that arrive within the block. Yields the
-    list of signals received, in order: an exception on the way out (writing to a terminal that is gone) may
-    hide `TerminationSignal`.
+    list of signals received, in order: an exception during cleanup (writing to a closed terminal) may hide
+    `TerminationSignal`.
 
-    Ignored signals stay ignored (nohup). Does nothing in other threads than the main one.
+    Ignored signals stay ignored (nohup). Does nothing outside the main thread.
     """
     received: list[int] = []
 
@@ -78,8 +78,8 @@ def defer_signals() -> Iterator[None]:
 
 
 def leave_signals_to_parent() -> None:
-    """For a process whose parent decides when it ends: signals sent to the whole process group, Ctrl-C's
-    included, do nothing here. Programs that it starts handle signals as usual."""
+    """For a process whose parent decides when it ends: ignores signals sent to the whole process group,
+    including Ctrl-C. Programs that it starts handle signals as usual."""
     for number in _ALL:
         signal.signal(number, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ALL)
@@ -90,18 +90,18 @@ RESUME_HINT = "stopped; re-run the same command to resume"
 
 @dataclass
 class ExitStatus:
-    """What a command line returns: 0 unless its work sets another status or fails."""
+    """The exit status of a command: 0 unless its work sets another status or fails."""
 
     code: int = 0
 
 
 @contextmanager
 def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
-    """Do a command's work inside the block, and return the status's `code` after it.
+    """Wrap a command's work, and return the status's `code` after the block.
 
     A VideoProError or a full disk becomes 2; an internal error in a worker 1; Ctrl-C 130, SIGTERM 143 and
-    SIGHUP 129, after printing `stopped`; output that nobody reads any more (`| head`) 141, without a word.
-    Any other exception propagates: it is an internal error, and its traceback says where.
+    SIGHUP 129, after printing `stopped`; a closed output pipe (`| head`) 141, silently. Any other exception
+    propagates: it is an internal error, and its traceback shows where.
     """
     status = ExitStatus()
     for stream in (sys.stdout, sys.stderr):
@@ -125,7 +125,7 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
             status.code = 2
         # Its message is the worker's traceback: ours of this process would show only that it waited.
         except WorkerBug as error:
-            message = "error: an internal error (above) stopped the run; finished work is saved"
+            message = "error: the run stopped after an internal error (see above); finished work is saved"
             print(f"{error}\n{message}", file=sys.stderr)
             status.code = 1
         except SystemExit as error:
@@ -170,8 +170,8 @@ def _stopped(signals: list[int], message: str) -> int:
 
 
 def _let_go_of_closed_streams() -> bool:
-    """Send output that nobody can receive any more, its terminal or reader gone, nowhere; whether there was
-    any. The interpreter would try once more at its exit, and return 120."""
+    """Discard output whose terminal or reader is gone, and return whether there was any. The interpreter
+    would otherwise try again at exit, and return 120."""
     is_closed = False
     for stream in (sys.stdout, sys.stderr):
         has_reader = True
@@ -197,7 +197,7 @@ def _has_reader(descriptor: int) -> bool:
 
 
 def trim_heap() -> None:
-    """Return all free pages to the system: about 50 ms per GiB. Call it between two videos, not between two
+    """Return all free pages to the system, in about 50 ms per GiB. Call it between videos, not between
     questions."""
     # glibc keeps freed memory for later allocations. In a long-lived process, memory kept for hours (frames)
     # is interleaved with memory needed for moments (pictures being decoded, activations), and the gaps add

@@ -20,8 +20,8 @@ from videopro.errors import ConfigError
 
 T = TypeVar("T")
 ClientMay = Literal["any", "less", "frames"]
-"""What a client of a server may set: any value; at most the operator's, where unset is no limit; or at most
-the operator's, where unset is the model's budget of frames."""
+"""What a server's client may set: any value; at most the operator's value, where unset is no limit; or at
+most the operator's value, where unset is the model's frame budget."""
 
 # Characters of an invalid value that a message shows.
 _VALUE_CHARS = 200
@@ -36,10 +36,10 @@ def setting(
     client: ClientMay | None = None,
     answers: bool | None = None,
 ) -> dict[str, Any]:
-    """The metadata of a setting's dataclass field: its help text, whether it is a positional argument of the
-    command line, its heading in --help, whether its flag takes several words, which are joined by commas,
-    what a client of a server may set (None: it is the operator's alone), and, for a setting of a method or a
-    model, whether it can change an answer, so that it is part of a run's key (None: as if it could)."""
+    """The metadata of a setting's dataclass field: its help text, whether it is a positional argument, its
+    heading in --help, whether its flag takes several words, joined by commas, what a server's client may set
+    (None: only the operator sets it), and, for a setting of a method or a model, whether it can change an
+    answer and so is part of a run's key (None: as if it could)."""
     return {
         "help": help,
         "positional": positional,
@@ -51,13 +51,12 @@ def setting(
 
 
 def option(default: Any, help: str, **about: Any) -> Any:
-    """A dataclass field that is a setting with this default; the rest as in `setting`."""
+    """A dataclass field for a setting with this default; other arguments as in `setting`."""
     return field(default=default, metadata=setting(help, **about))
 
 
 def answering_settings(settings: Any) -> dict[str, Any]:
-    """The fields of a dataclass of settings that can change an answer, for a run's key: those that do not say
-    that they cannot."""
+    """The settings that can change an answer, for a run's key: all that are not marked otherwise."""
     values = asdict(settings)
     return {
         option.name: values[option.name]
@@ -67,13 +66,13 @@ def answering_settings(settings: Any) -> dict[str, Any]:
 
 
 def is_setting(option: Field[Any]) -> bool:
-    """Whether a user may give a value for this field of a class of settings: others are what a run finds out
-    by itself, and stand there because its key is made of them."""
+    """Whether a user can set this field of a settings class. A run determines the other fields itself; they
+    are there because they are part of its key."""
     return "help" in option.metadata
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
-    """A hint for an unknown name: the closest known name, or else all known names."""
+    """A hint for an unknown name: the closest known name, or all known names."""
     match = difflib.get_close_matches(name, choices, n=1)
     return f"did you mean {match[0]!r}?" if match else f"known: {', '.join(choices)}"
 
@@ -83,7 +82,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing YAML file") from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); pass an existing YAML file") from error
     except ValueError as error:
         raise ConfigError(f"{path}: is not valid YAML: {error}") from error
     if content is None:
@@ -94,8 +93,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text. Raises ValueError for invalid YAML; invalid dates, invalid numbers and deep
-    nesting would otherwise raise errors of their own."""
+    """The value of a YAML text. Raises ValueError for invalid YAML, including invalid dates, invalid numbers
+    and deep nesting."""
     try:
         return yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
@@ -110,7 +109,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
-    """The dataclass `cls` filled with `mapping`, and with its defaults for what that leaves out.
+    """The dataclass `cls` filled with `mapping`, with defaults for missing keys.
 
     Raises ConfigError, prefixed with `where`, for an unknown key (with the closest known one), a value of
     the wrong type or a missing required key.
@@ -126,7 +125,7 @@ def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     # What is said without a flag is missed first: settings that commands share come before it in the class.
     for name, option in sorted(options.items(), key=lambda each: not each[1].metadata.get("positional")):
         if name not in values and option.default is MISSING and option.default_factory is MISSING:
-            raise ConfigError(f"{where}: {name!r} is missing; {option.metadata['help']}")
+            raise ConfigError(f"{where}: {name!r} is missing ({option.metadata['help']})")
     return cls(**values)
 
 
@@ -138,21 +137,21 @@ def plain_type(hint: Any) -> Any:
 
 
 def own_first(cls: type, options: Sequence[Field[Any]]) -> list[Field[Any]]:
-    """A class's own settings, and then those that it shares with others, which --help shows below."""
+    """A class's own settings first, then the inherited ones, which --help shows below."""
     owners = [vars(owner).get("__annotations__", {}) for owner in cls.__mro__]
     return sorted(
         options, key=lambda option: next(i for i, names in enumerate(owners) if option.name in names)
     )
 
 
-_TYPE_NAMES = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+_TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"}
 
 # YAML reads an id such as 007 or a name such as 2024 as a number; a text may be given without quotes.
 _LENIENT = ConfigDict(coerce_numbers_to_str=True)
 
 
 def _checked(value: Any, hint: Any, name: str) -> Any:
-    """The value as the type says, by pydantic. Raises ConfigError."""
+    """The value converted to its type by pydantic. Raises ConfigError."""
     kind = plain_type(hint)
     if typing.get_origin(kind) is tuple and isinstance(value, str):
         # A single word is a list of length 1: `ids: q7` and `ids: [q7]` mean the same.
@@ -190,5 +189,5 @@ def _requirement(kind: Any, error: ValueError) -> str:
     if origin in (dict, tuple):
         outer = "a mapping" if origin is dict else "a list"
         inner = error.errors()[0] if isinstance(error, ValidationError) else {"loc": ()}
-        return outer if not inner["loc"] else f"{outer}, and {inner['loc'][0]!r} in it: {inner['msg']}"
+        return outer if not inner["loc"] else f"{outer}; {inner['loc'][0]!r} in it: {inner['msg']}"
     return _TYPE_NAMES.get(kind, str(error))

@@ -14,7 +14,7 @@ from rich.text import Text
 _GAP = 2
 """Between two columns."""
 _NARROWEST = 10
-"""The least width of a column of text beside numbers that are not broken."""
+"""The minimum width of a text column next to unbroken numbers."""
 _MARKDOWN_WIDTH = 100
 """Of a caption in Markdown, so that the recorded tables of docs/results can be read as text."""
 _LATEX = str.maketrans(
@@ -33,20 +33,20 @@ _LATEX = str.maketrans(
 class TextTable:
     """A title, headings, rows and a caption below; the first column is names, the others are numbers.
 
-    In a terminal numbers are never broken: their columns are as wide as they need, and names wrap beside
-    them, at spaces and hyphens if possible. If even that is too wide, every cell wraps.
+    In a terminal, numbers are never broken: their columns are as wide as needed, and names wrap next to them,
+    at spaces and hyphens if possible. If that is still too wide, every cell wraps.
     """
 
     title: str
     heads: tuple[str, ...]
-    """All empty: none are shown in a terminal."""
+    """If all are empty, none are shown in a terminal."""
     rows: tuple[tuple[str, ...], ...]
     caption: tuple[str, ...] = ()
     """Paragraphs."""
     lefts: frozenset[str] = frozenset()
-    """Headings of further columns that are aligned left, such as intervals."""
+    """Headings of other left-aligned columns, such as intervals."""
     rules: frozenset[int] = frozenset()
-    """Numbers of the rows that have a gap below."""
+    """Numbers of the rows with a gap below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         columns = list(zip(*self.rows, strict=True)) if self.rows else [()] * len(self.heads)
@@ -82,7 +82,7 @@ class TextTable:
         return f"**{self.title}**\n\n{self.grid()}\n" + (f"\n{caption}\n" if caption else "")
 
     def grid(self, *, is_padded: bool = False) -> str:
-        """Headings and rows alone as Markdown; padded: with columns of one width, to be read as text."""
+        """Only headings and rows as Markdown; `is_padded`: pad columns to be readable as text."""
         lines = [[cell.replace("|", "\\|") for cell in row] for row in (self.heads, *self.rows)]
         rules = ["---" if is_left else "---:" for is_left in self._are_left]
         if is_padded:

@@ -1,4 +1,4 @@
-"""videopro compare: compare runs: accuracy, cost, output and modes (Tables 2, 5; VCA's Fig. 1).
+"""videopro compare: compare the accuracy, cost, output and modes of runs (Tables 2, 5; VCA's Fig. 1).
 
     videopro compare runs/native runs/program runs/videopro
     videopro compare runs/table                     # all runs in that folder
@@ -6,8 +6,8 @@
         --model MODEL --backbone adapter=FOLDER --output runs/table
     videopro compare --methods native vca --preset equal --benchmark lvbench ... --output runs/agents
 
-The other form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
-methods have applies to those.
+With --methods, it first runs or resumes each method in OUTPUT/METHOD. A setting that only some methods have
+applies to those methods.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from videopro.traces.scoring import (
 class CompareConfig(InferConfig):
     """The settings of `videopro.infer`, for several methods."""
 
-    methods: tuple[str, ...] = option((), "methods to run; the others are compared with the first")
+    methods: tuple[str, ...] = option((), "methods to run; each is compared with the first")
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class ComparisonRun:
 
     @cached_property
     def asked(self) -> list[Trace]:
-        """The questions whose video could be read, which costs are means over; without refinements that were
-        only stored for other thresholds."""
+        """The questions whose video could be read, over which costs are averaged; without refinements stored
+        only for other thresholds."""
         return [without_stored_rounds(trace) for trace in self.traces if is_answerable(trace)]
 
     @cached_property
@@ -99,17 +99,17 @@ class ComparisonRun:
 
     @property
     def preset(self) -> str:
-        """Whose settings an agent used: "paper" or "equal"; "" for other methods."""
+        """Which settings an agent used: "paper" or "equal"; "" for other methods."""
         return str(self.summary["settings"].get("preset", ""))
 
     @property
     def lacks(self) -> str:
-        """Why it has no accuracy to compare; see `lack_of_model`."""
+        """Why the run has no accuracy to compare; see `lack_of_model`."""
         return lack_of_model(self.traces)
 
     @property
     def is_fallback(self) -> bool:
-        """Whether it answers as a native fallback does: from the backbone's own frames only."""
+        """Whether it answers like a native fallback: from the backbone's own frames only."""
         settings = self.summary["settings"]
         plain = settings.get("subtitles") == "none" and not settings.get("frames") and not settings.get("fps")
         return self.summary["method"] == "native" and plain
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             flags = [word for word in argv if word.startswith("-")]
             if flags:
                 raise ConfigError(
-                    f"videopro compare: finished runs are compared without settings; leave out {flags[0]}"
+                    f"videopro compare: {flags[0]} does not apply to finished runs; leave it out"
                 )
             runs = read_comparison_runs(list(map(Path, argv)))
         else:
@@ -157,20 +157,18 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
     """The settings of each method's run. Raises ConfigError for invalid settings."""
     if len(config.methods) < 2 or len(set(config.methods)) < len(config.methods):
         raise ConfigError(
-            f"methods is {' '.join(config.methods) or 'empty'}; give two or more different ones"
+            f"methods is {' '.join(config.methods) or 'empty'}; pass at least two different methods"
         )
     if config.benchmark in PRESETS or "," in config.benchmark:
         raise ConfigError(
-            f"{config.benchmark!r} is several benchmarks; run `videopro infer` for each method, and give the "
+            f"{config.benchmark!r} is several benchmarks; run `videopro infer` for each method, and pass the "
             "folders to `videopro report`"
         )
     # A method may be named by its file, whose path would make a poor name of a folder.
     folders = {name: METHODS.find(name).name for name in config.methods}
     for key, value in config.options.items():
         if not any(methods.takes(name, key, value) for name in config.methods):
-            raise ConfigError(
-                f"none of the methods {', '.join(config.methods)} has a setting {key!r} that can be {value!r}"
-            )
+            raise ConfigError(f"none of the methods {', '.join(config.methods)} accepts {key}={value!r}")
     # Without the list of methods: what is recorded of each run is what `videopro infer` would record.
     alone = InferConfig(**shared_settings(config, InferConfig))
     each: dict[str, InferConfig] = {}
@@ -182,8 +180,8 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
 
 
 def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
-    """The runs at `paths`; a folder with several stands for all of them, direct answers first. Runs of one
-    name are told apart by their folders. Raises RunError."""
+    """The runs at `paths`; a folder of several runs adds all of them, direct answers first. Runs with the
+    same name get their folders' names. Raises RunError."""
     # A method of somebody's own, which this process does not know, comes last.
     order = {name: position for position, name in enumerate(METHODS)}
     by_folder: dict[Path, ComparisonRun] = {}
@@ -210,7 +208,7 @@ def read_comparison_run(path: Path) -> ComparisonRun:
         summary = parse_json(folder.summary.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(
-            f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
+            f"{folder.summary}: cannot be read ({error}); pass the folder of a finished run"
         ) from error
     settings = read_yaml(folder.config) if folder.config.exists() else summary
     # A run that was begun again with other settings has its old summary until it is finished.
@@ -218,7 +216,7 @@ def read_comparison_run(path: Path) -> ComparisonRun:
         if summary.get(key) != settings.get(key):
             raise RunError(
                 f"{folder.summary}: belongs to another run ({key} {summary.get(key)!r}, but this run's is "
-                f"{settings.get(key)!r}); re-run the run's own command to rewrite it"
+                f"{settings.get(key)!r}); re-run the command of the run to rewrite it"
             )
     return ComparisonRun(path.name, summary, folder.read())
 
@@ -274,8 +272,8 @@ def _title(runs: Sequence[ComparisonRun]) -> str:
 
 def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -> Iterator[str]:
     yield (
-        "n: scored questions. Gap: points more than the first row, paired by question, on the questions "
-        "that both have. Intervals are clustered by video."
+        "n: scored questions. Gap: points above the first row, paired by question, over the questions "
+        "of both. Intervals are clustered by video."
     )
     estimates: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
     estimates += [gap for gap in gaps if gap is not None]
@@ -286,11 +284,11 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
         if run.lacks:
             yield f"{run.name} {run.lacks}"
     if any(run.preset for run in runs):
-        yield "settings: paper, the agent's own paper's; equal, as many frames a call as the others"
+        yield "settings: paper, as in the agent's paper; equal, as many frames per call as the other methods"
     # Told and not refused: runs with other limits may be compared, and a gap is paired by question.
     questions = [{record.question_id for record in run.records} for run in runs]
     if any(ids != questions[0] for ids in questions):
-        yield "the runs do not have the same questions: accuracies are over each run's own"
+        yield "the runs have different questions; each accuracy is over the run's own questions"
 
 
 def _exclusions(runs: Sequence[ComparisonRun]) -> Iterator[str]:
@@ -317,7 +315,7 @@ def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
         rows.append((run.name, str(overall.n), str(overall.clusters), *cells))
     return [
         TextTable(
-            "accuracy % by each rule of the final answer",
+            "accuracy %, by final-answer rule",
             ("", "n", "videos", *RESCORINGS),
             tuple(rows),
             (RESCORINGS_NOTE, *_exclusions(planned)),
@@ -350,8 +348,8 @@ def _open_answers(runs: Sequence[ComparisonRun]) -> TextTable:
         ("", "n", "videos", "exact match", "token F1", _INTERVAL, "gap", _INTERVAL),
         tuple(rows),
         (
-            "Against the reference text, without case, punctuation and English articles. Gap: points of F1 "
-            "more than the first row, paired by question. Intervals are of F1, clustered by video.",
+            "Compared with the reference text, ignoring case, punctuation and English articles. Gap: points "
+            "of F1 above the first row, paired by question. Intervals: of F1, clustered by video.",
             *([FEW_VIDEOS_NOTE] if few else []),
         ),
         lefts=frozenset((_INTERVAL,)),
@@ -378,12 +376,12 @@ def _costs(runs: Sequence[ComparisonRun]) -> TextTable:
             rows.append(("", "", "", "raw", "", *_cost_cells(each.raw, least)))
     notes = [
         "n: questions whose video could be read. Seen, decoded: frames. Seen counts the distinct times that "
-        "calls and steps used, without the frames in the planner's prompt."
+        "calls and steps used, excluding the frames in the planner's prompt."
     ]
     if has_shared:
         notes.append(
             "own: without the index, database or selection that questions share; amortised: with the "
-            "question's share of its cost; raw: with all of its cost. >: at least."
+            "question's share of that cost; raw: with all of it. >: at least."
         )
     return TextTable(
         "cost per question",
@@ -420,13 +418,13 @@ def _outputs(runs: Sequence[ComparisonRun]) -> TextTable:
         for run in runs
     )
     return TextTable(
-        "modes in %, and output per question",
+        "modes (%) and output per question",
         ("", "n", "videos", *modes, "characters", PLANNER_TOKENS_OUT),
         rows,
         (
-            "n: questions that ended without an error. native, program: what the planner chose first; "
-            "refined, fallback: questions whose program was refined, and that were answered directly after "
-            "all. characters: of all replies that count.",
+            "n: questions that ended without an error. native, program: the planner's first choice; refined: "
+            "the program was refined; fallback: answered directly in the end. characters: of all "
+            "replies that count.",
             PLANNER_TOKENS_NOTE,
         ),
     )

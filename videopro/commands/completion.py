@@ -1,4 +1,4 @@
-"""videopro completion: a script that completes commands and settings in a shell."""
+"""videopro completion: print a script that completes commands and settings in a shell."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ COMMAND = CommandLine("completion", CompletionConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
+    """The command line. Returns the exit status: 0, or 2 for errors that the user can fix."""
     with exit_status(stopped="stopped") as status:
         print(script(COMMAND.parse(argv).shell))
     return status.code
 
 
 def script(shell: Literal["bash", "zsh", "fish"]) -> str:
-    """The script for a shell. Of the trainers it completes the names only: their flags are TRL's."""
+    """The script for a shell. For trainers it completes only their names: the flags are TRL's."""
     root = App(name="videopro")
     for name, line in command_lines().items():
         parent = root

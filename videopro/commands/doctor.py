@@ -1,10 +1,10 @@
-"""videopro doctor: what a run would use on this machine, and what is missing or broken.
+"""videopro doctor: show what a run would use on this machine, and what is missing or broken.
 
     videopro doctor
     videopro doctor --json
 
-It connects to nothing, loads no model and shows no key. Exit status: 0, or 2 if something is broken that
-every run needs.
+It makes no connection, loads no model and shows no key. Exit status: 0, or 2 if something that every run
+needs is broken.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ COMMAND = CommandLine("doctor", DoctorConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 if something is broken that every run needs."""
+    """The command line. Returns the exit status: 0, or 2 if something that every run needs is broken."""
     with exit_status(stopped="stopped") as status:
         config = COMMAND.parse(argv)
         findings = [*machine(), *folders(), *connections(), *models(), *packages()]
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def show(findings: Sequence[Finding]) -> None:
-    """Print the findings as tables, one a section."""
+    """Print the findings as tables, one per section."""
     console = Console()
     for section in dict.fromkeys(each.section for each in findings):
         table = Table(title=section, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -132,27 +132,27 @@ def machine() -> Iterator[Finding]:
     yield Finding("machine", "CPU", "ok", about)
     yield from _gpus()
     problem = sandbox_problem()
-    passed = "programs run confined: the self-test passed"
+    passed = "the sandbox works: the self-test passed"
     yield Finding("machine", "sandbox", "broken" if problem else "ok", problem or passed)
 
 
 def _gpus() -> Iterator[Finding]:
     torch, gpus = metadata.version("torch"), nvidia_gpus()
     if not gpus:
-        yield Finding("machine", "GPU", "missing", f"none that NVIDIA's driver shows (torch {torch})")
+        yield Finding("machine", "GPU", "missing", f"none found by the NVIDIA driver (torch {torch})")
     for name in gpus:
         if "+cpu" in torch:
-            text = f"{name}, but torch {torch} was built without CUDA: install torch for your GPU"
+            text = f"{name}, but torch {torch} was built without CUDA; install torch for your GPU"
             yield Finding("machine", "GPU", "wrong", text)
         else:
             yield Finding("machine", "GPU", "ok", f"{name} (torch {torch})")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        yield Finding("machine", "CUDA_VISIBLE_DEVICES", "ok", visible or "empty: no GPU is used")
+        yield Finding("machine", "CUDA_VISIBLE_DEVICES", "ok", visible or "empty; no GPU is used")
 
 
 def nvidia_gpus() -> list[str]:
-    """The GPUs by their driver's own tool, which takes a moment where torch takes seconds."""
+    """The GPUs as nvidia-smi lists them, which is faster than importing torch."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=5, check=True)
@@ -163,8 +163,8 @@ def nvidia_gpus() -> list[str]:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that CUDA shows to this process, as CUDA_VISIBLE_DEVICES names them. The driver's tool lists
-    those too that the variable hides."""
+    """The GPUs that CUDA shows to this process, as CUDA_VISIBLE_DEVICES names them. nvidia-smi also
+    lists GPUs that the variable hides."""
     present = len(nvidia_gpus())
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None or not present:
@@ -181,7 +181,7 @@ def visible_gpus() -> list[str]:
 
 
 def folders() -> Iterator[Finding]:
-    """The caches with what they hold, and the space on their disks."""
+    """The caches with their sizes, and the free space on their disks."""
     hub = Path(constants.HF_HUB_CACHE)
     caches: list[tuple[str, Path, State]] = [
         ("VIDEOPRO_CACHE", cache_root(), "broken"),
@@ -193,7 +193,7 @@ def folders() -> Iterator[Finding]:
             continue
         # The disk is that of the nearest folder that exists.
         free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
-        content = size(_bytes_in(folder)) if folder.is_dir() else "not there yet"
+        content = size(_bytes_in(folder)) if folder.is_dir() else "not created yet"
         # A full disk is as good as none.
         state: State = failed if free < _LITTLE else "ok"
         yield Finding("folders", variable, state, f"{folder}: {content}, {size(free)} free")
@@ -207,7 +207,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def connections() -> Iterator[Finding]:
-    """Proxies, certificates, and keys by name: a key's value, or a part of it, is never shown."""
+    """Proxies, certificates, and the names of keys; no part of a key's value is ever shown."""
     for proxy in proxies():
         text = f"{proxy.address}: {proxy.problem}" if proxy.problem else proxy.address
         yield Finding("connections", proxy.variable, "wrong" if proxy.problem else "ok", text)
@@ -234,12 +234,12 @@ def connections() -> Iterator[Finding]:
 
 
 def models() -> Iterator[Finding]:
-    """The models of plug-ins; those that settings and presets name, and the others of the hub's cache."""
+    """The models of plug-ins, those that settings and presets name, and others in the hub's cache."""
     for own in MODELS.working():
         try:
             shipped = own.folder()
             about = (
-                f"comes with its plug-in, {size(_bytes_in(shipped))}" if shipped else "a plug-in's backbone"
+                f"shipped with its plug-in, {size(_bytes_in(shipped))}" if shipped else "a plug-in's backbone"
             )
             yield Finding("models", own.name, "ok", about)
         except VideoProError as error:
@@ -259,16 +259,16 @@ def models() -> Iterator[Finding]:
     for name in (*uses, *sorted(cached.keys() - uses.keys())):
         use, takes = uses.get(name, "in the hub's cache"), size(cached.get(name, 0))
         if is_here(name):
-            yield Finding("models", name, "ok", f"{use}: here, {takes}")
+            yield Finding("models", name, "ok", f"{use}: downloaded, {takes}")
         elif name in cached:
-            text = f"{use}: incomplete ({takes} are here); hf download {name}"
+            text = f"{use}: incomplete ({takes} downloaded); run hf download {name}"
             yield Finding("models", name, "wrong", text)
         else:
-            yield Finding("models", name, "missing", f"{use}: hf download {name}")
+            yield Finding("models", name, "missing", f"{use}: not downloaded; run hf download {name}")
 
 
 def packages() -> Iterator[Finding]:
-    """Which extras are complete, with versions, and what the others lack."""
+    """Which extras are complete, with versions, and which packages the others lack."""
     by_extra: dict[str, list[str]] = {}
     for line in _required():
         of_extra, name = re.search(r"""extra\s*==\s*["']([^"']+)""", line), re.match(r"[\w.-]+", line)
@@ -278,7 +278,7 @@ def packages() -> Iterator[Finding]:
         versions = {name: _version(name) for name in names}
         absent = ", ".join(name for name, version in versions.items() if version is None)
         if extra == "" and absent:
-            text = f"without {absent}: pip install {absent.replace(', ', ' ')}"
+            text = f"{absent} missing; run pip install {absent.replace(', ', ' ')}"
             yield Finding("packages", "videopro", "broken", text)
         elif extra not in ("", *_DEVELOPMENT):
             text = ", ".join(f"{name} {version}" for name, version in versions.items())

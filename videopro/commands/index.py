@@ -1,6 +1,6 @@
-"""videopro index: embed the clips of videos, so that programs can search them, or search one.
+"""videopro index: embed the clips of videos so that programs can search them, or search a video.
 
-    videopro index film.mp4 --encoder languagebind --query "a ring at the beach"
+    videopro index video.mp4 --encoder languagebind --query "a ring at the beach"
     videopro index a.mp4 b.mp4 FOLDER --encoder languagebind
     videopro index FOLDER --encoder languagebind --shard 1/4
 
@@ -52,17 +52,17 @@ class IndexConfig(VideosConfig):
 
     encoder: str | None = option(
         None,
-        "languagebind, clip, siglip2, pe_video or a plug-in, each with :FOLDER_OR_HUB_NAME, or "
-        "asp-clip:FOLDER; default: that of the plug-in whose videos they are",
+        "languagebind, clip, siglip2, pe_video or a plug-in, each with an optional :FOLDER_OR_HUB_NAME, or "
+        "asp-clip:FOLDER; default: the encoder of the plug-in that the videos belong to",
     )
     root: Path | None = option(
-        None, "folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"
+        None, "folder for indexes; unset: index in $VIDEOPRO_CACHE or ~/.cache/videopro"
     )
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
     dtype: str = option(
         AUTO_DTYPE,
-        "float32, bfloat16 or float16; runs read it with the same encoder_dtype; "
-        "auto: bfloat16 on a GPU, else float32",
+        "auto (bfloat16 on a GPU, else float32), float32, bfloat16 or float16; "
+        "runs need the same encoder_dtype to read the index",
     )
     query: str | None = option(None, f"print the {_FOUND} clips of the video that best match this text")
     engine: Literal["local", "ray"] = field(default="local", metadata=ENGINE)
@@ -81,16 +81,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def index(config: IndexConfig) -> int:
-    """Index every video. An unreadable video is reported and skipped, and the status is then 2, unless the
-    settings say otherwise. Raises VideoProError for errors that concern all videos."""
+    """Index every video. An unreadable video is reported and skipped, and the status is then 2 unless the
+    settings say otherwise. Raises VideoProError for errors that affect all videos."""
     check_nearest_intact(config.nearest_intact)
     if not config.videos:
-        raise ConfigError("give a video file or a folder of videos")
+        raise ConfigError("pass a video file or a folder of videos")
     paths = config.part_of(named_videos(config.videos))
     if config.query is not None and config.engine == "ray":
-        raise ConfigError("--query: searches on this machine; leave out --engine ray")
+        raise ConfigError("--query searches on this machine; leave out --engine ray")
     if config.query is not None and len(paths) != 1:
-        raise ConfigError(f"--query searches one video, but these are {len(paths)}")
+        raise ConfigError(f"--query searches one video, but {len(paths)} were given")
     shares = read_ray_settings(config.engine, config.ray)
     encoder = _encoder(config)
     check_scope({"encoder": encoder}, paths)
@@ -108,22 +108,21 @@ def index(config: IndexConfig) -> int:
 
 
 def _encoder(config: IndexConfig) -> str:
-    """The encoder's name; by default, where all videos are those of one plug-in, the one that goes with
-    it."""
+    """The encoder's name; by default, if all videos belong to one plug-in, the plug-in's encoder."""
     if config.encoder is not None:
         return config.encoder
     owners = {name.partition(":")[0]: name for name in config.videos}
     for owner, name in owners.items():
         encoder = MODELS[owner].modules.get("encoder") if owner in tuple(MODELS) else None
         if encoder is None or len(owners) > 1:
-            raise ConfigError(f"{name}: name an encoder, such as --encoder languagebind")
+            raise ConfigError(f"{name}: no encoder is set; pass one, such as --encoder languagebind")
     assert encoder is not None
     return encoder
 
 
 def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> int:
-    """Index these videos, and return how many could not be read. Other processes may be at the same ones:
-    none waits for another while there is something left to do. Raises VideoProError."""
+    """Index these videos, and return how many could not be read. Other processes can index the same videos;
+    none waits for another while there is work left. Raises VideoProError."""
     walk, turn = Walk(paths), threading.Lock()
     # The real one: while a bar is shown, `sys.stdout` is the bar's.
     out = sys.stdout
@@ -192,7 +191,7 @@ class Indexed:
 
     where: Path
     text: str
-    """What to print about it: its clips, the seconds that it took, its file, and what a query met."""
+    """What to print about it: its clips, the seconds that it took, its file, and the matches of a query."""
 
 
 def index_video(
@@ -203,8 +202,8 @@ def index_video(
     *,
     wait: bool = True,
 ) -> Indexed:
-    """Index one video. `progress`, `wait`: see `build_index`. Raises IndexBusy while another process is at it
-    and it does not wait, VideoError if it cannot be read, and VideoProError."""
+    """Index one video. `progress`, `wait`: see `build_index`. Raises IndexBusy if another process is
+    indexing it and this one does not wait, VideoError if it cannot be read, and VideoProError."""
     video, began = Video.open(path, nearest_intact=config.nearest_intact), time.monotonic()
     index = build_index(video, encoder, root=config.root, progress=progress, wait=wait)
     where = index_path(video, encoder, root=config.root)
@@ -217,12 +216,12 @@ def index_video(
 
 
 def tell_precision(encoder: Mapping[str, object]) -> None:
-    """Say on stderr how runs read indexes of an encoder with this identity, if runs on this machine would
-    not read them by themselves: the precision is part of what an index is known by."""
+    """Print to stderr how runs read indexes of an encoder with this identity, if runs on this machine need an
+    option for that: the precision is part of an index's identity."""
     dtype = encoder["dtype"]
     if dtype != resolve_dtype(AUTO_DTYPE):
         print(
-            f"runs read indexes in {dtype} with encoder_dtype={dtype} only (videopro infer "
+            f"runs need encoder_dtype={dtype} to read indexes in {dtype} (videopro infer "
             f"--options encoder_dtype={dtype}, videopro synthesize --encoder-dtype {dtype})",
             file=sys.stderr,
         )
@@ -263,7 +262,7 @@ class IndexingWorker:
     def work(
         self, config: IndexConfig, items: Sequence[VideoFile]
     ) -> Iterator[tuple[str, Indexed | VideoError | NativeError]]:
-        """The index of each video, or why there is none."""
+        """The index of each video, or the reason it could not be made."""
         for item in items:
             try:
                 with unexpected_as(NativeError):
@@ -278,8 +277,8 @@ def index_on_cluster(
     paths: Sequence[Path], load: Callable[[], VideoTextEncoder], shares: RaySettings, config: IndexConfig
 ) -> int:
     """Index these videos on the cluster at RAY_ADDRESS, and return how many could not be indexed, each with a
-    line on stderr. The indexes are files of their own in a folder that all nodes share. Raises VideoProError,
-    also if an index is not where this machine sees it."""
+    line on stderr. The indexes are separate files in a folder that all nodes share. Raises VideoProError,
+    also if this machine cannot see an index."""
     # The default folder of this machine, for all nodes.
     config = replace(config, root=config.root or default_root())
     work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
@@ -298,14 +297,14 @@ def index_on_cluster(
                         failed += 1
                     elif not result.where.exists():
                         raise RunError(
-                            f"{name}: its index was written to {result.where} on its node, where this "
-                            "machine does not see it; give --root, a folder that all nodes share"
+                            f"{name}: its index is at {result.where} on its node, but not on this "
+                            "machine; set --root to a folder that all nodes share"
                         )
                     else:
                         unindexed.prepared()
                         print(result.text)
                 for item, reason in given_up:
-                    print(f"error: {item.path}: given up, because {reason}, twice", file=sys.stderr)
+                    print(f"error: {item.path}: skipped after two attempts: {reason}", file=sys.stderr)
                     failed += 1
                 counter.advance(len(results) + len(given_up))
     tell_precision(identity)

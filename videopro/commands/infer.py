@@ -1,8 +1,8 @@
-"""videopro infer: answer a benchmark's questions with a method and a model, into a run folder.
+"""videopro infer: answer a benchmark's questions with a method and a model, and write a run folder.
 
     videopro infer --benchmark BENCHMARK --root DIR --method native --model MODEL --output runs/NAME
 
-Killed at any moment, the same command resumes, with any number of workers; a larger --limit adds questions.
+Re-run the same command to resume, with any number of workers. A larger --limit adds questions.
 `accelerate launch -m videopro.infer ...` places one worker on each GPU.
 """
 
@@ -59,8 +59,7 @@ COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 1 for an internal error, 2 for an error that the user can
-    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker (tests pass their
-    own)."""
+    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker."""
     with exit_status() as status:
         config = COMMAND.parse(argv)
         runs = runs_of(config)
@@ -87,9 +86,9 @@ class _Start:
     is_done: bool
     """Whether every question has its answer."""
     needs: Sequence[Need]
-    """What has to be there before it starts."""
+    """What must exist before it starts."""
     served: Served | None
-    """What engines of this command serve; None: the workers load the model."""
+    """What this command's engines serve; None: the workers load the model."""
 
 
 def run(
@@ -126,8 +125,7 @@ def run(
 def check_all(
     configs: Iterable[InferConfig], *, load: Callable[..., Backbone] = load_backbone
 ) -> list[_Start]:
-    """`check` of several runs, and whether all is there that they need, which is told at once. Raises
-    VideoProError."""
+    """`check` several runs, and report everything that they miss in one error. Raises VideoProError."""
     starts = [check(config, load=load) for config in configs]
     check_needs(need for start in starts for need in start.needs)
     return starts
@@ -140,8 +138,8 @@ def check(
     asked: tuple[Benchmark, list[Item]] | None = None,
 ) -> _Start:
     """Check whether the run can start or resume, without changing anything. The workers check the model when
-    they load it; if every question is answered already, it is checked here. `asked`: a benchmark and those of
-    its questions that are asked, in place of those that the settings name.
+    they load it; if every question is already answered, it is checked here. `asked`: a benchmark and the
+    questions of it to answer, instead of those that the settings name.
 
     Raises VideoProError for invalid settings, or a folder of another run.
     """
@@ -212,8 +210,8 @@ def check(
 
 
 def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
-    """The questions as far as the run's settings depend on them. Open ones count even if they are not
-    selected: a larger --limit adds them."""
+    """The questions as far as the run's settings depend on them. Open questions count even if they are
+    not selected: a larger --limit adds them."""
     return Questions(
         benchmark.protocol,
         open=sum(item.question.is_open for item in benchmark.items),
@@ -222,35 +220,35 @@ def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
 
 
 def _check_engine(config: InferConfig) -> None:
-    """Refuse settings of the workers that the engine does not have. Raises ConfigError."""
+    """Raise ConfigError for worker settings that the engine does not have."""
     read_ray_settings(config.engine, config.ray)
     read_vllm_settings(config.engine, config.vllm)
     if config.engine != "ray":
         return
     if config.workers != 1:
         raise ConfigError(
-            f"--workers {config.workers}: counts processes of this machine; with --engine ray, give --ray "
+            f"--workers {config.workers}: counts processes of this machine; with --engine ray, set --ray "
             f"workers={config.workers}"
         )
     if config.in_flight is not None and config.in_flight > MOST_IN_FLIGHT:
         raise ConfigError(
-            f"in_flight is {config.in_flight}; with --engine ray, it is at most {MOST_IN_FLIGHT} a worker"
+            f"in_flight is {config.in_flight}; --engine ray allows at most {MOST_IN_FLIGHT} per worker"
         )
     if "RANK" in os.environ:
         raise ConfigError(
-            "--engine ray: starts workers on all machines by itself; run the command once, without "
+            "--engine ray: starts the workers on all machines itself; run the command without "
             "accelerate launch or torchrun (RANK is set)"
         )
 
 
 def _cut_torn_line(folder: RunFolder) -> None:
-    """Cut a line that a killed writer left half-written."""
+    """Remove a line that a killed writer left incomplete."""
     if not folder.traces.exists():
         return
     with closing(folder.log()) as log:
         log.refresh()
         if log.torn:
-            print("cut a torn line that a killed run left; its question is answered again", file=sys.stderr)
+            print("removed an incomplete line of a killed run; its question is retried", file=sys.stderr)
 
 
 def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
@@ -285,7 +283,7 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
 
 def _answer(start: _Start, rank: int, tracking: Tracking, load: Callable[..., Backbone]) -> None:
     """Answer the remaining questions, with workers of this process and of the other ranks, and with engines
-    where they serve the model."""
+    if they serve the model."""
     config, prepared, folder = start.config, start.prepared, start.folder
     protocol, ids = start.benchmark.protocol, [item.id for item in start.items]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The settings of `videopro infer`, and the runs that they ask for: one for each benchmark."""
+"""The settings of `videopro infer`, and the runs that they describe: one per benchmark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUESTIONS, METHOD, RUN = "Questions", "Method and model", "Run"
 
 @dataclass(frozen=True, kw_only=True)
 class FilmSettings:
-    """How the files of a film are read."""
+    """How the files of a video are read."""
 
     subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=QUESTIONS)
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP, group=QUESTIONS)
@@ -29,17 +29,17 @@ class FilmSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings:
-    """With which method a model answers."""
+    """Which method a model answers with."""
 
     method: str = option(
         "native",
-        f"how it answers: {', '.join(methods.METHODS.ours())}, a plug-in or a file of your own (.py); with "
-        "--help, whose options are shown below",
+        f"answering method: {', '.join(methods.METHODS.ours())}, a plug-in or your own file (.py); with "
+        "--help, the options of this method are listed below",
         group=METHOD,
     )
     options: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("options of the method; frames=16 is --frames 16", group=METHOD),
+        metadata=setting("options of the method; frames=16 is the same as --frames 16", group=METHOD),
     )
     backbone: dict[str, Any] = field(
         default_factory=dict,
@@ -58,46 +58,43 @@ class AnswerSettings(MethodSettings):
             group=METHOD,
         )
     )
-    seed: int = option(0, "random seed: what methods sample, which questions a limit leaves", group=METHOD)
+    seed: int = option(0, "random seed for sampling and for drawing questions", group=METHOD)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordsSettings:
-    """For questions that people ask, who may want an answer in words."""
+    """For interactive questions, which may be answered in words."""
 
     max_new_tokens: int = option(256, "maximum length of a direct answer in words, in tokens", group=METHOD)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkSettings:
-    """How many workers answer, and what they do again."""
+    """How many workers answer, and which questions they answer again."""
 
-    workers: int = option(1, "worker processes of this machine (accelerate launch: of each rank)", group=RUN)
+    workers: int = option(1, "worker processes on this machine (with accelerate launch: per rank)", group=RUN)
     in_flight: int | None = option(
         None,
-        "videos that each worker answers questions about at a time; unset: 32 with a server, 4 with a "
-        "model in the worker",
+        "videos that each worker handles at a time; unset: 32 with a server, 4 with a model in the worker",
         group=RUN,
     )
     redo_errors: bool = option(False, "retry questions that ended in an error", group=RUN)
     redo_changed: bool = option(
-        False, "answer questions again whose film, subtitles or transcript is another one now", group=RUN
+        False, "re-answer questions whose video, subtitles or transcript changed", group=RUN
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkSettings(FilmSettings):
-    """Which benchmark, and how its files are read."""
+    """Which benchmark to use, and how its files are read."""
 
     benchmark: str = field(
-        metadata=setting(
-            f"one of {', '.join(BENCHMARKS.ours())}, or a file of your own (.py)", group=QUESTIONS
-        )
+        metadata=setting(f"one of {', '.join(BENCHMARKS.ours())}, or your own file (.py)", group=QUESTIONS)
     )
-    split: str = option("", "split of the benchmark; unset: its default", group=QUESTIONS)
+    split: str = option("", "split of the benchmark; unset: the benchmark's default", group=QUESTIONS)
     root: Path | None = option(
         None,
-        "folder of the benchmark's files, or hf:REPO on the hub; required unless its videos are made",
+        "folder of the benchmark's files, or hf:REPO on the hub; required unless its videos are generated",
         group=QUESTIONS,
     )
     annotations: str = option(
@@ -106,7 +103,7 @@ class BenchmarkSettings(FilmSettings):
     protocol: str = option("", "evaluation protocol; unset: the benchmark's default", group=QUESTIONS)
     skip_broken: bool = option(False, "skip broken records of the benchmark", group=QUESTIONS)
     world_seed: int | None = option(
-        None, "seed of another world, of a benchmark that draws its videos", group=QUESTIONS
+        None, "world seed of a benchmark that generates its videos; each gives other videos", group=QUESTIONS
     )
 
 
@@ -116,33 +113,31 @@ class InferConfig(WorkSettings, AnswerSettings, BenchmarkSettings):
 
     benchmark: str = field(
         metadata=setting(
-            f"one or several of {', '.join(BENCHMARKS.ours())}, a file of your own (.py), or a set of them: "
-            f"{', '.join(PRESETS)}; each of several is read from ROOT/NAME and run into OUTPUT/NAME",
+            f"one or more of {', '.join(BENCHMARKS.ours())}, your own file (.py), or a set of them: "
+            f"{', '.join(PRESETS)}; with several, each is read from ROOT/NAME and written to OUTPUT/NAME",
             group=QUESTIONS,
             joined=True,
         )
     )
-    output: Path = field(
-        metadata=setting("folder of the run; resumed if it contains the same run", group=RUN)
-    )
+    output: Path = field(metadata=setting("run folder; resumed if it contains the same run", group=RUN))
     limit: int | float | None = option(
         None,
-        "number of questions to answer, or their share below 1, such as 0.1 (whole videos, in an order "
-        "drawn from seed)",
+        "number of questions to answer, or a share below 1, such as 0.1 (whole videos, in an order drawn "
+        "from seed)",
         group=QUESTIONS,
     )
-    offset: int = option(0, "questions to skip at the start of that order", group=QUESTIONS)
+    offset: int = option(0, "questions to skip at the start of the --limit order", group=QUESTIONS)
     ids: tuple[str, ...] = option((), "answer only these questions", group=QUESTIONS)
     engine: Literal["local", "ray", "vllm"] = field(default="local", metadata={**ENGINES, "group": RUN})
     ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": RUN})
     vllm: dict[str, Any] = field(default_factory=dict, metadata={**VLLM, "group": RUN})
     report_to: tuple[str, ...] = option(
-        (), "send the summary's numbers to wandb, trackio or tensorboard", group=RUN
+        (), "log the summary's metrics to wandb, trackio or tensorboard", group=RUN
     )
 
 
 def shared_settings(config: Any, base: type[Any]) -> dict[str, Any]:
-    """The settings that a command has from a base class, for a run that it makes."""
+    """The settings that a command inherits from a base class, for a run that it makes."""
     return {each.name: getattr(config, each.name) for each in fields(base)}
 
 
@@ -161,8 +156,8 @@ def load_benchmark(config: BenchmarkSettings) -> Benchmark:
 
 
 def runs_of(config: InferConfig) -> list[InferConfig]:
-    """The runs for these settings, one for each benchmark; those of a preset have its splits, protocols and
-    frames. Raises VideoProError, also for a missing benchmark, before any of them is run."""
+    """The runs for these settings, one per benchmark; runs of a preset have its splits, protocols and
+    frames. Raises VideoProError, also for a missing benchmark, before the first run starts."""
     names = config.benchmark.split(",")
     # A single one may be a path, and keeps every setting that several cannot share.
     if len(names) == 1 and names[0] not in PRESETS:
@@ -179,7 +174,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
             spec = BENCHMARKS[benchmark]
             folder = spec.name
             if folder in runs:
-                raise ConfigError(f"benchmark {folder!r} is given twice; name it once")
+                raise ConfigError(f"benchmark {folder!r} is given twice; pass it once")
             # A benchmark that draws its videos has no folder in ROOT, and takes none.
             root = None if not spec.needs_root or config.root is None else config.root / folder
             # All are loaded before the first one runs, which may take days: what is missing is told now.
@@ -201,19 +196,19 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
 
 
 def _check_shared(config: InferConfig) -> None:
-    """Raise ConfigError for a setting that applies to a single benchmark."""
+    """Raise ConfigError if a setting for a single benchmark is used with several."""
     # A split, or a question's id, means nothing in another benchmark.
     for name in ("split", "protocol", "annotations", "ids", "world_seed", "subtitle_track"):
         if getattr(config, name) not in (None, "", ()):
             raise ConfigError(
-                f"--{name.replace('_', '-')}: applies to a single benchmark, and --benchmark "
-                f"{config.benchmark} is several; leave it out, or give one benchmark"
+                f"--{name.replace('_', '-')}: applies to a single benchmark, but --benchmark "
+                f"{config.benchmark} is several; leave it out, or pass one benchmark"
             )
     named = [part for name in config.benchmark.split(",") for part in _parts(name)]
     folders = [spec.name for spec in map(BENCHMARKS.__getitem__, named) if spec.needs_root]
     if config.root is None and folders:
         raise ConfigError(
-            f"--benchmark {config.benchmark}: needs --root, a folder with the folders {', '.join(folders)}"
+            f"--benchmark {config.benchmark}: needs --root, a folder that contains {', '.join(folders)}"
         )
 
 
@@ -224,7 +219,7 @@ def _parts(name: str) -> list[str]:
 def _with_frames(backbone: Mapping[str, Any], preset: str, frames: int) -> dict[str, Any]:
     if backbone.get("frames", frames) != frames:
         raise ConfigError(
-            f"backbone frames is {backbone['frames']}, and preset {preset!r} is of {frames} frames a call; "
+            f"backbone frames is {backbone['frames']}, but preset {preset!r} uses {frames} frames per call; "
             "leave it out"
         )
     return {**backbone, "frames": frames}
@@ -238,10 +233,10 @@ _READS: Mapping[str, Mapping[str, str]] = {
 
 
 def _with_transcripts(config: InferConfig) -> dict[str, Any]:
-    """The options of a benchmark preset: methods that search a video read the subtitles that are listed, and
-    videos without any, such as LVBench's, are transcribed by the Whisper of this machine, as in the paper, if
-    there is one and nothing else is asked for. A direct answer is from frames alone, as the paper's baseline,
-    unless the options name lines for it."""
+    """The options of a benchmark preset: methods that search a video read the listed subtitles. Videos
+    without any, such as LVBench's, are transcribed by this machine's Whisper model, as in the paper, if there
+    is one and the options set nothing else. A direct answer uses frames alone, as the paper's baseline,
+    unless the options add subtitles."""
     options = dict(config.options)
     # A method that cannot transcribe answers from what it has.
     if not methods.takes(config.method, "speech", "whisper"):

@@ -3,7 +3,7 @@
     videopro mcp videos                                               # the client starts it: stdin and stdout
     videopro mcp videos --model Qwen/Qwen3-VL-8B-Instruct --transport http
 
-Keys for HTTP come from the environment, as those of videopro serve.
+Keys for HTTP come from the environment, as for videopro serve.
 """
 
 from __future__ import annotations
@@ -35,29 +35,30 @@ class McpConfig(ServingSettings):
     model: str | None = option(
         None,
         "a hub name such as Qwen/Qwen3-VL-8B-Instruct, a folder, server:MODEL@URL, or a plug-in "
-        "(videopro models lists them); unset: no tool ask",
+        "(videopro models lists them); unset: no ask tool",
         group=METHOD,
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting(
-            "the other tools' models, as the options of videopro infer: encoder=languagebind (search), "
-            "detector=grounding-dino:NAME (locate), ocr=rapidocr, text_encoder=NAME; unset: those of the "
-            "paper with a model, else OCR alone",
+            "models of the other tools, as options of videopro infer: encoder=languagebind (search), "
+            "detector=grounding-dino:NAME (locate), ocr=rapidocr, text_encoder=NAME; unset: the paper's "
+            "with --model, else OCR only",
             group=METHOD,
         ),
     )
     transport: Literal["stdio", "http"] = option(
         "stdio", "stdio: the client starts this command and talks to it; http: streamable HTTP", group=ADDRESS
     )
-    port: int = option(8090, "http: port; 0: any that is free", group=ADDRESS)
+    port: int = option(8090, "http: port; 0: any free port", group=ADDRESS)
 
 
 COMMAND = CommandLine("mcp", McpConfig, options=METHOD_OPTIONS)
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
-    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors that the user can fix, 130 when
+    interrupted."""
     with exit_status("stopped") as status:
         serve_videos(COMMAND.parse(argv), load=load)
     return status.code
@@ -89,7 +90,7 @@ def serve_videos(config: McpConfig, *, load: Callable[..., Backbone] = load_back
             if note:
                 print(note, file=sys.stderr)
     elif config.backbone or config.options:
-        raise ConfigError("--backbone and --options set up a model, and none is named: give --model")
+        raise ConfigError("--backbone and --options need a model; pass --model")
     limits = ServeLimits(
         at_once=_at_once(config),
         waiting=config.waiting,

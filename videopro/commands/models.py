@@ -1,4 +1,4 @@
-"""videopro models: the names that `--model`, `--planner`, `--method`, adapters and encoders take."""
+"""videopro models: list the names that `--model`, `--planner`, `--method`, adapters and encoders accept."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ COMMAND = CommandLine("models", ModelsConfig)
 
 BACKBONES = {
     "Qwen/Qwen3-VL-8B-Instruct": "a hub name: Qwen2.5-VL, Qwen3-VL (dense or MoE), Qwen3.5 and newer",
-    "FOLDER": "a checkpoint of one of these on disk",
+    "FOLDER": "a local checkpoint of one of these",
     "server:MODEL@URL": "a model behind an OpenAI-compatible server: vLLM, SGLang, OpenAI",
 }
 WRITERS = {
-    "self": "the backbone writes its programs, with its adapter on if it has one",
-    "server:MODEL@URL": "a model behind an OpenAI-compatible server, which sees the video",
-    "api:MODEL@URL": "a teacher behind an OpenAI-compatible API",
-    "file:PROGRAM.py": "your own program, the same for every question; nothing refines it",
+    "self": "the backbone writes the programs, with its adapter if it has one",
+    "server:MODEL@URL": "a model behind an OpenAI-compatible server; it sees the video",
+    "api:MODEL@URL": "a teacher model behind an OpenAI-compatible API",
+    "file:PROGRAM.py": "your own program, the same for every question; it is not refined",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
+    """The command line. Returns the exit status: 0, or 2 for errors that the user can fix."""
     with exit_status(stopped="stopped") as status:
         COMMAND.parse(argv)
         console = Console()
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def tables() -> dict[str, dict[str, str]]:
-    """What can be named, and what each is, by the flag that takes it."""
+    """The accepted names and their descriptions, by flag."""
     own = list(MODELS.working())
     adapters = {name: about for model in own for name, about in model.adapters.items()}
     planners = {}

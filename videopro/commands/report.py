@@ -1,10 +1,10 @@
-"""videopro report: the paper's tables and figures from finished runs; nothing is run.
+"""videopro report: make the paper's tables and figures from finished runs.
 
     videopro report runs/native runs/videopro --output runs/report
     videopro report SFT=runs/sft GRPO=runs/grpo --tables training pairs
     videopro report runs/videopro --export inspect --output logs
 
-A run is a folder, NAME=FOLDER, or a folder that contains several runs.
+Pass run folders, NAME=FOLDER, or a folder that contains several runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from videopro.report import EXPORTS, ReportRun, make_report, read_runs, write_ex
 
 NAMES = (
     "main, efficiency, costs, modules, training, modes, confidence, tau, durations, metrics, open, pairs, "
-    "runs; of other papers: videoagent, dvd, vca, lvagent, or one table of them such as vca-3"
+    "runs; from other papers: videoagent, dvd, vca, lvagent, or one of their tables, such as vca-3"
 )
 
 
@@ -28,18 +28,18 @@ NAMES = (
 class ReportConfig:
     """The settings of `videopro report`."""
 
-    runs: tuple[str, ...] = option((), "folders of runs; NAME=FOLDER names a run", positional=True)
+    runs: tuple[str, ...] = option((), "run folders; NAME=FOLDER names a run", positional=True)
     tables: tuple[str, ...] = option((), f"tables to make: {NAMES}; unset: all that the runs allow")
     taus: tuple[str, ...] = option((), "thresholds of table 'tau'; unset: 0.40 to 0.90 in steps of 0.05")
     published: bool = option(False, "show the paper's numbers below each of its tables")
     title: str = option("VideoPro: evaluation report", "heading of the report")
     export: Literal["", "lmms-eval", "inspect"] = option(
-        "", "export one run for another harness instead: lmms-eval or inspect"
+        "", "export one run to another harness instead: lmms-eval or inspect"
     )
     output: Path | None = option(
         None,
-        "folder of the report (unset: runs/report); with --export the file for lmms-eval, or the folder "
-        "of logs for inspect",
+        "report folder (unset: runs/report); with --export, the file for lmms-eval or the log folder for "
+        "inspect",
     )
 
 
@@ -47,11 +47,11 @@ COMMAND = CommandLine("report", ReportConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
-    with exit_status(stopped="stopped; no file is incomplete") as status:
+    """The command line. Returns the exit status: 0, or 2 for errors that the user can fix."""
+    with exit_status(stopped="stopped; all files are complete") as status:
         config = COMMAND.parse(argv)
         if not config.runs:
-            raise ConfigError(f"{COMMAND.program}: give one or more folders of finished runs")
+            raise ConfigError(f"{COMMAND.program}: pass one or more folders of finished runs")
         runs = read_runs(config.runs)
         if config.export:
             _export(config, runs)
@@ -83,21 +83,21 @@ def _taus(arguments: Sequence[str]) -> tuple[float, ...]:
     try:
         taus = tuple(sorted(float(argument) for argument in arguments))
     except ValueError as error:
-        raise ConfigError(f"taus is {' '.join(arguments)}; give numbers from 0 to 1") from error
+        raise ConfigError(f"taus is {' '.join(arguments)}; pass numbers from 0 to 1") from error
     if any(not 0 <= tau <= 1 for tau in taus):
-        raise ConfigError(f"taus is {' '.join(arguments)}; give numbers from 0 to 1")
+        raise ConfigError(f"taus is {' '.join(arguments)}; pass numbers from 0 to 1")
     return taus
 
 
 def _export(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
     if len(runs) != 1:
-        raise ConfigError(f"--export writes a single run, but {len(runs)} were given; give one folder")
+        raise ConfigError(f"--export writes a single run, but {len(runs)} were given; pass one folder")
     if config.output is None:
-        raise ConfigError("--export needs --output: a folder of logs for inspect, a file for lmms-eval")
+        raise ConfigError("--export needs --output: a log folder for inspect, a file for lmms-eval")
     if config.export == "inspect" and config.output.suffix:
         raise ConfigError(
-            f"output is {str(config.output)!r}; for inspect it is a folder of logs, such as logs: `inspect "
-            "view` finds a log by its name, which begins with a time"
+            f"output is {str(config.output)!r}; for inspect, it must be a folder, such as logs: `inspect "
+            "view` finds a log by its name, which starts with a time"
         )
     export = EXPORTS[config.export](runs[0])
     print(f"{write_export(config.output, export)}: {export.questions} questions for {config.export}")

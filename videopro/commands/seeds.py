@@ -1,13 +1,13 @@
-"""videopro seeds: tables over runs that differ in the training seed (the paper's Table 4).
+"""videopro seeds: make tables over runs that differ in the training seed (the paper's Table 4).
 
     videopro seeds "native=runs/native" "SFT=first:runs/0/videopro,first:runs/1/videopro" \\
         "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
 
 A row is a name and the runs of its seeds. Runs with a planner are rescored by `--final` and `--fallback`,
-whatever rule they were run with; the direct answers of `--oracle` serve as fallback. `first:` takes the
-answers and costs before any refinement; `best:` the most confident answer before or after it.
-`steps:RUN+PROGRAM` is the planner as if it always chose program mode: its first answers, but where it chose
-native mode, those of PROGRAM, a run of method program.
+regardless of the rule they were run with; the direct answers of `--oracle` serve as fallback. `first:` takes
+the answers and costs before any refinement, `best:` the most confident answer before or after it.
+`steps:RUN+PROGRAM` rescores the planner as if it always chose program mode: its first answers, but in native
+mode those of PROGRAM, a run of method program.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from videopro.traces.scoring import (
 )
 
 FIRST, BEST = "first:", "best:"
-"""Prefixes of a run that say how it is rescored."""
+"""Prefixes of a run that select how it is rescored."""
 STEPS = "steps:"
 """Prefix of two runs that are combined."""
 # The paper's threshold (A.3). The oracle says what was right to choose, so it is not a planner's to set.
@@ -67,11 +67,11 @@ class SeedsConfig:
 
     rows: tuple[str, ...] = field(
         metadata=setting(
-            "NAME=RUN,RUN,...: a row and its seeds; rows are compared with the first", positional=True
+            "NAME=RUN,RUN,...: a row and its seeds; each row is compared with the first", positional=True
         )
     )
     oracle: Path | None = option(
-        None, "run of method native: defines the oracle mode (A.3), and is the fallback"
+        None, "run of method native that defines the oracle mode (A.3) and serves as fallback"
     )
     final: FinalRule = option("last", FINAL_HELP)
     fallback: FallbackRule = option("none", FALLBACK_HELP)
@@ -88,7 +88,7 @@ COMMAND = CommandLine("seeds", SeedsConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
+    """The command line. Returns the exit status: 0, or 2 for errors that the user can fix."""
     with exit_status() as status:
         config = COMMAND.parse(argv)
         for path in config.output:
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def read_seed_row(
     spec: str, family: str | None = None, rule: AnswerRule | None = None, natives: NativeTraces | None = None
 ) -> SeedRow:
-    """The row of a spec NAME=RUN,RUN,..., with all questions or those of one family. `rule`: the rule for the
+    """The row of a spec NAME=RUN,RUN,..., with all questions or one family's. `rule`: the rule for the
     final answer; None: the paper's. Raises ConfigError or RunError."""
     name, equals, specs = spec.partition("=")
     run_specs = [run_spec for run_spec in specs.split(",") if run_spec]
@@ -128,7 +128,7 @@ def read_seed_row(
             for traces in (rescored, raw)
         )
         if not rescored:
-            raise ConfigError(f"family {family!r}: {folders[0]} has no such questions; leave --family out")
+            raise ConfigError(f"family {family!r}: {folders[0]} has no such questions; leave out --family")
         seeds.append(tuple(rescored))
         recorded.append(tuple(raw))
     # One run to which no other rule applies keeps its row out of the table of rules.
@@ -137,7 +137,7 @@ def read_seed_row(
 
 
 def _read_as(run_specs: Sequence[str], rule: AnswerRule) -> str:
-    """Which answers the words of a row select, in words."""
+    """A description of the answers that a row selects."""
     if all(run_spec.startswith((FIRST, STEPS)) for run_spec in run_specs):
         return "before refinement" + ("" if rule.fallback == "none" else ", native fallback")
     if all(run_spec.startswith(BEST) for run_spec in run_specs):
@@ -173,7 +173,7 @@ def _steps(run_spec: str) -> tuple[list[Path], list[Trace]]:
     if missing:
         raise RunError(
             f"{program}: lacks {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
-            "finish it, or give a run on the same questions"
+            "finish the run, or pass a run on the same questions"
         )
     return [Path(adaptive), Path(program)], [
         rescore_always_program(trace, by_id[trace.question_id]) for trace in traces
@@ -194,7 +194,7 @@ def _answered(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
 def _traces(path: Path) -> list[Trace]:
     folder = RunFolder(path)
     if not folder.traces.exists():
-        raise RunError(f"{path}: contains no run; give the folder of a finished run of `videopro infer`")
+        raise RunError(f"{path}: contains no run; pass the folder of a finished run of `videopro infer`")
     traces = folder.read()
     if not traces:
         raise RunError(f"{path}: no question is answered yet; finish the run first")
@@ -348,8 +348,8 @@ def _open_answers(numbers: Sequence[Mapping[str, Any]]) -> TextTable:
     heads = ("", "n", "videos", "exact", "F1", _QUESTIONS, _SEEDS, "gap", "95 %, gap")
     few = any(row["open"]["videos"] < MIN_VIDEOS for row in numbers if "open" in row)
     caption = (
-        "exact: exact match with the reference; F1: token F1, whose intervals are shown; gap: points of F1 "
-        f"more than {numbers[0]['name']}, paired by question.",
+        "exact: exact match with the reference; F1: token F1, with its intervals; gap: points of F1 "
+        f"above {numbers[0]['name']}, paired by question.",
         *([FEW_VIDEOS_NOTE] if few else []),
     )
     return TextTable("open questions, %", heads, tuple(rows), caption, _LEFTS | {"95 %, gap"})
@@ -370,4 +370,4 @@ def _write(path: Path, numbers: Sequence[Mapping[str, Any]], tables: Sequence[Te
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror})") from error
+        raise RunError(f"{path}: cannot be written ({error.strerror}); set another --output") from error

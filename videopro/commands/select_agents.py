@@ -1,12 +1,12 @@
-"""videopro select-agents: choose LVAgent's team from a library of models, without any gold answer.
+"""videopro select-agents: choose LVAgent's team from a library of models, without gold answers.
 
     videopro select-agents --library MODEL MODEL+ADAPTER OTHER_MODEL \\
         --benchmark mlvu --root DIR --split dev --output runs/team
     videopro infer --method lvagent --options team=runs/team/team.json ...
 
-Each model answers the same questions by method native, in a run of its own in OUTPUT (killed, the same
-command resumes it). The answer that most of them gave is a question's pseudo-label, and those that agree best
-with the pseudo-labels are the team. `--domain family=count` chooses it for one group of the benchmark.
+Each model answers the same questions with method native, in a separate run in OUTPUT (re-run the same command
+to resume). The majority answer is a question's pseudo-label, and the models that agree most with the
+pseudo-labels form the team. `--domain family=count` selects a team for one group of the benchmark.
 """
 
 from __future__ import annotations
@@ -53,33 +53,33 @@ class SelectConfig(WorkSettings, BenchmarkSettings):
 
     library: tuple[str, ...] = field(
         metadata=setting(
-            "models to choose from: a hub name, a folder, server:MODEL@URL or a plug-in (each with +ADAPTER)"
+            "models to choose from: hub names, folders, server:MODEL@URL or plug-ins (each with +ADAPTER)"
         )
     )
-    output: Path = field(metadata=setting("folder of the runs and of team.json"))
-    domain: str = option("", "a group of the benchmark, as family=count; unset: all questions")
+    output: Path = field(metadata=setting("folder for the runs and team.json"))
+    domain: str = option("", "group of the benchmark, as family=count; unset: all questions")
     questions: int = option(150, "questions that each model answers")
     size: int = option(3, f"agents in the team, 2 to {MOST_AGENTS}")
     options: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("options of method native, which are flags too")
+        default_factory=dict, metadata=setting("options of method native; each is also a flag")
     )
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of every model, such as dtype=bf16")
     )
-    seed: int = option(0, "random seed: which questions are drawn")
+    seed: int = option(0, "random seed that draws the questions")
 
     def __post_init__(self) -> None:
         names = [public_role(name) for name in self.library]
         for name in names:
             if name == "self" or name.startswith("api:"):
                 raise ConfigError(
-                    f"library: {name!r} cannot answer by method native; name a backbone, or server:MODEL@URL"
+                    f"library: {name!r} cannot run method native; pass a backbone, or server:MODEL@URL"
                 )
         if len(names) < 2 or len(set(names)) < len(names):
-            raise ConfigError(f"library is {' '.join(names) or 'empty'}; name two or more different models")
+            raise ConfigError(f"library is {' '.join(names) or 'empty'}; pass two or more different models")
         if len({_folder_name(name) for name in names}) < len(names):
             raise ConfigError(
-                f"library: two of {' '.join(names)} differ in punctuation only; rename a folder"
+                f"library: two of {' '.join(names)} differ only in punctuation; rename a folder"
             )
         if not 2 <= self.size <= min(MOST_AGENTS, len(names)):
             raise ConfigError(
@@ -141,7 +141,7 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
     try:
         write_atomically(path, team.model_dump_json(indent=1) + "\n")
     except OSError as error:
-        raise RunError(cannot_write(path, error, "give another --output")) from error
+        raise RunError(cannot_write(path, error, "set another --output")) from error
     return team
 
 
@@ -152,7 +152,7 @@ def draw_questions(config: SelectConfig) -> list[Item]:
     # Drawn before the domain is looked at, so that questions are in one order whatever the domain.
     closed = [item for item in drawn if not item.question.is_open]
     if not closed:
-        raise ConfigError(f"{benchmark.name}: has open questions only; a majority needs options to vote for")
+        raise ConfigError(f"{benchmark.name}: all questions are open; a majority vote needs answer choices")
     in_domain = [item for item in closed if not config.domain or config.domain in _domains(item)]
     if not in_domain:
         domains = sorted({domain for item in closed for domain in _domains(item)})
@@ -163,7 +163,7 @@ def draw_questions(config: SelectConfig) -> list[Item]:
 
 
 def table_of(team: TeamFile) -> TextTable:
-    """The library with its agreement, and who is in the team."""
+    """The library with each model's agreement, and the team."""
     about = f"{team.benchmark} {team.split}" + (f", {team.domain}" if team.domain else "")
     rows = [
         (public_role(each.model), percent(each.agreement), "yes" if each.model in team.agents else "")
@@ -173,7 +173,7 @@ def table_of(team: TeamFile) -> TextTable:
         f"{about}: agreement with the pseudo-labels of {team.labelled} questions",
         ("model", "agreement %", "in the team"),
         tuple(rows),
-        (f"each model answered {team.questions} questions; the selection read no gold answer",),
+        (f"each model answered {team.questions} questions; no gold answers were used",),
         lefts=frozenset(("in the team",)),
     )
 

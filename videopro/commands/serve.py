@@ -63,8 +63,8 @@ class ServingSettings(MethodSettings):
     )
 
     def keys(self) -> tuple[str, ...]:
-        """The keys that the environment names; none: no key is needed. Raises ConfigError for one that no
-        client can send."""
+        """The keys in the environment; if there are none, no key is needed. Raises ConfigError for a key that
+        no client can send."""
         keys = tuple(os.environ.get("VIDEOPRO_SERVE_KEYS", "").split())
         for number, key in enumerate(keys, start=1):
             if problem := key_problem(key):
@@ -72,7 +72,7 @@ class ServingSettings(MethodSettings):
         return keys
 
     def check_key(self, sock: socket.socket, keys: Sequence[str]) -> None:
-        """Raise ConfigError if there is no key, others can reach the socket, and that is not meant."""
+        """Raise ConfigError if others can reach the socket without a key, unless --no-key allows it."""
         if self.key and not keys and not ipaddress.ip_address(sock.getsockname()[0]).is_loopback:
             raise ConfigError(
                 f"--host {self.host}: other machines can reach this address, and no key is set; set {KEYS}, "
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 
 
 def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone) -> None:
-    """Load the model and serve until a signal comes. Raises VideoProError."""
+    """Load the model and serve until a signal arrives. Raises VideoProError."""
     with needs_extra("serve", "videopro serve"):
         from videopro.serve import Answerer, ServeLimits, listen, run
     keys = config.keys()
@@ -157,7 +157,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
                 at_once = SERVER_AT_ONCE if answerer.is_concurrent else LOCAL_AT_ONCE
 
             def say(address: str) -> None:
-                print(f"serving {answerer.name} at {address} (Ctrl-C ends it)", flush=True)
+                print(f"serving {answerer.name} at {address} (press Ctrl-C to stop)", flush=True)
 
             run(answerer, limits(at_once), config.output, sock, say, config.root_path)
         finally:

@@ -1,11 +1,11 @@
-"""videopro transcribe: write down what is said in videos, so that every method can read it.
+"""videopro transcribe: transcribe the speech of videos, so that every method can read it.
 
-    videopro transcribe film.mp4 --language en --write srt
+    videopro transcribe video.mp4 --language en --write srt
     videopro transcribe FOLDER --speech whisper:openai/whisper-large-v3-turbo
     videopro transcribe --benchmark lvbench --root DATA/lvbench
     videopro transcribe --benchmark videopro --root DATA
 
-Runs with the same `speech` find the transcripts. Re-run the same command to resume. Several commands may work
+Runs with the same `speech` use the transcripts. Re-run the same command to resume. Several commands can work
 on the same files at the same time.
 """
 
@@ -56,47 +56,48 @@ class TranscribeConfig(VideosConfig):
     """The settings of `videopro transcribe`."""
 
     benchmark: str | None = option(
-        None, "the videos of a benchmark, as videopro infer names it, instead of files", group=_BENCHMARK
+        None, "transcribe a benchmark's videos instead of files; named as in videopro infer", group=_BENCHMARK
     )
-    split: str = option("", "split of the benchmark; unset: its default", group=_BENCHMARK)
+    split: str = option("", "split of the benchmark; unset: the benchmark's default", group=_BENCHMARK)
     root: Path | None = option(None, "folder of the benchmark's files", group=_BENCHMARK)
     subtitles: Literal["listed", "none"] = option(
         "listed",
-        "listed: leave out a benchmark's videos whose subtitles it lists; none: transcribe them too",
+        "listed: skip a benchmark's videos that have listed subtitles; none: transcribe them too",
         group=_BENCHMARK,
     )
     speech: str = option(
         "whisper",
-        "whisper:NAME, or whisper: the best one on this machine; runs read the "
+        "whisper:NAME, or whisper for the best one on this machine; runs read the "
         "transcripts with the same --options speech=...",
         group=_MODEL,
     )
     language: str | None = option(
-        None, "code of the spoken language, such as en, as @en after the model; unset: detected", group=_MODEL
+        None, "spoken language, such as en (same as @en after the model); unset: detected", group=_MODEL
     )
     write: Literal["srt", "vtt"] | None = option(
         None,
-        "also write a subtitle file for each video, srt or vtt, to look at and to correct",
+        "also write a subtitle file for each video, srt or vtt, to review and correct",
         group=_OUTPUT,
     )
-    output: Path | None = option(None, "folder for these files; unset: beside each video", group=_OUTPUT)
+    output: Path | None = option(None, "folder for these files; unset: next to each video", group=_OUTPUT)
 
 
 COMMAND = CommandLine("transcribe", TranscribeConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors that the user can fix, 130 when
+    interrupted."""
     with exit_status() as status:
         status.code = transcribe(COMMAND.parse(argv))
     return status.code
 
 
 def transcribe(config: TranscribeConfig) -> int:
-    """Transcribe every video. One whose sound cannot be read is reported and skipped, and the status is then
-    2, unless the settings say otherwise. Raises VideoProError for errors that concern all videos."""
+    """Transcribe every video. A video whose audio cannot be read is reported and skipped, and the status is
+    then 2 unless the settings say otherwise. Raises VideoProError for errors that affect all videos."""
     if config.output is not None and config.write is None:
-        raise ConfigError("--output: is for subtitle files; add --write srt or --write vtt")
+        raise ConfigError("--output: sets the folder of subtitle files; add --write srt or --write vtt")
     speech = _speech(config)
     paths, with_subtitles = _videos(config)
     paths = config.part_of(paths)
@@ -119,30 +120,30 @@ def _speech(config: TranscribeConfig) -> str:
     if speech == "none":
         raise ConfigError(
             f"speech is {config.speech!r}: "
-            + ("nothing is transcribed; leave it out" if config.speech == "none" else
-               "Whisper is not on this machine; name one to download, as in --speech "
+            + ("nothing would be transcribed; leave it out" if config.speech == "none" else
+               "no Whisper model on this machine; pass one to download, such as --speech "
                f"whisper:{WHISPER[0]}, or a folder with --speech whisper:FOLDER")
         )  # fmt: skip
     if config.language is None:
         return speech
     named = read_speech(speech).language
     if named not in (None, config.language):
-        raise ConfigError(f"--language {config.language}: --speech {speech} names another; leave one out")
+        raise ConfigError(f"--language {config.language}: --speech {speech} sets another; leave one out")
     return speech if named is not None else f"{speech}@{config.language}"
 
 
 def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
-    """The videos, each once, and how many others have subtitles. Raises VideoProError."""
+    """The videos, each once, and the number of others, which have subtitles. Raises VideoProError."""
     if config.benchmark is None:
         for name in ("split", "root"):
             if getattr(config, name):
-                raise ConfigError(f"--{name}: is of a benchmark; add --benchmark, or leave it out")
+                raise ConfigError(f"--{name}: needs --benchmark; add it, or leave --{name} out")
         if not config.videos:
-            raise ConfigError("give a video file, a folder of videos, or --benchmark")
+            raise ConfigError("pass a video file, a folder of videos, or --benchmark")
         return named_videos(config.videos), 0
     if config.videos:
         raise ConfigError(
-            f"--benchmark {config.benchmark}: brings its own videos; leave out {config.videos[0]}"
+            f"--benchmark {config.benchmark}: already selects videos; leave out {config.videos[0]}"
         )
     run_config = InferConfig(
         benchmark=config.benchmark,
@@ -198,16 +199,16 @@ def _transcribe_all(
 
 
 def _write_subtitles(transcript: Transcript, video: Path, config: TranscribeConfig) -> str:
-    """Write the subtitle file of a video, if one is asked for, and say so; a file that is there stays as it
-    is, as a user may have corrected it. Raises ConfigError if it cannot be written."""
+    """Write the subtitle file of a video, if requested, and say so. An existing file is kept, because the
+    user may have corrected it. Raises ConfigError if it cannot be written."""
     if config.write is None:
         return ""
     path = (config.output or video.parent) / f"{video.stem}.{config.write}"
     if not transcript.lines:
         # An empty file would be taken for a damaged one.
-        return f"{path}: not written: nothing is said"
+        return f"{path}: not written, because there is no speech"
     if path.exists():
-        return f"{path}: left as it is; delete it to have it written again"
+        return f"{path}: kept the existing file; delete it to write a new one"
     subtitles = pysubs2.SSAFile()
     for line in transcript.lines:
         event = pysubs2.SSAEvent(round(line.start * 1000), round(line.end * 1000))
@@ -219,7 +220,7 @@ def _write_subtitles(transcript: Transcript, video: Path, config: TranscribeConf
         write_atomically(path, subtitles.to_string(config.write, keep_ssa_tags=True), shared=True)
     except OSError as error:
         raise ConfigError(
-            f"{path}: cannot be written ({error.strerror}); give another folder with --output"
+            f"{path}: cannot be written ({error.strerror}); set another folder with --output"
         ) from error
     return f"{path}: written"
 
@@ -243,13 +244,13 @@ def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a video."""
+    """The result for a video."""
 
     path: Path
     transcript: Transcript | None = None
-    """None: there is none, and why was printed when it happened."""
+    """None: there is none; the reason was printed when it happened."""
     note: str = ""
-    """What became of its subtitle file."""
+    """What happened to its subtitle file."""
 
     @property
     def kind(self) -> str:
@@ -257,20 +258,20 @@ class Outcome:
         if self.transcript is None:
             return "failed"
         if not self.transcript.has_sound:
-            return "no sound"
+            return "no audio"
         if not self.transcript.lines:
-            return "nothing said"
-        return "transcribed" if self.transcript.is_new else "was there"
+            return "no speech"
+        return "transcribed" if self.transcript.is_new else "existed"
 
     @property
     def language(self) -> str:
-        """The one that is spoken, if it is known."""
+        """The spoken language, if known."""
         return (self.transcript.language if self.transcript is not None else None) or ""
 
 
 def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
-    """Print the videos, if they are few, and their sums; then what was left out, damaged, written, or failed.
-    `with_subtitles`: the videos that were left out, because their subtitles are listed."""
+    """Print the videos, if there are few, and totals; then what was skipped, damaged, written, or failed.
+    `with_subtitles`: the number of videos skipped because they have listed subtitles."""
     kinds, spoken = Tally(each.kind for each in outcomes), Tally(each.language for each in outcomes)
     # Of many videos, the sums are what can be read.
     few = outcomes if len(outcomes) <= _MOST_ROWS else ()
@@ -280,17 +281,17 @@ def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
         ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
         ", ".join(f"{language}: {count}" for language, count in spoken.most_common() if language),
     )
-    heads = ("video", "", "language", "sound, min", "took, s", "lines")
+    heads = ("video", "", "language", "audio, min", "took, s", "lines")
     table = (*rows, (*total, *_figures(outcomes)))
     Console().print(TextTable("", heads, table, lefts=frozenset(("", "language"))))
     if with_subtitles:
         print(
-            f"left out, since subtitles are listed: {with_subtitles} (--subtitles none transcribes them too)"
+            f"skipped {with_subtitles} videos with listed subtitles (--subtitles none transcribes them too)"
         )
     for each in outcomes:
         if each.transcript is not None and each.transcript.damaged:
-            packets = f"{each.transcript.damaged} packets of its sound"
-            print(f"{each.path.name}: {packets} cannot be decoded; nothing was heard there")
+            packets = f"{each.transcript.damaged} audio packets"
+            print(f"{each.path.name}: {packets} cannot be decoded and were skipped")
         if each.note:
             print(each.note)
     if failed := [each.path.name for each in outcomes if each.transcript is None]:
@@ -298,7 +299,7 @@ def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
 
 
 def _figures(outcomes: Sequence[Outcome]) -> tuple[str, str, str]:
-    """Minutes of sound, the seconds of the command that heard it, and lines."""
+    """Minutes of audio, the seconds that this command took for them, and lines."""
     transcripts = [each.transcript for each in outcomes if each.transcript is not None]
     return (
         f"{sum(each.sound_seconds for each in transcripts) / 60:.1f}",

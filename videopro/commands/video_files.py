@@ -1,4 +1,4 @@
-"""What commands that prepare videos share: which files these are, and what becomes of unreadable ones."""
+"""What commands that prepare videos share: which files to use, and what happens to unreadable ones."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ class VideosConfig:
     """The settings of commands that prepare videos."""
 
     videos: tuple[str, ...] = option(
-        (), "video files, folders of them, or videos of a plug-in as NAME:VIDEO", positional=True
+        (), "video files, folders of videos, or NAME:VIDEO for a plug-in's videos", positional=True
     )
     shard: str | None = option(
-        None, "part i of n of the videos, such as 2/8, with n commands on n machines", group=_VIDEOS
+        None, "part i of n of the videos, such as 2/8, to run n commands on n machines", group=_VIDEOS
     )
     skip_unreadable: bool = option(
         False,
-        "status 0 even if some of the videos are missing or unreadable; they are named all the same",
+        "exit with status 0 even if some videos are missing or unreadable; they are still reported",
         group=_VIDEOS,
     )
 
     def part_of(self, paths: Sequence[Path]) -> list[Path]:
-        """The videos that are this command's own."""
+        """The videos of this command's shard."""
         # Sorted: commands that name the same files in another order still split them alike.
         return list(paths) if self.shard is None else shard(sorted(paths), self.shard)
 
     def status(self, failed: int, videos: int) -> int:
-        """The exit status. If nothing could be read, that is an error in any case."""
+        """The exit status. It is always an error if no video could be read."""
         return 2 if failed and not (self.skip_unreadable and failed < videos) else 0
 
 
 def named_videos(names: Sequence[str]) -> list[Path]:
-    """The files, each once, in their order. Raises VideoProError for an address, a folder without videos or
-    an unknown video of a plug-in."""
+    """The files, each once, in order. Raises VideoProError for a URL, a folder without videos or an unknown
+    video of a plug-in."""
     for name in names:
         check_no_url(name)
     return list(dict.fromkeys(path for name in names for path in _videos(Path(name))))
@@ -67,15 +67,15 @@ def _videos(path: Path) -> list[Path]:
         return [find_video(path)]
     files = sorted(p for p in files_below(path) if p.suffix.lower() in FILM_ENDINGS)
     if not files:
-        raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(FILM_ENDINGS))})")
+        raise ConfigError(f"{path}: contains no video files ({', '.join(sorted(FILM_ENDINGS))})")
     return files
 
 
 class Unprepared:
-    """What went wrong so far. Thread-safe."""
+    """The videos that failed so far. Thread-safe."""
 
     def __init__(self, participle: str) -> None:
-        """`participle`: what cannot be done with such a video, for messages."""
+        """`participle`: what could not be done with these videos, for messages."""
         self._participle = participle
         self._streaks = Streaks()
         self._lock = threading.Lock()
@@ -87,9 +87,9 @@ class Unprepared:
             self._streaks.spare()
 
     def tell(self, path: Path, error: BaseException) -> None:
-        """Name a video that could not be prepared, and print the first traceback of each exception. Raises
-        what ends the command: what was foreseen of all videos, the machine's errors, and WorkerBug for an
-        exception that goes on and on."""
+        """Report a video that could not be prepared, and print the first traceback of each exception. Raises
+        the errors that end the command: expected errors of all videos, errors of the machine, and WorkerBug
+        for an exception that keeps recurring."""
         if isinstance(error, VideoError | SubtitleError):
             print(f"error: {error}", file=sys.stderr)
             return
@@ -109,6 +109,6 @@ class Unprepared:
             is_over = self._streaks.end(record, str(path))
         if is_over:
             raise WorkerBug(
-                f"{record.traceback}\nThe same exception at {record.place} met {self._streaks.videos} "
+                f"{record.traceback}\nThe same exception at {record.place} failed {self._streaks.videos} "
                 "videos in a row"
             )

@@ -2,7 +2,7 @@
 
 videopro view runs/videopro                 # writes runs/videopro/view; open its index.html
 videopro view runs/videopro --open          # and opens it in the browser
-videopro view runs                          # all runs in a folder, with a page that lists them
+videopro view runs                          # all runs in a folder, with an index page
 videopro view --live runs/videopro          # follows a run in progress
 """
 
@@ -36,11 +36,11 @@ from videopro.runs import find_runs
 class ViewConfig:
     """The settings of `videopro view`."""
 
-    runs: tuple[str, ...] = option((), "folders of runs, or folders that contain runs", positional=True)
-    output: Path | None = option(None, "folder of the pages; unset: `view` in the given folder, or runs/view")
-    frames: int = option(16, "maximum number of pictures per call")
-    side: int = option(SIDE, "longer side of the pictures in pixels")
-    pictures: bool = option(True, "make pictures of the videos")
+    runs: tuple[str, ...] = option((), "run folders, or folders that contain runs", positional=True)
+    output: Path | None = option(None, "folder for the pages; unset: view/ in the run folder, or runs/view")
+    frames: int = option(16, "maximum number of thumbnails per call")
+    side: int = option(SIDE, "longer side of the thumbnails in pixels")
+    pictures: bool = option(True, "make thumbnails of the videos")
     open: bool = option(False, "open the pages in the browser when they are ready")
     live: bool = option(False, "follow the run in the terminal instead, until it ends")
 
@@ -49,14 +49,15 @@ COMMAND = CommandLine("view", ViewConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors that the user can fix, 130 when
+    interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     # Before parsing, which may already be interrupted: the message depends on it.
     live = "--live" in argv
-    with exit_status("stopped watching; the run continues" if live else _RESUME_HINT) as status:
+    with exit_status("stopped following; the run continues" if live else _RESUME_HINT) as status:
         config = COMMAND.parse(argv)
         if not config.runs:
-            raise ConfigError(f"{COMMAND.program}: give the folder of a run, or several")
+            raise ConfigError(f"{COMMAND.program}: pass one or more run folders")
         for name in ("frames", "side"):
             if getattr(config, name) < 1:
                 raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least 1")
@@ -70,11 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 _MAX_EXAMPLES = 5
-_RESUME_HINT = "stopped; the pages can be opened, re-run the same command to resume"
+_RESUME_HINT = "stopped; the pages can be opened; re-run the same command to resume"
 
 
 def write(config: ViewConfig) -> None:
-    """Write the pages, then the pictures, and say where they are. Raises VideoProError."""
+    """Write the pages, then the thumbnails, and print where they are. Raises VideoProError."""
     runs = find_runs([Path(word) for word in config.runs])
     index, sites = _write_pages(config, runs)
     questions = sum(site.questions for site in sites)
@@ -83,13 +84,13 @@ def write(config: ViewConfig) -> None:
     if config.pictures:
         errors: list[str] = []
         for site in sites:
-            with Counter("pictures of videos") as counter:
+            with Counter("video thumbnails") as counter:
                 errors += make_pictures(site, config.side, counter.update)
         for error in errors[:_MAX_EXAMPLES]:
-            print(f"no pictures: {error}", file=sys.stderr)
+            print(f"no thumbnails: {error}", file=sys.stderr)
         if len(errors) > _MAX_EXAMPLES:
             more = len(errors) - _MAX_EXAMPLES
-            print(f"no pictures: {more} more videos; their pages say why", file=sys.stderr)
+            print(f"no thumbnails for {more} more videos; their pages give the reason", file=sys.stderr)
     if config.open:
         open_in_browser(index)
 
@@ -117,10 +118,10 @@ def _write_pages(config: ViewConfig, runs: Sequence[Path]) -> tuple[Path, list[S
 
 
 def open_in_browser(index: Path) -> None:
-    """Open a page in the user's browser, or say that there is none."""
+    """Open a page in the user's browser, or report that there is none."""
     try:
         is_open = webbrowser.open(index.resolve().as_uri())
     except webbrowser.Error:
         is_open = False
     if not is_open:
-        print(f"no browser was found here to open it: open {index} yourself", file=sys.stderr)
+        print(f"no browser found; open {index} yourself", file=sys.stderr)

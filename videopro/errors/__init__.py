@@ -1,4 +1,4 @@
-"""Errors that a user can act on, the ones that nobody foresaw, and the names of signals in messages."""
+"""Errors that a user can fix, unexpected errors, and the names of signals in messages."""
 
 from videopro.errors.cancellation import Cancellation as Cancellation
 from videopro.errors.cancellation import Cancelled as Cancelled

@@ -1,12 +1,12 @@
-"""Stopping work that nobody waits for any more: whoever asked gave up, or hung up.
+"""Stopping work whose result is no longer needed: the client gave up or disconnected.
 
     cancellation = Cancellation()
     with cancellable(cancellation):       # in the thread that works
         ...                               # `check_cancelled()` between parts raises Cancelled
     cancellation.cancel()                 # in any other thread
 
-What waits for something outside, such as a server or a child process, registers a callback that ends the wait
-(`Cancellation.on_cancel`).
+Code that waits for something external, such as a server or a child process, registers a callback that ends
+the wait (`Cancellation.on_cancel`).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SLICE = 0.1
-"""Seconds after which a wait looks whether it was cancelled."""
+"""Seconds between two checks of a wait for cancellation."""
 
 
 class Lock(Protocol):
     """A lock or a semaphore of `threading`."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Wait for it, at most so many seconds; -1: without a limit."""
+        """Wait for it, at most `timeout` seconds; -1: without a limit."""
 
     def release(self) -> None:
         """Release it."""
 
 
 class Cancelled(BaseException):
-    """The work was cancelled. No Exception, as KeyboardInterrupt is none: a method that records what a call
-    raised must not record this and go on."""
+    """The work was cancelled. Like KeyboardInterrupt, it is not an Exception: a method that records the
+    errors of calls must not record this one and continue."""
 
 
 class Cancellation:
-    """Whether some work is cancelled, for the threads that do it."""
+    """The cancellation of some work, shared by the threads that do it."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -58,7 +58,7 @@ class Cancellation:
 
     def cancel(self) -> None:
         """Cancel the work. Returns after the callbacks, which run in this thread; the work ends at its next
-        check. Again: nothing."""
+        check. Calling it again has no effect."""
         with self._lock:
             self._event.set()
             callbacks, self._callbacks = list(self._callbacks.values()), {}
@@ -71,12 +71,12 @@ class Cancellation:
             raise Cancelled
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is cancelled, at most so long. Returns whether it is."""
+        """Wait until it is cancelled, at most `seconds`. Returns whether it is."""
         return self._event.wait(seconds)
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback`, which must neither raise nor wait, when it is cancelled; at once if it is. Returns
-        what takes the callback back: afterwards it does not run."""
+        """Call `callback`, which must neither raise nor wait, on cancellation, or at once if already
+        cancelled. Returns a function that removes the callback."""
         key = object()
         with self._lock:
             if self._event.is_set():
@@ -95,7 +95,7 @@ _current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=N
 
 @contextmanager
 def cancellable(cancellation: Cancellation | None) -> Iterator[None]:
-    """What this thread does in the block belongs to the work of `cancellation`; None: to none."""
+    """Make this thread's work in the block cancellable by `cancellation`; None: not cancellable."""
     token = _current.set(cancellation)
     try:
         yield
@@ -104,19 +104,19 @@ def cancellable(cancellation: Cancellation | None) -> Iterator[None]:
 
 
 def current_cancellation() -> Cancellation | None:
-    """The cancellation of the work that this thread does; None: it cannot be cancelled."""
+    """The cancellation of this thread's work; None: it cannot be cancelled."""
     return _current.get()
 
 
 def check_cancelled() -> None:
-    """Raise Cancelled if the work that this thread does was cancelled."""
+    """Raise Cancelled if this thread's work was cancelled."""
     cancellation = _current.get()
     if cancellation is not None:
         cancellation.check()
 
 
 def carrying_cancellation(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, as a part of this thread's work wherever it runs: a pool's threads inherit no context."""
+    """Wrap a function as part of this thread's work wherever it runs: a pool's threads inherit no context."""
     cancellation = _current.get()
 
     @wraps(function)
@@ -145,7 +145,7 @@ def when_cancelled(callback: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def acquired(lock: Lock) -> Iterator[None]:
-    """As `with lock`; raises Cancelled if this thread's work is cancelled before the lock is free."""
+    """Like `with lock`, but raises Cancelled if this thread's work is cancelled before the lock is free."""
     wait_until(lambda seconds: lock.acquire() if seconds is None else lock.acquire(timeout=seconds))
     try:
         yield
@@ -154,14 +154,14 @@ def acquired(lock: Lock) -> Iterator[None]:
 
 
 def result_of(future: Future[T]) -> T:
-    """The future's result; raises Cancelled if this thread's work is cancelled before it is there."""
+    """The future's result; raises Cancelled if this thread's work is cancelled before it is done."""
     wait_until(lambda seconds: bool(wait([future], seconds).done))
     return future.result()
 
 
 def wait_until(attempt: Callable[[float | None], bool]) -> None:
-    """Wait until `attempt` returns true; it waits at most so many seconds, None: without a limit. Raises
-    Cancelled if this thread's work is cancelled before."""
+    """Wait until `attempt` returns true; it waits for at most its argument in seconds, None: without a limit.
+    Raises Cancelled if this thread's work is cancelled first."""
     cancellation = _current.get()
     if cancellation is None:
         attempt(None)

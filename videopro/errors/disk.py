@@ -1,4 +1,4 @@
-"""Error messages for files that cannot be written, by any library: which file, why, and how to fix it."""
+"""Error messages for failed writes by any library: which file, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def is_full(error: OSError) -> bool:
 
 
 def lacks_locks(error: OSError) -> bool:
-    """Whether a lock failed because the disk has none."""
+    """Whether a lock failed because the disk does not support locks."""
     return error.errno in _UNLOCKED
 
 
 def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") -> str:
-    """The message for a failed write, or lock. `otherwise`: the fix if neither space nor locks are the
+    """The message for a failed write or lock. `otherwise`: the fix if neither space nor locks are the
     problem."""
     if lacks_locks(error):
         return cannot_lock(path, error)
@@ -49,17 +49,17 @@ def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") 
 def cannot_lock(path: Path | str, error: OSError) -> str:
     """The message for a file that cannot be locked."""
     return (
-        f"{path}: cannot be locked ({error.strerror or error}): this disk offers no file locks to this "
-        "machine, which keep two commands apart; give a folder on one that does (a local disk, NFS with its "
-        "lock service, Lustre mounted with flock), or have this one mounted so"
+        f"{path}: cannot be locked ({error.strerror or error}), because this disk does not support file "
+        "locks on this machine; set a folder on a disk that does (a local disk, NFS with its lock service, "
+        "Lustre mounted with flock)"
     )
 
 
 @contextmanager
 def writing(contents: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[None]:
     """Wrap code that writes into a folder: raises RunError, naming the `contents`, if the disk, a quota or
-    permissions prevent it. `needed`: bytes it takes, if known. `then`: what to do once there is
-    room. Other errors pass through."""
+    permissions prevent it. `needed`: bytes required, if known. `then`: what to do once there is
+    space. Other errors pass through."""
     try:
         yield
     except Exception as error:
@@ -67,8 +67,8 @@ def writing(contents: str, folder: Path, *, then: str, needed: int = 0) -> Itera
         if reason is None:
             raise
         raise RunError(
-            f"{folder}: {contents} cannot be written ({reason}); {_room(folder, needed)}make room on that "
-            f"disk, and {then}"
+            f"{folder}: {contents} cannot be written ({reason}); {_room(folder, needed)}free some "
+            f"space on that disk, then {then}"
         ) from error
 
 
@@ -93,8 +93,8 @@ def _room(folder: Path, needed: int) -> str:
         free = shutil.disk_usage(folder).free
     except OSError:
         return ""
-    takes = f"it takes about {megabytes(needed)} and " if needed else ""
-    return f"{takes}{megabytes(free)} are free there: "
+    takes = f"it needs about {megabytes(needed)}, and " if needed else ""
+    return f"{takes}{megabytes(free)} are free; "
 
 
 def megabytes(size: int) -> str:

@@ -1,9 +1,9 @@
-"""Errors that a user can act on, and exceptions that nobody foresaw: a library's about its data, or a mistake
-of ours. Every package raises the former; only command lines turn them into an exit status.
+"""Errors that a user can fix, and unexpected exceptions: a library's exception about its data, or a bug of
+ours. Every package raises the former; only command lines turn them into an exit status.
 
-The latter cost one question, or one call of a program, and are recorded with their class, their place and
-their traceback (`ExceptionRecord`). The machine's own errors (memory, disk, device) are left alone: whatever
-is tried next fails too, so they end the run.
+The latter fail one question, or one call of a program, and are recorded with their class, their location and
+their traceback (`ExceptionRecord`). Errors of the machine (memory, disk, device) end the run, because
+anything tried next would fail too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 
 class VideoProError(Exception):
-    """A failure whose message names what is wrong and how to fix it."""
+    """An error whose message says what is wrong and how to fix it."""
 
 
 class ConfigError(VideoProError):
@@ -27,7 +27,7 @@ class ConfigError(VideoProError):
 
 
 class VideoError(VideoProError):
-    """A video that cannot be read, or not within the time limit."""
+    """A video that cannot be read within the time limit, or at all."""
 
 
 class SubtitleError(VideoProError):
@@ -44,7 +44,7 @@ class BackboneError(VideoProError):
 
 @dataclass(frozen=True)
 class ExceptionRecord:
-    """An exception as a trace holds it."""
+    """An exception as stored in a trace."""
 
     type: str
     """Its class: "ValueError", or "cv2.error" with the package that defines it."""
@@ -55,7 +55,7 @@ class ExceptionRecord:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Equal for two exceptions of one class that were raised at one place."""
+        """Equal for two exceptions of the same class raised at the same place."""
         return self.type, self.place
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class ExceptionRecord:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a program, an agent or a question failed, as a trace holds it."""
+    """Why a program, an agent or a question failed, as stored in a trace."""
 
     type: str
     """The class of the exception ("VideoError", "WorkerDied", ...), or the budget that a program exceeded
@@ -76,7 +76,7 @@ class Failure:
 
 
 class UnexpectedError(VideoProError):
-    """An exception that nobody foresaw: a library's about its data, or a mistake of ours."""
+    """An unexpected exception: a library's exception about its data, or a bug of ours."""
 
     def __init__(self, message: str, record: ExceptionRecord | None = None) -> None:
         super().__init__(message, record)
@@ -87,8 +87,7 @@ class UnexpectedError(VideoProError):
 
 
 class NativeError(UnexpectedError):
-    """An exception that nobody foresaw, and that shows without a program: no request of a planner or an agent
-    caused it."""
+    """An unexpected exception outside a program: no request of a planner or an agent caused it."""
 
 
 QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError, NativeError, UnexpectedError)
@@ -101,7 +100,7 @@ class BenchmarkError(VideoProError):
 
 
 class DatasetError(VideoProError):
-    """A training file that is missing or broken, or that has a row which cannot be trained on."""
+    """A training file that is missing or broken, or has a row that cannot be trained on."""
 
 
 class RunError(VideoProError):
@@ -180,7 +179,7 @@ def record_exception(error: Exception) -> ExceptionRecord:
 
 
 def is_machines(error: BaseException) -> bool:
-    """Whether an exception is the machine's: no memory, no disk, no device."""
+    """Whether an exception comes from the machine: no memory, no disk, no device."""
     if isinstance(error, MemoryError):
         return True
     # A missing or unreadable file is an OSError too, and costs only the question that needs it.
@@ -195,21 +194,19 @@ def is_machines(error: BaseException) -> bool:
 
 
 def machine_error(error: BaseException, ids: Sequence[str] = ()) -> MachineError:
-    """What tells the user in one line of an error of the machine, which ends a command; `ids`: the questions
-    that were being answered."""
+    """The one-line error for the user when the machine fails, which ends a command; `ids`: the questions that
+    were being answered."""
     failure = _one_line(f"{type(error).__name__}: {error}".rstrip(": "), 300)
     message = (
-        f"the machine failed ({failure}): free memory or space, or give this command less to hold at a time "
-        "(--workers, --in-flight, --backbone frames=...); finished work is saved, and the same command "
-        "resumes"
+        f"the machine failed ({failure}); free memory or disk space, or lower --workers, --in-flight or "
+        "--backbone frames=..., and re-run the same command to resume (finished work is saved)"
     )
     return MachineError(message, failure, tuple(ids))
 
 
 @contextmanager
 def unexpected_as(kind: type[UnexpectedError] = UnexpectedError) -> Iterator[None]:
-    """Raise an exception that nobody foresaw as `kind`; a VideoProError and the machine's errors as they
-    are."""
+    """Raise an unexpected exception as `kind`; let a VideoProError and errors of the machine pass."""
     try:
         yield
     except VideoProError:
@@ -221,13 +218,13 @@ def unexpected_as(kind: type[UnexpectedError] = UnexpectedError) -> Iterator[Non
 
 
 def as_unexpected(error: Exception, kind: type[UnexpectedError] = UnexpectedError) -> UnexpectedError:
-    """The error that stands for an exception that nobody foresaw."""
+    """The error for an unexpected exception."""
     record = record_exception(error)
     return kind(str(record), record)
 
 
 def _below_package(filename: str) -> str:
-    """A path without the machine's part: below the folder of the packages, or of ours."""
+    """A path below the folder of the packages, or of this package, without the machine's part."""
     parts = Path(filename).parts
     # So that the same exception has the same key on every machine of a cluster.
     for root in ("site-packages", "dist-packages"):
@@ -250,15 +247,15 @@ def _storable(text: str) -> str:
 
 
 FIRST_VIDEOS = 3
-"""A run stops when all questions so far, about at least this many videos, ended in one exception, of one
-class and from one place."""
+"""A run stops when all questions so far, about at least this many videos, ended in the same exception (same
+class and place)."""
 VIDEOS_IN_A_ROW = 8
-"""Once a question was answered, it stops when all questions in a row about this many videos ended so. If one
-video in five is odd, that happens in one of 1,500 runs over 300 videos."""
+"""Once a question was answered, the run stops when consecutive questions about this many videos all end so.
+If one video in five is odd, that happens in one of 1,500 runs over 300 videos."""
 
 
 class Streaks:
-    """Whether one exception goes on and on."""
+    """Detects an exception that keeps recurring."""
 
     def __init__(self) -> None:
         self._key: tuple[str, str] | None = None
@@ -267,16 +264,17 @@ class Streaks:
 
     @property
     def videos(self) -> int:
-        """About how many videos all latest questions ended in the same exception."""
+        """The number of videos of the latest questions that all ended in the same exception."""
         return len(self._videos)
 
     def spare(self) -> None:
-        """Count a question that was answered, whatever its program met and caught."""
+        """Count an answered question, whatever exceptions its program caught."""
         self._key, self._most = None, VIDEOS_IN_A_ROW
         self._videos.clear()
 
     def end(self, exception: ExceptionRecord, video: str) -> bool:
-        """Count a question about a video that ended in an exception. Whether that should end the run."""
+        """Count a question about a video that ended in an exception. Returns whether that should end the
+        run."""
         if exception.key != self._key:
             self._key = exception.key
             self._videos.clear()

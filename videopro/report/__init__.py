@@ -1,6 +1,7 @@
 """Tables and figures from finished runs: `videopro report RUN...` (see docs/benchmark.md#reports).
 
-Everything is rescored from traces; nothing is run. Each table has a file that turns runs into a `Section`.
+Everything is rescored from traces; no question is answered again. Each table has a file that turns runs into
+a `Section`.
 """
 
 from videopro.report.export import EXPORTS, write_export

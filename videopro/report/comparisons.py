@@ -57,7 +57,7 @@ def modules(runs: Sequence[ReportRun]) -> Section:
     cut = [run for run in adaptive if run.without]
     if not cut:
         raise MissingRuns(
-            "modules: no run was made with --without; make some with `videopro infer --method "
+            "modules: no run uses --without; make runs with `videopro infer --method "
             f"adaptive --without {' | '.join(REMOVABLE)}`"
         )
     rows: list[dict[str, Cell]] = []
@@ -71,8 +71,8 @@ def modules(runs: Sequence[ReportRun]) -> Section:
             ]
             if not full:
                 raise MissingRuns(
-                    f"modules: {group[0].path} is without {', '.join(group[0].without)}, but no run on "
-                    f"{data.title} has the same planner and all modules; give that run too"
+                    f"modules: {group[0].path} runs without {', '.join(group[0].without)}, but no run on "
+                    f"{data.title} has the same planner and all modules; pass that run too"
                 )
             # Preferably a run without refinement; first answers are the same with it.
             complete = next((run for run in full if run.method == "adaptive"), full[0])
@@ -113,7 +113,7 @@ def training(runs: Sequence[ReportRun]) -> Section:
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
         raise MissingRuns(
-            "training: no run refines; give runs of method videopro, one per planner, as NAME=FOLDER"
+            "training: no run refines; pass runs of method videopro, one per planner, as NAME=FOLDER"
         )
     data = by_dataset(chosen)
     strategies: dict[tuple[str, str], list[ReportRun]] = {}
@@ -127,7 +127,7 @@ def training(runs: Sequence[ReportRun]) -> Section:
             if len(here) > 1:
                 raise MissingRuns(
                     f"training: {here[0].path} and {here[1].path} are both {model}, {strategy}, on "
-                    f"{dataset.title}; give them as NAME=FOLDER"
+                    f"{dataset.title}; name them with NAME=FOLDER"
                 )
             cells += _steps(here[0], runs) if here else [None] * len(_STEPS)
         rows.append((model, strategy, *cells))
@@ -174,8 +174,7 @@ def _steps(run: ReportRun, runs: Sequence[ReportRun]) -> list[Cell]:
 
 
 def changed_sides(first: ReportRun, second: ReportRun) -> tuple[list[str], list[str]]:
-    """Ids of the questions that only the second run answered correctly, and of those that only the first
-    did."""
+    """Ids of the questions that only the second run answered correctly, and that only the first run did."""
     before = {record.question_id: record.correct for record in first.records}
     changed = [each for each in second.records if before.get(each.question_id) == (not each.correct)]
     gained = [record.question_id for record in changed if record.correct]
@@ -212,14 +211,14 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
                 for question_id in ids
             ]
     if not rows:
-        raise MissingRuns("pairs: no two runs share benchmark, split and protocol; give two that do")
+        raise MissingRuns("pairs: no two runs share benchmark, split and protocol; pass two that do")
     notes = (
         "Difference in percentage points, paired by question, with a 95 % interval clustered by video. "
         "Gained: questions that only the first run got right; lost: only the other.",
         OWN_RULE,
     )
     looked_up = (
-        *(BENCHMARK, "run", "compared with", "change", "question id", "question", "right", "its answer"),
+        *(BENCHMARK, "run", "compared with", "change", "question id", "question", "correct", "its answer"),
         "the other's answer",
     )
     return Section(
@@ -263,7 +262,7 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
                 }
             )
     if not rows:
-        raise MissingRuns("efficiency: none of the runs answered a question; finish one first")
+        raise MissingRuns("efficiency: no run answered a question; finish one first")
     notes = [
         *notes_for(chosen),
         "Means over the questions whose video could be read; intervals clustered by video.",
@@ -324,7 +323,7 @@ def modes(runs: Sequence[ReportRun]) -> Section:
             )
             drawn.append((f"{run.name}\n{data.title}" if several else run.name, shares))
     if not rows:
-        raise MissingRuns("modes: no run wrote programs; give one of method program, adaptive or videopro")
+        raise MissingRuns("modes: no run wrote programs; pass one of method program, adaptive or videopro")
     notes = (
         "Native, program and no program: what the first reply was; they make up all questions.",
         "Refined: a refinement that the run's own threshold called for.",

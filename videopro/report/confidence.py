@@ -42,7 +42,7 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
     drawn: list[tuple[str, tuple[Bin, ...], str]] = []
     chosen = [run for run in runs if not run.without and run.records]
     if not chosen:
-        raise MissingRuns("confidence: no run has a question with a known answer; finish one first")
+        raise MissingRuns("confidence: no run has a scored question; finish one first")
     several = len(by_dataset(chosen)) > 1
     for data, group in by_dataset(chosen).items():
         for run in group:
@@ -112,15 +112,15 @@ def sweep(
     method = run.identity["method"]
     if run.method != "videopro" or method["max_rounds"] < 1:
         raise MissingRuns(
-            f"tau: {run.path} (method {run.method}) does not refine; give a run of `videopro infer --method "
+            f"tau: {run.path} (method {run.method}) does not refine; pass a run of `videopro infer --method "
             "videopro --refine-below 0.9`"
         )
     stored = method["tau"] if method["refine_below"] is None else method["refine_below"]
     if max(taus) > stored:
         raise MissingRuns(
-            f"tau: {run.path} stored refinements of answers below {stored:g} only, but the sweep goes to "
-            f"{max(taus):g}; run again with --refine-below {max(taus):g} and another --output, or "
-            f"sweep to {stored:g} with --taus"
+            f"tau: {run.path} stored refinements only for answers below {stored:g}, but the sweep goes to "
+            f"{max(taus):g}; rerun with --refine-below {max(taus):g} and another --output, or "
+            f"sweep up to {stored:g} with --taus"
         )
     points = []
     for tau in taus:
@@ -130,7 +130,7 @@ def sweep(
         ]
         without_error = [trace for trace in traces if trace.error is None]
         if not without_error:
-            raise MissingRuns(f"tau: {run.path} answered no question; repeat its errors with --redo-errors")
+            raise MissingRuns(f"tau: {run.path} answered no question; retry its errors with --redo-errors")
         answerable = [trace for trace in traces if is_answerable(trace)]
         points.append(
             (
@@ -166,7 +166,7 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
         raise MissingRuns(
-            "tau: no run refines; give a run of `videopro infer --method videopro --refine-below 0.9`"
+            "tau: no run refines; pass a run of `videopro infer --method videopro --refine-below 0.9`"
         )
     rows: list[dict[str, Cell]] = []
     drawn = []

@@ -46,7 +46,7 @@ AT_LEAST_NOTE = "At least: the cost of something prepared was not recorded when 
 
 
 def costs(runs: Sequence[ReportRun]) -> Section:
-    """Accuracy, frames seen, tokens and seconds of each run, and what was prepared for it."""
+    """Accuracy, frames seen, tokens and seconds of each run, and its preparations."""
     rows: list[dict[str, Cell]] = []
     parts: list[dict[str, Cell]] = []
     prepared: list[dict[str, Cell]] = []
@@ -101,7 +101,7 @@ def costs(runs: Sequence[ReportRun]) -> Section:
                     CostPoint(_line(run), run.method, data.title, run.frames, right, frames, tokens)
                 )
     if not rows:
-        raise MissingRuns("costs: none of the runs has a question whose video could be read")
+        raise MissingRuns("costs: no run has a question whose video could be read")
     tables = [
         Table.of("Accuracy against cost", rows, *NOTES, *([AT_LEAST_NOTE] if at_least else [])),
         Table.of("Every cost per question", parts, NOTES[2], TOKENS_NOTE, suffix="all"),

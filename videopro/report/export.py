@@ -4,7 +4,7 @@ JSON.
 Neither package needs to be installed. lmms-eval: one line per question, as its evaluation_tracker writes
 and its baselines.loader reads them (EvolvingLMMs-Lab/lmms-eval 0.7.3); `doc_id` is the benchmark's own id.
 Inspect: version 2 of the log of UKGovernmentBEIS/inspect_ai (0.3), for `inspect view` and `read_eval_log`. It
-finds a log in a folder only by a name that begins with a time and has the parts TIME_TASK_ID.json
+finds a log in a folder only if its name starts with a time and has the form TIME_TASK_ID.json
 (inspect_ai/log/_file.py).
 """
 
@@ -37,7 +37,7 @@ class Export:
     text: str
     questions: int
     name: str = ""
-    """The name that the file must have in the folder of `--output`; "": `--output` names the file."""
+    """The required file name in the folder `--output`; "": `--output` is the file."""
 
 
 def lmms_eval(run: ReportRun) -> Export:
@@ -48,7 +48,7 @@ def lmms_eval(run: ReportRun) -> Export:
 
 
 def _read_answer(trace: Trace) -> str:
-    """The letter that was read; of an open question the words."""
+    """The parsed letter; for an open question, the words."""
     if trace.final is None:
         return ""
     return trace.final.letter or "" if trace.choices else trace.final.raw
@@ -84,8 +84,8 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
 def inspect(run: ReportRun) -> Export:
     """A log with a sample for each question.
 
-    A run records no times of day. The log ends when the last trace was written, and it begins as much earlier
-    as the questions took one after the other.
+    A run records no times of day. The log ends when the last trace was written, and starts earlier by the sum
+    of the questions' times.
     """
     summary, verdicts = run.summary, _verdicts(run)
     ended = datetime.fromtimestamp(RunFolder(run.path).traces.stat().st_mtime, UTC).replace(microsecond=0)
@@ -239,8 +239,8 @@ def _conversation(trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def fenced_reply(attempt: Round) -> str:
-    """The reply with its program as fenced code, so that it is shown as one. The tags around it would be read
-    as HTML, and are left out."""
+    """The reply with its program as fenced code. The tags around the program are removed, because they would
+    be rendered as HTML."""
     if attempt.program is None:
         return attempt.raw
     # Longer than any run of backticks inside, as Markdown asks for.
@@ -258,7 +258,7 @@ _TAGS = re.compile(r"</?(?:planning|code)>")
 
 
 def _messages(step: Step) -> Iterator[dict[str, Any]]:
-    """A step: what a model was sent, its reply and each repair; what a tool returned."""
+    """A step: the prompt to a model, its reply and each repair; or the result of a tool."""
     about = {"step": step.kind, "model": step.model, "round": step.round, "reused": step.is_reused}
     if step.model:
         yield {"role": "user", "content": step.prompt, "metadata": about}
@@ -297,5 +297,5 @@ def write_export(output: Path, export: Export) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, export.text)
     except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror}); give another --output") from error
+        raise RunError(f"{path}: cannot be written ({error.strerror}); set another --output") from error
     return path

@@ -24,17 +24,17 @@ from videopro.traces.scoring import Accuracy, Bin
 
 @dataclass(frozen=True)
 class CostPoint:
-    """A run in the picture of accuracy against cost."""
+    """A run in the figure of accuracy against cost."""
 
     name: str
-    """Of the line that it is on: the method, its model and settings."""
+    """The name of its line: the method, its model and settings."""
     method: str
     benchmark: str
     budget: int | None
     """Frames per call."""
     accuracy: Accuracy
     frames: float
-    """Frames seen, with those of the planner."""
+    """Frames seen, including the planner's."""
     tokens: float
     """Tokens in and out, amortised."""
 
@@ -71,12 +71,12 @@ METHODS: Mapping[str, str] = {
     "vca": "#c8553d",
     "lvagent": "#7a9e2f",
 }
-"""A colour for each method; further runs of the same method take theirs from EXTRA_COLOURS."""
+"""A colour for each method; more runs of the same method use EXTRA_COLOURS."""
 EXTRA_COLOURS = ("#4f9bd9", "#5c5f66", "#a26769", "#3d7068", "#b08d3c", "#9b72aa")
 RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
 GRID_WIDTH = 3
 FEW_ANSWERS = 5
-"""Bars of fewer answers are faint: their share of right ones says little."""
+"""Bars with fewer answers are faint: their accuracy means little."""
 HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")
 """Keeps an interval readable on a dark bar."""
 
@@ -111,7 +111,7 @@ def _panels(
 
 
 def _errors(result: Accuracy) -> tuple[float, float]:
-    """The lengths of the interval below and above the accuracy; not a number where none is shown."""
+    """The lengths of the interval below and above the accuracy; NaN if none is shown."""
     if result.accuracy is None or result.shown_ci95 is None:
         return math.nan, math.nan
     low, high = result.shown_ci95
@@ -278,8 +278,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 
 
 def draw_costs(points: Sequence[CostPoint]) -> Figure:
-    """A row of two panels per benchmark; one line per name, its budgets in order, the axes of cost
-    logarithmic."""
+    """A row of two panels per benchmark; one line per name, with its budgets in order and logarithmic cost
+    axes."""
     benchmarks = list(dict.fromkeys(point.benchmark for point in points))
     figure = Figure(figsize=(8.6, 0.9 + 3.3 * len(benchmarks)), layout="constrained")
     grid = figure.subplots(len(benchmarks), 2, squeeze=False, sharey="row")

@@ -103,7 +103,7 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
         raise MissingRuns(
             "metrics: none of the runs' protocols has metrics of its own; accuracy is in the table 'main'"
         )
-    notes = ("Shares in percent, grades (0 to 3) as means; a grade that failed counts 0.",)
+    notes = ("Shares in percent, grades (0 to 3) as means; a failed grade counts 0.",)
     return Section(
         "metrics", "The benchmarks' own metrics", "",
         (Table.of("The benchmarks' own metrics", rows, *notes),),
@@ -125,7 +125,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
     chosen = [run for run in variants_of(full_runs) if run.records]
     data = by_dataset(chosen)
     if not data:
-        raise MissingRuns("main: no run has a question with a known answer; finish or grade the runs first")
+        raise MissingRuns("main: no run has a scored question; finish or grade the runs first")
     # A model's direct answers before its methods.
     ordered = sorted(chosen, key=lambda run: (run.model, run.method != "native"))
     names = list(dict.fromkeys(run.name for run in ordered))
@@ -147,7 +147,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
         *notes_for(full_runs),
         "Accuracy in percent by the robust reader, with 95 % intervals clustered by video.",
         "Gain: in percentage points over the direct answers of the same model, paired by question"
-        + (", mean over the benchmarks that both have." if several else "."),
+        + (", mean over the benchmarks of both runs." if several else "."),
     ]
     return Section(
         "main",
@@ -159,7 +159,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
 
 
 def _macro(run: ReportRun) -> Metric | None:
-    """The benchmark's mean over groups, which stands for it in the main table; None: its accuracy does."""
+    """The benchmark's mean over groups, shown in the main table; None: its accuracy is shown."""
     return next((metric for metric in run.protocol.metrics if metric.kind == "macro"), None)
 
 
@@ -205,10 +205,10 @@ def _gain(named_runs: dict[DatasetKey, ReportRun], runs: Sequence[ReportRun]) ->
 
 
 _NOTES = (
-    "Exact match and token F1 in percent, against the reference text, with SQuAD's normalization: case, "
-    "punctuation and English articles do not count.",
-    "Gain: F1 in percentage points more than the baseline, paired by question. Intervals are 95 %, clustered "
-    "by video.",
+    "Exact match and token F1 in percent, compared with the reference text under SQuAD's normalization: "
+    "case, punctuation and English articles are ignored.",
+    "Gain: F1 in percentage points above the baseline, paired by question. Intervals are 95 %, clustered by "
+    "video.",
 )
 
 
@@ -290,14 +290,14 @@ def durations(runs: Sequence[ReportRun]) -> Section:
             panels.append((data.title, bars))
     if not rows:
         raise MissingRuns(
-            "durations: no run has a scored question about a video of known length; finish one first"
+            "durations: no run has a scored question about a video of known duration; finish one first"
         )
     notes = [
         "Lengths of the files; a video of just 2 or 15 minutes is in the middle bin.",
         OWN_RULE,
     ]
     if left_out:
-        notes.append(f"{left_out} answers to questions about videos of unknown length are left out.")
+        notes.append(f"{left_out} answers to questions about videos of unknown duration are left out.")
     return Section(
         "durations", "Accuracy by video duration", "Figure 5",
         (Table.of("Accuracy across video durations", rows, *notes),),

@@ -1,4 +1,4 @@
-"""A report: sections of runs, with the paper's own tables if wanted, written as files."""
+"""A report: sections of runs, optionally with the paper's tables, written as files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """A report that was written."""
+    """A written report."""
 
     page: Path
     """Its report.html."""
     sections: Sequence[Section]
     lacking: Sequence[str]
-    """Why sections are missing that other runs would have."""
+    """Why some sections are missing."""
 
 
 def make_report(
@@ -36,10 +36,10 @@ def make_report(
 ) -> Report:
     """Write the tables and figures that the runs allow into a folder.
 
-    `tables`: the names of those that are wanted; empty: all. `taus`: the thresholds of the table "tau";
-    empty: the paper's. `published`: whether the paper's numbers follow each of its tables. Raises
-    MissingExtra without the extra "report", ConfigError for an unknown name, MissingRuns for a table that
-    these runs do not allow, and RunError if the folder cannot be written.
+    `tables`: the names of the tables to make; empty: all. `taus`: the thresholds of the table "tau"; empty:
+    the paper's. `published`: whether the paper's numbers follow each of its tables. Raises MissingExtra
+    without the extra "report", ConfigError for an unknown name, MissingRuns for a table that these runs do
+    not allow, and RunError if the folder cannot be written.
     """
     # Imported here: whoever exports a run needs none of these packages.
     with needs_extra("report", "a report"):

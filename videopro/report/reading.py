@@ -1,4 +1,4 @@
-"""Read the runs named on a command line, and give them distinct names."""
+"""Reads the runs named on a command line, and gives them distinct names."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TITLES: Mapping[str, str] = {
 
 
 def read_runs(arguments: Sequence[str]) -> list[ReportRun]:
-    """The runs named by command line words, each a folder or NAME=FOLDER; a folder that contains run folders
-    stands for all of them, in the paper's order of methods. Raises RunError or ConfigError."""
+    """The runs named by command-line arguments, each a folder or NAME=FOLDER; a folder of several runs adds
+    all of them, in the paper's order of methods. Raises RunError or ConfigError."""
     runs: list[ReportRun] = []
     for argument in arguments:
         name, path = _split(argument)
@@ -41,7 +41,7 @@ def read_runs(arguments: Sequence[str]) -> list[ReportRun]:
     paths = Counter(run.path.resolve() for run in runs)
     twice = [str(path) for path, count in paths.items() if count > 1]
     if twice:
-        raise ConfigError(f"run {twice[0]} was given twice; give each run once")
+        raise ConfigError(f"run {twice[0]} is given twice; pass each run once")
     return _named(_titled(runs))
 
 
@@ -51,7 +51,7 @@ def _split(argument: str) -> tuple[str, Path]:
     if not equals or Path(argument).exists():
         return "", Path(argument)
     if not name.strip() or not path:
-        raise ConfigError(f"run {argument!r}: give a folder, or NAME=FOLDER")
+        raise ConfigError(f"run {argument!r}: must be a folder or NAME=FOLDER")
     return name.strip(), Path(path)
 
 
@@ -61,7 +61,7 @@ def read_run(path: Path) -> ReportRun:
     protocol = recorded_protocol(folder)
     identity = folder.recorded_identity() or {}
     if not isinstance(identity.get("method"), dict) or "name" not in identity["method"]:
-        raise RunError(f"{folder.config}: names no method; was it written by `videopro infer`?")
+        raise RunError(f"{folder.config}: names no method; pass a run that `videopro infer` wrote")
     traces = folder.read() if folder.traces.exists() else []
     if not traces:
         raise RunError(f"{path}: no question is answered yet; finish the run first")
@@ -82,7 +82,7 @@ def read_run(path: Path) -> ReportRun:
 
 
 def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """The runs with titles for their datasets; with the protocol if a benchmark appears under several."""
+    """The runs with dataset titles, which include the protocol if a benchmark appears with several."""
     kinds: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
         names = kinds.setdefault((run.dataset.benchmark, run.dataset.split), {})
@@ -128,7 +128,7 @@ def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
     for (data, name), count in Counter((run.dataset, run.name) for run in named).items():
         if count > 1:
             raise ConfigError(
-                f"{count} runs on {data.title} would both be called {name!r}; give them as NAME=FOLDER "
-                "(runs of several seeds: videopro seeds)"
+                f"{count} runs on {data.title} have the same name {name!r}; name them with NAME=FOLDER "
+                "(for runs of several seeds, use videopro seeds)"
             )
     return named

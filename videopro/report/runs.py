@@ -60,8 +60,8 @@ _PLANNING = (
 
 
 def sampling_of(method: Mapping[str, Any]) -> str:
-    """How the programs or the replies of a run were decoded, of its method's identity: "greedy", or "sampled
-    at" a temperature; "" where nothing is decoded, as by a planner of a plug-in, a program of the user's own
+    """How the programs or the replies of a run were decoded, from its method's identity: "greedy", or
+    "sampled at" a temperature; "" if nothing is decoded, as with a plug-in's planner, the user's own program
     or a direct answer."""
     temperature = method.get("temperature")
     if temperature is None or method.get("teacher") or str(method.get("planner")).startswith("file:"):
@@ -84,7 +84,7 @@ class DatasetKey:
 
     @property
     def rank(self) -> int:
-        """Its position in the paper's Table 1; last if it is not there."""
+        """Its position in the paper's Table 1; last if missing there."""
         key = (self.benchmark, self.split)
         return [*((benchmark, split) for benchmark, split, _ in PRESETS["videopro"][0]), key].index(key)
 
@@ -113,7 +113,7 @@ class ReportRun:
 
     @property
     def method_rank(self) -> int:
-        """The position of its method in METHOD_TITLES; last if it is not there."""
+        """The position of its method in METHOD_TITLES; last if missing there."""
         return [*METHOD_TITLES, self.method].index(self.method)
 
     @property
@@ -142,7 +142,7 @@ class ReportRun:
 
     @property
     def planner_frames(self) -> int:
-        """Frames of the video that the planner was shown besides what the question's calls looked at."""
+        """Frames of the video in the planner's prompt, in addition to the frames of the question's calls."""
         planner = str(self.identity["method"]["planner"]) if self.writes_programs else ""
         # A teacher behind an API reads text alone.
         if planner != "self" and not planner.startswith("server:"):
@@ -154,12 +154,12 @@ class ReportRun:
 
     @property
     def preset(self) -> str:
-        """Whose settings an agent has: "paper" or "equal"; "" for other methods."""
+        """Which settings an agent has: "paper" or "equal"; "" for other methods."""
         return str(self.identity["method"].get("preset", ""))
 
     @property
     def planner(self) -> str:
-        """Who wrote the programs: the planner's name, or the backbone's adapter; "" without a planner."""
+        """What wrote the programs: the planner's name, or the backbone's adapter; "" without a planner."""
         if not self.writes_programs:
             return ""
         planner = str(self.identity["method"]["planner"])
@@ -202,7 +202,7 @@ class ReportRun:
 
     @cached_property
     def lacks(self) -> str:
-        """Why it has no accuracy to show; see `lack_of_model`."""
+        """Why the run has no accuracy to show; see `lack_of_model`."""
         return lack_of_model(self.traces)
 
     @cached_property
@@ -239,15 +239,15 @@ def protocol_notes(runs: Sequence[ReportRun]) -> list[str]:
             # "answer_prompt.text: ..." is the field answer_prompt.
             fields = dict.fromkeys(re.split("[.:]", line)[0] for line in lines)
             notes.append(
-                f"{other.dataset.title} and {run.dataset.title} are not compared with each other: their "
-                f"protocols differ in {', '.join(fields)}."
+                f"{other.dataset.title} and {run.dataset.title} are not compared with each other, because "
+                f"their protocols differ in {', '.join(fields)}."
             )
     return notes
 
 
 def counts_note(runs: Sequence[ReportRun]) -> str:
     """How many questions about how many videos each dataset has, such as "mlvu dev: 726 questions about 66
-    videos." If runs have more than others, from the fewest to the most."""
+    videos." If the numbers differ between runs, they are ranges."""
     parts = []
     for data, group in by_dataset(runs).items():
         questions = _span([len(run.questions) for run in group])
@@ -269,15 +269,15 @@ def exclusions_note(runs: Sequence[ReportRun]) -> str:
 
 
 def stand_ins_note(runs: Sequence[ReportRun]) -> str:
-    """For how many damaged frames intact ones stood in, by run; empty if for none."""
+    """How many damaged frames were replaced by intact ones, by run; empty if none."""
     parts = [f"{run.name} {stand_ins_text(counts)}" for run in runs if (counts := stand_ins(run.traces))]
-    return f"Intact frames stood in for others: {'; '.join(parts)}." if parts else ""
+    return f"Damaged frames replaced by intact ones: {'; '.join(parts)}." if parts else ""
 
 
 def versions_note(runs: Sequence[ReportRun]) -> str:
-    """Which runs several versions have answered, and which; empty if none."""
+    """Which runs were answered with several versions, and which versions; empty if none."""
     parts = [f"{run.name} {mixed}" for run in runs if (mixed := mixed_versions(versions_used(run.traces)))]
-    return f"Answered by several versions (questions by each): {' / '.join(parts)}." if parts else ""
+    return f"Answered with several versions (questions per version): {' / '.join(parts)}." if parts else ""
 
 
 def _span(counts: Sequence[int]) -> str:
@@ -286,14 +286,14 @@ def _span(counts: Sequence[int]) -> str:
 
 
 def question_notes(runs: Sequence[ReportRun]) -> list[str]:
-    """Notes on runs of one dataset that did not answer the same questions."""
+    """Notes on runs of one dataset that answered different questions."""
     notes = []
     for data, group in by_dataset(runs).items():
         if len({run.questions for run in group}) > 1:
             counts = ", ".join(f"{run.name} {len(run.questions)}" for run in group)
             notes.append(
-                f"{data.title}: the runs did not answer the same questions ({counts}): accuracies are over "
-                "each run's own, differences over those that both have."
+                f"{data.title}: the runs answered different questions ({counts}): accuracies are over "
+                "each run's own questions, differences over shared questions."
             )
     return notes
 
@@ -315,8 +315,8 @@ NOTE = (
 )
 OWN_RULE = "Each run by its own rule of the final answer (table 'runs')."
 MISSING_NATIVE_NOTE = (
-    "Rows with a native fallback need a run of method native with the same model and as many frames, without "
-    "subtitles in its prompt. Where they are missing, add one."
+    "Rows with a native fallback need a run of method native with the same model and number of "
+    "frames, without subtitles in its prompt. If such rows are missing, add that run."
 )
 
 
@@ -340,7 +340,7 @@ def natives_for(run: ReportRun, runs: Sequence[ReportRun]) -> NativeTraces:
 
 
 def variants(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """The run rescored by each rule that is possible, named after the rule; unchanged if it has no planner.
+    """The run rescored by each possible rule, named after the rule; unchanged if it has no planner.
     `runs`: all runs, for their direct answers."""
     if not run.writes_programs:
         return [run]

@@ -1,4 +1,4 @@
-"""The sections of a report by name, and building those that the given runs allow."""
+"""The sections of a report by name, and building the sections that the given runs allow."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ BUILDERS: Mapping[str, Builder] = {
 }
 
 _NAMING_LACKS = frozenset(("costs", "runs", *papers.BUILDERS))
-"""Tables with a row for a run that has no accuracy to show, which says why; others leave it out."""
+"""Tables with a row for a run without an accuracy, which gives the reason; other tables leave it out."""
 
 
 def build(
     runs: Sequence[ReportRun], names: Sequence[str] = (), taus: Sequence[float] = TAUS
 ) -> tuple[list[Section], list[str]]:
     """The sections in `names`, or, if it is empty, all that the runs allow, with the reasons why others are
-    missing. The name of a paper's method stands for all its tables that the runs allow; without names they
-    are made for the methods that the runs have.
+    missing. The name of a paper's method selects all its tables that the runs allow; without names, they are
+    made for the methods of the runs.
 
     Raises ConfigError for an unknown name, and MissingRuns if a section in `names` cannot be built.
     """
@@ -91,8 +91,8 @@ def build(
 
 
 def _with_counts(section: Section, runs: Sequence[ReportRun]) -> Section:
-    """The section with the number of questions and videos in each caption, with what the accuracies leave
-    out, with the reason where an interval is missing, and with why runs are not compared."""
+    """The section with captions that add the number of questions and videos, what the accuracies leave out,
+    why intervals are missing, and why runs are not compared."""
     about = section.runs or runs
     notes = (*protocol_notes(about), *question_notes(about), *section.notes)
     counts = [counts_note(about), *filter(None, [exclusions_note(about), stand_ins_note(about)])]
@@ -113,7 +113,7 @@ def _lacks_interval(table: Table) -> bool:
 
 
 def _of_able(builder: Builder, runs: Sequence[ReportRun]) -> Section:
-    """The section of the runs whose model can play its part; its notes name the others."""
+    """The section of the runs that have what it needs; its notes name the others."""
     section = builder([run for run in runs if not run.lacks])
     left_out = tuple(f"Left out: {run.name}, which {run.lacks}." for run in runs if run.lacks)
     return replace(section, notes=(*section.notes, *left_out))

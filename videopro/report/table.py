@@ -16,7 +16,7 @@ from videopro.traces.scoring import Accuracy, Difference
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval, in percent or percentage points; without, if it is over too few
+    """A number with its 95 % interval, in percent or percentage points; without an interval for too few
     videos."""
 
     value: float
@@ -54,7 +54,7 @@ BENCHMARK = "benchmark"
 """Heading of a first column that names the benchmark."""
 
 AS_PUBLISHED = "published"
-"""Suffix of a table of a paper's own numbers."""
+"""Suffix of a table of published numbers."""
 
 Cell: TypeAlias = Estimate | Number | int | str | None
 
@@ -70,11 +70,11 @@ class Table:
     suffix: str = ""
     """Distinguishes the tables of one section in file names."""
     folded: bool = False
-    """A long table for reference: collapsed on the page, otherwise CSV only."""
+    """A long reference table: collapsed on the page, and CSV only elsewhere."""
 
     @classmethod
     def of(cls, title: str, rows: Sequence[Mapping[str, Cell]], *notes: str, **form: Any) -> Self:
-        """A table of rows whose keys are the headings, the same in each of them; there is at least one."""
+        """A table of at least one row; all rows have the same keys, which are the headings."""
         # A cell beside its heading cannot slip into another column.
         return cls(title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows), notes, **form)
 
@@ -159,7 +159,7 @@ def _plain(cell: Cell) -> str | int | float | None:
 
 
 class MissingRuns(RunError):
-    """The given runs are not enough for a table; the message says which runs to add."""
+    """The runs do not allow a table; the message says which runs to add."""
 
 
 @dataclass(frozen=True)
@@ -183,4 +183,4 @@ class Section:
     figure: FigureSpec | None = None
     notes: tuple[str, ...] = ()
     runs: tuple[ReportRun, ...] = ()
-    """The runs that it is about, to say over how many videos; empty: all that were given."""
+    """The runs in it, to count their videos; empty: all given runs."""

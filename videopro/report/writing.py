@@ -60,7 +60,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], lacking:
         page = folder / "report.html"
         write_atomically(page, _page(title, drawn, lacking))
     except OSError as error:
-        raise RunError(f"{folder}: cannot be written ({error.strerror}); give another --output") from error
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); set another --output") from error
     return page
 
 

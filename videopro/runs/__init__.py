@@ -1,4 +1,4 @@
-"""Reading a run: its folder, its growing traces, its summary, judging and submission."""
+"""Reading a run: its folder, its traces, its summary, judging and submission."""
 
 from videopro.runs.asked import ASKED as ASKED
 from videopro.runs.asked import AskedRun as AskedRun

@@ -1,8 +1,8 @@
-"""A run of questions that no benchmark asked: those of `videopro ask --output` and of `videopro serve`.
+"""A run of questions outside a benchmark, from `videopro ask --output` and `videopro serve`.
 
-It is a run folder as any other, which `videopro view` and `videopro report` open, of the benchmark "asked".
-Questions are added to it one by one, by several processes at once if need be, under the same rule as a run of
-`videopro infer`: another method, model or setting is another run, in another folder.
+It is a regular run folder of the benchmark "asked", which `videopro view` and `videopro report` can open.
+Questions are added one by one, if needed by several processes, under the same rule as in `videopro infer`:
+another method, model or setting is another run, in another folder.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def generation_identity(seed: int, nearest_intact: float) -> dict[str, Any]:
 def asked_identity(
     protocol: Protocol, *, method: Mapping[str, Any], seed: int, nearest_intact: float = 0.0
 ) -> dict[str, Any]:
-    """What the key of such a run hashes, apart from the model, which is "model". `method`: its part of the
-    identity (`PreparedRun.identity`)."""
+    """What the key of such a run hashes, except the model ("model"). `method`: its part of the identity
+    (`PreparedRun.identity`)."""
     return {
         "method": dict(method),
         "protocol": {"benchmark": ASKED, "split": "", "version": "", **protocol.identity()},
@@ -41,7 +41,7 @@ def asked_identity(
 
 
 class AskedRun:
-    """The run in a folder, which exists after `open`. Threads may share it; close it in the end."""
+    """The run in a folder, which exists after `open`. Threads can share it; close it after use."""
 
     def __init__(self, path: Path) -> None:
         self.folder = RunFolder(path)
@@ -50,14 +50,14 @@ class AskedRun:
         self._log: TraceLog | None = None
 
     def check(self, identity: Mapping[str, Any]) -> None:
-        """Check that the folder is new or this run's, before anything is loaded; what `identity` lacks, such
-        as the model, is not compared. Writes nothing. Raises RunError."""
+        """Check that the folder is new or belongs to this run, before anything is loaded; keys that
+        `identity` lacks, such as the model, are not compared. Writes nothing. Raises RunError."""
         self.folder.check()
         self.folder.check_same(identity)
 
     def open(self, settings: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
-        """Create the folder, or open that of an earlier process, if it is this run's. `settings` are for its
-        readers: "method" and "model" at least. Returns the run's key. Raises RunError."""
+        """Create the folder, or open an existing one of this run. `settings` are for readers of the folder,
+        at least "method" and "model". Returns the run's key. Raises RunError."""
         self.folder.check()
         key = self.folder.open({"benchmark": ASKED, "split": "", **settings}, identity)
         with self._lock:
@@ -67,16 +67,15 @@ class AskedRun:
         return key
 
     def add(self, trace: Trace) -> bool:
-        """Add an answered question, under this run's key. Returns False, and writes nothing, if there is one
-        of its id. Raises RunError."""
+        """Add an answered question, under this run's key. Returns False, and writes nothing, if its id is
+        taken. Raises RunError."""
         with self._lock:
             if self._log is None:
-                raise RunError(f"{self.folder.path}: is not open")
+                raise RunError(f"{self.folder.path}: the run is not open")
             return self._log.append(replace(trace, run_key=self._key))
 
     def add_numbered(self, trace: Trace) -> Trace:
-        """Add an answered question under the next free number. Returns it as it was added. Raises
-        RunError."""
+        """Add an answered question under the next free number. Returns the added trace. Raises RunError."""
         # Another process may take a number first, so each is tried until one is free.
         numbered = (replace(trace, question_id=str(number), run_key=self._key) for number in count(1))
         return next(added for added in numbered if self.add(added))

@@ -1,5 +1,5 @@
 """CG-Bench's metrics over the runs of several tasks: accuracy on the whole video and on the clue, the
-intervals that the model names, and what only their combination tells."""
+intervals that the model names, and the metrics that combine them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _Row = dict[str, float | None]
 class CombineConfig:
     """The settings of `videopro benchmarks combine`."""
 
-    long: Path = field(metadata=setting("run of CG-Bench with protocol long (or videopro)"))
-    clue: Path | None = option(None, "run with protocol clue")
-    miou: Path | None = option(None, "run with protocol miou")
-    output: Path | None = option(None, "JSON file to write the numbers to")
+    long: Path = field(metadata=setting("CG-Bench run with protocol long (or videopro)"))
+    clue: Path | None = option(None, "CG-Bench run with protocol clue")
+    miou: Path | None = option(None, "CG-Bench run with protocol miou")
+    output: Path | None = option(None, "JSON file for the metrics")
 
 
 def combine(config: CombineConfig) -> TextTable:
-    """The table of several runs. Raises RunError for runs of other tasks, models or questions."""
+    """The table of several runs. Raises RunError for runs with other tasks, models or questions."""
     long = _traces(config.long, "--long", LONG)
     clue = _traces(config.clue, "--clue", CLUE) if config.clue else None
     miou = _traces(config.miou, "--miou", MIOU) if config.miou else None
@@ -107,26 +107,26 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _check_same_model(path: Path, other: Path) -> None:
-    """Raise RunError for runs of different models or splits: no number over both would mean anything."""
+    """Raise RunError for runs with different models or splits, whose metrics cannot be combined."""
     ours, theirs = (RunFolder(each).recorded_identity() or {} for each in (path, other))
     for part, name in (("protocol", "split"), ("model", "model"), ("model", "weights"), ("model", "adapter")):
         values = [identity.get(part, {}).get(name) for identity in (ours, theirs)]
         if values[0] != values[1]:
             raise RunError(
-                f"{other}: its {name} is {values[1]!r}, but that of {path} is {values[0]!r}; combine runs of "
-                "one model and one split"
+                f"{other}: its {name} is {values[1]!r}, but {path} has {values[0]!r}; combine runs with "
+                "the same model and split"
             )
 
 
 def _check_same_questions(
     path: Path, traces: Sequence[Trace], other: Path, other_traces: Sequence[Trace]
 ) -> None:
-    """Raise RunError for runs of different questions: CRR divides an accuracy of one by that of the other."""
+    """Raise RunError for runs with different questions: CRR divides one accuracy by the other."""
     differ = {trace.question_id for trace in traces} ^ {trace.question_id for trace in other_traces}
     if differ:
         raise RunError(
-            f"{other}: {len(differ)} questions are in this run or in {path}, but not in both, such as "
-            f"{min(differ)!r}; answer the same ones in both (--limit, --ids)"
+            f"{other}: {len(differ)} questions are only in this run or only in {path}, such as "
+            f"{min(differ)!r}; answer the same questions in both (--limit, --ids)"
         )
 
 

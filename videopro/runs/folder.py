@@ -1,5 +1,5 @@
 """A run's folder: config.yaml, traces.jsonl, summary.json, grades.jsonl, work/. It decides whether a command
-may resume the run: only if the identity, an opaque mapping here, is the same.
+can resume the run: only if the identity, an opaque mapping here, is the same.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from videopro.video import content_if_readable
 
 # Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
-_ELSEWHERE = "give another --output"
+_ELSEWHERE = "set another --output"
 _LONG = 100
 """Longer texts, such as prompts, are cut in messages."""
 
 
 def run_key(identity: Mapping[str, Any]) -> str:
-    """16 hex digits that identify everything an answer depends on: method, model, protocol, generation."""
+    """16 hex digits that identify everything that an answer depends on: method, model, protocol,
+    generation."""
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two identities, one line per key: "model.dtype: the run has 'fp32', this
-    command 'bf16'"; "nothing" stands for a key that one of them does not have."""
+    command 'bf16'"; "nothing" marks a key that one of them lacks."""
     before, now = _flat(old), _flat(new)
 
     def value_text(values: Mapping[str, Any], other_values: Mapping[str, Any], key: str) -> str:
@@ -62,7 +63,7 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
 
 
 def _from_difference(text: str, other: Any) -> str:
-    """Of a long text, such as a prompt, the part where it begins to differ from the other."""
+    """The part of a long text, such as a prompt, where it starts to differ from the other."""
     if len(text) <= _LONG:
         return text
     pairs = zip(text, other if isinstance(other, str) else "", strict=False)
@@ -103,12 +104,12 @@ class RunFolder:
         nothing."""
         if self.path.exists():
             if not self.path.is_dir():
-                raise RunError(f"{self.path}: is not a directory; give another --output")
+                raise RunError(f"{self.path}: is not a directory; set another --output")
             other = self.foreign_entry()
             if other is not None:
                 raise RunError(
                     f"{self.path}: contains {other!r} but no config.yaml, so it is not a run folder; "
-                    "give another --output"
+                    "set another --output"
                 )
         # The nearest folder that exists: those below it would be made.
         parent = self.path
@@ -116,12 +117,12 @@ class RunFolder:
             parent = parent.parent
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
             raise RunError(
-                f"{self.path}: cannot be written, as {parent} is not a writable directory; give another "
+                f"{self.path}: cannot be written, as {parent} is not a writable directory; set another "
                 "--output"
             )
 
     def foreign_entry(self) -> str | None:
-        """A name in the folder that shows that it is neither a run folder nor a new one; None otherwise."""
+        """The name of a file that does not belong in a run folder; None if there is none."""
         if self.config.exists() or not self.path.exists():
             return None
         # A run killed between creating its folder and writing its config leaves work/ alone.
@@ -139,7 +140,7 @@ class RunFolder:
             raise RunError(str(error)) from error
         if not isinstance(identity, dict):
             raise RunError(
-                f"{self.config}: has no 'identity', so the run cannot be resumed; give another --output"
+                f"{self.config}: has no 'identity', so the run cannot be resumed; set another --output"
             )
         return identity
 
@@ -153,14 +154,14 @@ class RunFolder:
         return written if isinstance(written, str) else run_key(identity)
 
     def read(self) -> list[Trace]:
-        """The run's traces, one per question, in the order they were written; a line that is none is told
+        """The run's traces, one per question, in the order they were written; invalid lines are reported
         once. Raises RunError if there is no file, and for a line of another run or of a later version."""
         traces = read_traces(self.traces, self.key(), set_aside=self.set_aside)
         return [self._with_video(trace) for trace in traces]
 
     def _with_video(self, trace: Trace) -> Trace:
-        """The trace, with a video beside its run where it names one by a relative path: a run from the hub
-        does, as absolute paths are those of the machine that made it."""
+        """The trace with relative video paths resolved against the run's folder: a run from the hub has them,
+        because absolute paths are only valid on the machine that made it."""
         beside = self.path / trace.video.path
         if Path(trace.video.path).is_absolute() or not beside.is_file():
             return trace
@@ -178,11 +179,11 @@ class RunFolder:
 
     @cached_property
     def set_aside(self) -> SetAside:
-        """The lines of the traces that are none, of those that were read so far."""
+        """The invalid lines among the traces read so far."""
         return set_aside_traces(self.traces)
 
     def check_same(self, identity: Mapping[str, Any]) -> None:
-        """Check that `identity` is that of the folder's run; keys that it lacks are not compared.
+        """Check that `identity` matches the folder's run; keys that it lacks are not compared.
 
         Raises RunError with the differences, key by key.
         """
@@ -197,14 +198,15 @@ class RunFolder:
         ]
         if lines:
             raise RunError(
-                f"{self.path}: contains another run; give another --output, or the settings of that run:\n  "
-                + "\n  ".join(lines)
+                f"{self.path}: contains another run; set another --output, or use the settings of "
+                "that run:\n  " + "\n  ".join(lines)
             )
 
     def open(self, settings: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
-        """Create the folder, or check that it is this run's, and write config.yaml. Returns the run key.
+        """Create the folder, or check that it belongs to this run, and write config.yaml. Returns the run
+        key.
 
-        Several ranks may call it at once. Raises RunError.
+        Several ranks can call it at once. Raises RunError.
         """
         key = run_key(identity)
         try:
@@ -222,7 +224,7 @@ class RunFolder:
     def running(self, ids: Sequence[str], *, alone: bool = False) -> Iterator[None]:
         """Mark the run as running while this rank answers `ids`. Readers see the ids, and a lock that the
         kernel releases however the process ends. `alone`: no other command may answer questions of the run
-        meanwhile. Raises RunError, also if another command keeps this one from running."""
+        meanwhile. Raises RunError, also if another command prevents this one from running."""
         try:
             with self.locked("config.lock"):
                 write_atomically(self.requested, json.dumps(list(ids)))
@@ -233,14 +235,14 @@ class RunFolder:
             # Readers lock it for a moment, to see whether a command is running.
             if not lock_soon(file.fileno(), fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
                 raise RunError(
-                    f"{self.path}: another command answers questions of this run, and one of the two uses "
-                    "--engine ray, which runs alone; wait for the other one, or stop it"
+                    f"{self.path}: another command is answering questions of this run, and one of "
+                    "the two uses --engine ray, which must run alone; wait for the other, or stop it"
                 )
             yield
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Let one process at a time into the block, by a file of this name. Raises RunError."""
+        """Let one process at a time into the block, with a lock file of this name. Raises RunError."""
         path = self.work / name
         with ExitStack() as stack:
             try:
@@ -251,7 +253,7 @@ class RunFolder:
             yield
 
     def is_running(self) -> bool:
-        """Whether a command is answering questions of this run now."""
+        """Whether a command is currently answering questions of this run."""
         try:
             with self.lock.open("r") as file:
                 # A command holds the lock shared or alone, and either refuses an exclusive one.
@@ -282,7 +284,7 @@ def check_model(
     backbone: Mapping[str, Any],
     load: Callable[..., Backbone],
 ) -> None:
-    """Compare the model with that of the folder's run, for a command that will not load it.
+    """Compare the model with the model of the folder's run, for a command that will not load it.
 
     A model that is no longer available is compared by name and settings only. Raises RunError if the model
     differs.
@@ -300,7 +302,7 @@ def check_model(
         if (settings.get("model"), settings.get("backbone") or {}) != (model, dict(backbone)):
             raise RunError(
                 f"{folder.path}: is a run of {settings.get('model')!r}, which cannot be compared with "
-                f"{model!r} ({error}); fix this, or give --model and --backbone as in its config.yaml"
+                f"{model!r} ({error}); fix this, or set --model and --backbone as in its config.yaml"
             ) from error
         print(f"{model!r} was compared with the run's model by name only: {error}", file=sys.stderr)
         return
@@ -315,13 +317,13 @@ def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: Run
         if item is None:
             raise RunError(
                 f"{folder.traces}: question {trace.question_id!r} is no longer in {benchmark.name}, split "
-                f"{benchmark.split!r}; give the --root of that run or another --output"
+                f"{benchmark.split!r}; set the --root of that run, or another --output"
             )
         now = (item.question.text, item.question.choices, item.answer)
         if now != (trace.question, trace.choices, trace.gold):
             raise RunError(
                 f"{folder.traces}: question {trace.question_id!r} now has another text, options or answer in "
-                f"{benchmark.name}; give the --root of that run or another --output"
+                f"{benchmark.name}; set the --root of that run, or another --output"
             )
 
 
@@ -334,10 +336,10 @@ def check_files(
     errors: bool,
     changed: bool,
 ) -> Redo:
-    """Compare the films, subtitles and transcripts of `items`, the questions of this command, with those that
-    answers are about; a file that is not on this machine is not compared. Returns what is answered again:
-    `errors`, and with `changed` the questions about another file. Raises RunError for these without
-    `changed`, and for those that are not among `items`."""
+    """Compare the videos, subtitles and transcripts of `items`, the questions of this command, with the files
+    of the recorded answers; files that are not on this machine are not compared. Returns what to answer
+    again: `errors`, and with `changed` the questions whose files changed. Raises RunError for changed files
+    without `changed`, and if their questions are not among `items`."""
     films, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
     content = cache(content_if_readable)
     others: defaultdict[str, list[Trace]] = defaultdict(list)
@@ -347,13 +349,13 @@ def check_files(
             others[name].append(trace)
     asked = {item.id for item in items} if changed else set()
     lines = [
-        f"\n  {name}: another one when these were answered: {', '.join(left[:3])}"
+        f"\n  {name}: changed since these questions were answered: {', '.join(left[:3])}"
         + (f" and {len(left) - 3} more" if len(left) > 3 else "")
         for name, traces in others.items()
         if (left := [trace.question_id for trace in traces if trace.question_id not in asked])
     ]
     if lines:
-        fix = "--redo-changed has to ask these too: give no smaller --limit" if changed else OTHER_FILES
-        raise RunError(f"{folder.path}: files are not those of its answers; {fix}{''.join(lines)}")
+        fix = "--redo-changed must include these questions; raise --limit" if changed else OTHER_FILES
+        raise RunError(f"{folder.path}: files changed since the run answered; {fix}{''.join(lines)}")
     stale = [trace for traces in others.values() for trace in traces]
     return Redo(errors, frozenset((each.question_id, each.video.id, each.video.text_id) for each in stale))

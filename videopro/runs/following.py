@@ -1,5 +1,5 @@
-"""Follow a run while it grows: its traces as they are appended, and the summary so far. Read-only, so any
-number of readers may follow a run.
+"""Follow a run in progress: its traces as they are appended, and the summary so far. Read-only, so any number
+of readers can follow a run.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class RunTail:
         self._protocol = protocol
         self._log: TraceLog | None = None
         self.traces: dict[str, Trace] = {}
-        """By question id, the latest last. Calls and steps are reduced to what summaries count, so that
-        thousands of questions stay small."""
+        """By question id, the latest last. Calls and steps are reduced to what summaries count, to save
+        memory with thousands of questions."""
 
     def refresh(self) -> int:
         """Read the appended traces and return their number. Raises RunError for an invalid log."""
@@ -59,8 +59,8 @@ def _slim(trace: Trace) -> Trace:
     seen: set[FrameRef] = set()
 
     def new(frames: Iterable[FrameRef]) -> tuple[FrameRef, ...]:
-        """A reference to each moment that no earlier call or step looked at, short but for frames that stand
-        in for others."""
+        """A reference to each moment that no earlier call or step looked at, shortened unless the frame
+        replaces another."""
         refs = {frame if wanted_time(frame) is not None else (moment(frame),) for frame in frames} - seen
         seen.update(refs)
         return tuple(sorted(refs))
@@ -119,10 +119,9 @@ def _runs_at(path: Path) -> list[Path]:
         return [path]
     inside = sorted(_runs_inside(path))
     if not inside:
-        missing = "" if path.is_dir() else ", as there is no such folder"
+        missing = "contains no run" if path.is_dir() else "no such folder"
         raise RunError(
-            f"{path}: contains no run{missing}; give the folder of a run of `videopro infer`, or a folder "
-            "with several"
+            f"{path}: {missing}; pass the folder of a run of `videopro infer`, or a folder of several runs"
         )
     return inside
 

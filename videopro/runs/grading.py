@@ -1,4 +1,4 @@
-"""Reading what a judge replied, robustly and as the official code does."""
+"""Parsing a judge's replies, robustly and like the official code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_verdict(reply: str, low: int, high: int) -> int | None:
 
 
 def _fields(text: str) -> Iterator[int | None]:
-    """The values of the grade fields of objects in JSON; None for one that is no whole number."""
+    """The values of the grade fields of objects in JSON; None for a value that is not a whole number."""
     for body in _OBJECT.findall(text):
         try:
             fields = parse_json(body)
@@ -92,7 +92,7 @@ def _whole_number(value: object) -> int | None:
 
 
 def _written(text: str, high: int) -> set[int | None]:
-    """The grades that stand for themselves in a text; those that are called final, if there are any."""
+    """The separate grades in a text; only the ones called final, if there are any."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     alone = {_of(match, high) for line in lines if (match := _ALONE.fullmatch(line))}
     labelled, assigned = (
@@ -118,13 +118,13 @@ def _is_denied(text: str, start: int) -> bool:
 
 
 def _of(match: re.Match[str], high: int) -> int | None:
-    """The number of a match; None if it is of another scale."""
+    """The number in a match; None if it is on another scale."""
     scale = match["slash"] or match["of"]
     return int(match["number"]) if scale in (None, str(high)) else None
 
 
 def shown_answer(reply: str, judge: JudgePrompt) -> str:
-    """The answer that the judge is shown: the reply, or for CG-Bench the "result" of its JSON block."""
+    """The answer to show the judge: the reply, or for CG-Bench the "result" of its JSON block."""
     if judge.style != "cgbench":
         return reply
     result = written_result(reply)
@@ -132,7 +132,7 @@ def shown_answer(reply: str, judge: JudgePrompt) -> str:
 
 
 def needs_look(reply: str, judge: JudgePrompt) -> bool:
-    """Whether the judge is to look at the clue after this first reply, by either reading."""
+    """Whether the judge must look at the clue after this first reply, by either parser."""
     if judge.unsure is None:
         return False
     official = read_cg_bench(reply, "012")
@@ -141,7 +141,7 @@ def needs_look(reply: str, judge: JudgePrompt) -> bool:
 
 def grade_of(line: Mapping[str, Any], judge: JudgePrompt) -> JudgeGrade:
     """The grades of a line of grades.jsonl: the judge's reply "raw", and "look" if it was asked twice. A
-    reply that a limit of tokens cut off has none, whatever it came to say."""
+    reply cut off at a token limit has no grade."""
     if line.get("cut_at") is not None:
         return JudgeGrade(None, None)
     raw, look = line["raw"], line.get("look")
@@ -158,7 +158,7 @@ def grade_of(line: Mapping[str, Any], judge: JudgePrompt) -> JudgeGrade:
 
 
 def why_ungraded(line: Mapping[str, Any], judge: JudgePrompt) -> str:
-    """Why a line has no grade, in a few words; empty if it has one."""
+    """A short reason why a line has no grade; empty if it has one."""
     if line.get("error"):
         return "the request failed"
     if line.get("cut_at") is not None:
@@ -166,12 +166,12 @@ def why_ungraded(line: Mapping[str, Any], judge: JudgePrompt) -> str:
     if grade_of(line, judge).robust is not None:
         return ""
     reply = line.get("look", line["raw"])
-    return "the reply has no grade of the scale" if reply.strip() else "the reply is empty"
+    return "the reply has no grade on the scale" if reply.strip() else "the reply is empty"
 
 
 def read_grade(reply: str, judge: JudgePrompt, *, high: int | None = None) -> int | None:
-    """The grade in a judge's reply; None for none or several. `high`: the end of the scale, if it is not the
-    judge's own."""
+    """The grade in a judge's reply; None for none or several. `high`: the end of the scale, if it differs
+    from the judge's."""
     return read_verdict(reply, judge.low, judge.high if high is None else high)
 
 

@@ -1,6 +1,6 @@
-"""Have a judge model grade the open answers of a run. Each answer is graded once; grades.jsonl stores the
-judge's replies, which scoring parses. A request that failed and a reply without a grade are stored as such,
-counted, and asked again by the next command; a judge that then says the same is asked no more.
+"""Grade the open answers of a run with a judge model. Each answer is graded once; grades.jsonl stores the
+judge's replies, which scoring parses. Failed requests and replies without a grade are stored, counted, and
+retried by the next command; an answer is not retried once the judge has repeated its reply.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _CONCURRENCY = 8
 
 @dataclass(frozen=True)
 class JudgeReply:
-    """What a judge said, without what it thought."""
+    """A judge's reply, with its thoughts separate."""
 
     text: str
     thoughts: str = ""
     cut_at: int | None = None
-    """The limit in tokens that cut the reply off; None: it ended by itself."""
+    """The token limit that cut off the reply; None: it is complete."""
 
 
 def judge_config(spec: str, settings: Mapping[str, Any]) -> BackboneConfig:
@@ -58,9 +58,9 @@ def judge_config(spec: str, settings: Mapping[str, Any]) -> BackboneConfig:
 
 
 class Judge:
-    """The model that `spec` names, behind a chat endpoint, which needs no log-probabilities, or in this
-    process, loaded by `load(spec, **settings)`. Its replies have at most `max_new_tokens` tokens, thoughts
-    included. Raises ConfigError or BackboneError; every call BackboneError for a request that cannot be
+    """The model that `spec` names, behind a chat endpoint (log-probabilities are not needed) or in this
+    process, loaded by `load(spec, **settings)`. Its replies have at most `max_new_tokens` tokens, including
+    thoughts. Raises ConfigError or BackboneError; each call raises BackboneError for a request that cannot be
     served."""
 
     def __init__(
@@ -80,11 +80,11 @@ class Judge:
         )
         """Maximum frames per call."""
         self.threads = self._config.concurrency if is_served else 1
-        """How many threads may ask at a time."""
+        """How many threads can send requests at a time."""
 
     def reply(self, text: str, *, system: str = "", frames: Sequence[Frame] = ()) -> JudgeReply:
         """The reply to a prompt about frames (none: text only). An endpoint gets them as images after their
-        times, or with video=video as one video."""
+        times, or as one video with video=video."""
         if isinstance(self._model, Backbone):
             request = GenerateRequest(frames or None, text, system=system)
             (said,) = self._model.generate_batch([request], Sampling(self._limit))
@@ -102,7 +102,7 @@ class Judge:
         return JudgeReply(reply.text, reply.thoughts, reply.cut_at)
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release its resources."""
         self._model.close()
 
 
@@ -119,9 +119,9 @@ _NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", 
 class JudgeConfig:
     """The settings of `videopro benchmarks judge`."""
 
-    run: Path = field(metadata=setting("folder of the run to grade", positional=True))
-    judge: str = field(metadata=setting("server:MODEL@URL, api:MODEL@URL, or any model that --model takes"))
-    max_new_tokens: int = option(4096, "maximum length of the judge's reply in tokens, thinking included")
+    run: Path = field(metadata=setting("run folder to grade", positional=True))
+    judge: str = field(metadata=setting("server:MODEL@URL, api:MODEL@URL, or any model that --model accepts"))
+    max_new_tokens: int = option(4096, "maximum length of the judge's reply in tokens, with its thinking")
     backbone: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("settings of the judge, such as api_key_env=NAME concurrency=8"),
@@ -132,7 +132,7 @@ def recorded_protocol(folder: RunFolder) -> Protocol:
     """The protocol of a run. Raises RunError or BenchmarkError."""
     identity = folder.recorded_identity() if folder.config.exists() else None
     if identity is None or not isinstance(identity.get("protocol"), dict):
-        raise RunError(f"{folder.path}: is not a run folder; give one that `videopro infer` created")
+        raise RunError(f"{folder.path}: is not a run folder; pass one that `videopro infer` wrote")
     return Protocol.from_identity(identity["protocol"])
 
 
@@ -146,17 +146,15 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
     judge = protocol.judge
     if judge is None:
         name = (folder.recorded_identity() or {})["protocol"].get("benchmark")
-        raise RunError(
-            f"{folder.path}: benchmark {name!r} is scored without a judge; its summary is complete"
-        )
+        raise RunError(f"{folder.path}: benchmark {name!r} needs no judge; its summary is complete")
     traces = folder.read()
     recorded = _lines(folder.grades)
     graded = [line for line in recorded.values() if not why_ungraded(line, judge)]
     other_judges = {line["judge"] for line in graded} - {_name(config)}
     if other_judges:
         raise RunError(
-            f"{folder.grades}: was graded by {sorted(other_judges)[0]!r}, not by {_name(config)!r}; give the "
-            "first as --judge, with its settings, or remove the file"
+            f"{folder.grades}: was graded by {sorted(other_judges)[0]!r}, not {_name(config)!r}; "
+            "set --judge to the first, with its settings, or remove the file"
         )
     todo = [
         trace for trace in traces if _is_open(trace) and not _is_graded(trace, recorded, judge, _name(config))
@@ -188,7 +186,7 @@ def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trac
 
 
 def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, JudgeGrade]:
-    """The grades by question id; those of failed requests and of replies that nobody can read are missing."""
+    """The grades by question id, without failed requests and replies that cannot be parsed."""
     if judge is None:
         return {}
     grades = {question: grade_of(line, judge) for question, line in _lines(path).items()}
@@ -197,7 +195,7 @@ def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, JudgeGrade]:
 
 
 def _name(config: JudgeConfig) -> str:
-    """The judge's name in the grades: with those of its settings that affect a grade."""
+    """The judge's name in the grades, with the settings that affect a grade."""
     settings = {key: value for key, value in config.backbone.items() if key not in _NO_MATTER}
     return f"{config.judge} {json.dumps(settings, sort_keys=True)}" if settings else config.judge
 
@@ -223,16 +221,18 @@ def _digest(trace: Trace) -> str:
 
 
 def _lines(path: Path) -> dict[str, dict[str, Any]]:
-    """The last line of each question; a truncated last line, left by a killed process, is skipped, and a line
-    that is no grade is set aside."""
+    """The last line of each question; a truncated last line, left by a killed process, is skipped, and lines
+    that are not grades are set aside."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: cannot be read ({error})") from error
+        raise RunError(
+            f"{path}: cannot be read ({error}); restore it, or delete it to grade again"
+        ) from error
     lines: dict[str, dict[str, Any]] = {}
-    set_aside = SetAside(path, "the judge is asked for their grades again")
+    set_aside = SetAside(path, "their answers are graded again")
     complete = text.split("\n")[:-1]
     for number, line in enumerate(complete, start=1):
         try:
@@ -244,7 +244,7 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
             fields["is_repeated"] = before == fields and not {"cut_at", "error"} & more.keys()
             lines[content["question_id"]] = fields
         except (ValueError, KeyError, TypeError) as error:
-            set_aside.add(number, f"no grade: {error}")
+            set_aside.add(number, f"not a grade: {error}")
     set_aside.tell()
     return lines
 
@@ -272,8 +272,8 @@ def _judged(trace: Trace, judge: JudgePrompt, model: Judge, nearest_intact: floa
 def _grade(
     traces: Sequence[Trace], judge: JudgePrompt, model: Judge, config: JudgeConfig, folder: RunFolder
 ) -> None:
-    """Ask the judge for grades and append each reply as it arrives. Raises RunError if no request is served,
-    or no reply has a grade."""
+    """Request grades from the judge and append each reply as it arrives. Raises RunError if no request
+    succeeds, or no reply has a grade."""
     nearest_intact = (folder.recorded_identity() or {})["generation"].get("nearest_intact", 0.0)
 
     def ask(trace: Trace) -> tuple[Trace, dict[str, Any]]:
@@ -282,7 +282,7 @@ def _grade(
         except BackboneError as error:
             return trace, {"raw": "", "error": str(error)}
         except VideoError as error:
-            return trace, {"raw": "", "error": f"the clue cannot be shown: {error}"}
+            return trace, {"raw": "", "error": f"the clue cannot be read: {error}"}
 
     failed, last = 0, ""
     reasons: Counter[str] = Counter()
@@ -302,25 +302,25 @@ def _grade(
             done = start + len(batch)
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
-                    f"the judge failed all of the last {failed} requests ({last}); existing grades are kept: "
-                    "fix this and re-run the same command to resume"
+                    f"the last {failed} requests to the judge all failed ({last}); fix this and re-run the "
+                    "same command to resume (existing grades are kept)"
                 )
             if reasons.total() == done >= _GIVEN_UP:
                 raise RunError(
                     f"none of the judge's first {done} replies has a grade ({last}); raise --max-new-tokens "
-                    "if they are cut off, or take another judge, and re-run"
+                    "if they are cut off, or use another judge, and re-run"
                 )
     if reasons:
         counts = ", ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
         print(
             f"{reasons.total()} answers were not graded ({counts}; the last: {last}); re-run the same "
-            "command to ask again, with a higher --max-new-tokens if replies are cut off",
+            "command to retry, with a higher --max-new-tokens if replies are cut off",
             file=sys.stderr,
         )
 
 
 def _explained(reason: str, fields: Mapping[str, Any]) -> str:
-    """Why an answer has no grade, with what the judge or the server said."""
+    """Why an answer has no grade, with the reply of the judge or the server."""
     if "error" in fields:
         return str(fields["error"])
     quoted = printable(fields.get("look", fields["raw"]), _QUOTED_LENGTH)

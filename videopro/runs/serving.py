@@ -1,6 +1,6 @@
-"""A run's model behind engines that the command starts itself: `--engine vllm`.
+"""A run's model served by engines that the command starts: `--engine vllm`.
 
-From the settings of a model in this process, `Served.of` makes what an engine serves and how it is asked, and
+`Served.of` turns the settings of a local model into the settings of an engine and of its client, and
 `Served.start` starts an engine on each GPU.
 """
 
@@ -35,20 +35,20 @@ _OF_LOCAL_MODELS = ("attention", "device_map", "batch_size", "adapter_model", "a
 
 @dataclass(frozen=True)
 class Served:
-    """A model, with its adapter if it has one, as engines serve it."""
+    """A model, with its adapter if it has one, for engines to serve."""
 
     model: ServedModel
     adapter: str | None
-    """The name of the adapter there."""
+    """The adapter's name on the server."""
     asked_with: Mapping[str, Any]
-    """The settings of the backbone that asks for them."""
+    """The settings of the backbone that sends the requests."""
     settings: EngineSettings
 
     @classmethod
     def of(cls, model: str, backbone: Mapping[str, Any], engine: Mapping[str, Any]) -> Served:
-        """For the settings of a local model and of `--vllm`. Raises ConfigError for settings that an engine
-        does not have and an adapter that it would leave out in part, BackboneError for a model that is not
-        there, or an adapter that does not fit it."""
+        """From the settings of a local model and of `--vllm`. Raises ConfigError for settings that an engine
+        does not have and an adapter that it would partly ignore, BackboneError for a missing model or an
+        adapter that does not fit it."""
         settings = read_vllm_settings("vllm", engine)
         settings.command()
         unused = [name for name in _OF_LOCAL_MODELS if name in backbone]
@@ -57,8 +57,8 @@ class Served:
         config = read_spec(model, **backbone)
         if config.kind == "server":
             raise ConfigError(
-                f"--engine vllm starts a server of its own, and --model {model} is one; give a folder or a "
-                "hub name, or leave --engine out"
+                f"--engine vllm starts its own server, but --model {model} is already one; pass a folder or "
+                "a hub name, or leave out --engine"
             )
         # Imported late: it imports torch.
         from videopro.backbones.qwen import (
@@ -102,15 +102,15 @@ class Served:
         return cls(served, adapter, asked_with, settings)
 
     def check(self, folder: RunFolder) -> None:
-        """Compare the model with that of a finished run, by what is known without an engine. Raises RunError
-        if it is another."""
+        """Compare the model with a finished run's model, without starting an engine. Raises RunError if it is
+        another."""
         recorded = (folder.recorded_identity() or {}).get("model") or {}
         now = {"kind": "server", "model": self.model.name, "weights": self.model.source}
         now["adapter_model"] = self.adapter  # type: ignore[assignment]
         lines = identity_difference({"model": {name: recorded.get(name) for name in now}}, {"model": now})
         if lines:
             raise RunError(
-                f"{folder.path}: contains another run; give another --output, or the settings of that run:"
+                f"{folder.path}: contains another run; set another --output, or use the settings of that run:"
                 + "".join(f"\n  {line}" for line in lines)
             )
 
@@ -118,9 +118,9 @@ class Served:
     def start(
         self, logs: Path, load: Callable[..., Backbone], *, rank: int = 0, most: int | None = None
     ) -> Iterator[Engines]:
-        """Engines, one on each GPU (at most `most`), until the block ends, and what asks each of them: `load`
-        with their addresses. `logs`: the folder of their logs, which begin with this process's `rank`. Raises
-        BackboneError if one does not start."""
+        """Run engines, one on each GPU (at most `most`), until the block ends, and make their clients: `load`
+        with their addresses. `logs`: the folder of their logs, whose names start with this process's `rank`.
+        Raises BackboneError if one does not start."""
         devices = engine_devices(self.settings.gpus)[:most]
         processes = [
             EngineProcess(
@@ -147,10 +147,10 @@ class Engines:
 
     processes: Sequence[EngineProcess]
     loaders: Sequence[Callable[[], Backbone]]
-    """Makes the backbone that asks the engine of the same index."""
+    """Makes the backbone that uses the engine with the same index."""
 
     def check(self) -> None:
-        """Raise BackboneError if one was given up."""
+        """Raise BackboneError if an engine failed for good."""
         for process in self.processes:
             process.check()
 

@@ -1,6 +1,6 @@
 """Write the answers of a run in the format of a benchmark's evaluation server.
 
-Unparsed and missing answers are submitted as such, never as a random letter.
+Unparsed and missing answers are submitted as missing, never as a random letter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Form = Callable[[Sequence[Trace]], str]
 class SubmitConfig:
     """The settings of `videopro benchmarks submit`."""
 
-    run: Path = field(metadata=setting("folder of the run", positional=True))
+    run: Path = field(metadata=setting("run folder", positional=True))
     output: Path = field(
         metadata=setting("file to write, .json or .csv (egoschema: .json for validate.py, .csv for Kaggle)")
     )
@@ -40,7 +40,7 @@ class SubmitConfig:
 
 @dataclass(frozen=True)
 class Submission:
-    """The file that was written, and how many of its questions have no answer."""
+    """The written file, and how many of its questions have no answer."""
 
     path: Path
     questions: int
@@ -57,7 +57,7 @@ def submit(config: SubmitConfig) -> Submission:
     if name in OFFICIAL and name not in FORMS:
         raise RunError(
             f"{folder.path}: {name!r} is scored locally, not by a server; benchmarks with a submission file: "
-            f"{', '.join(FORMS)}, and your own"
+            f"{', '.join(FORMS)}, and your own benchmarks"
         )
     endings = FORMS.get(str(name), _GENERIC)
     if config.output.suffix not in endings:

@@ -42,13 +42,13 @@ def summarize(
     about: Mapping[str, Any],
     grades: Mapping[str, JudgeGrade] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The numbers of a run, JSON-able, starting with `about` (which run it is). `grades`: a judge's grades of
-    open answers.
+    """The metrics of a run, ready for JSON, starting with `about` (which run it is). `grades`: a judge's
+    grades of open answers.
 
-    `n` counts the scored questions (`records_of`), `scored_videos` the videos that they are about.
+    `n` counts the scored questions (`records_of`), `scored_videos` their videos.
     `metrics`: the benchmark's own metrics, robust and official. Accuracies and rates are shares in 0..1; None
     if there is nothing to divide by. `cost` adds up the questions' own costs; `costs` are means per question
-    that also count what was prepared for many of them. `agent` is empty for methods without agents' steps.
+    that include shared preparation. `agent` is empty for methods without agent steps.
     """
     answerable = [trace for trace in traces if is_answerable(trace)]
     records = records_of(traces)
@@ -127,7 +127,7 @@ def summarize(
 
 
 def _ungraded(traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> int:
-    """The answers in words that have no grade, in a run that was graded."""
+    """The number of open answers without a grade, in a graded run."""
     if not grades:
         return 0
     answered = [trace for trace in traces if trace.reference is not None and trace.final is not None]
@@ -146,8 +146,8 @@ def _error_ids(traces: Sequence[Trace]) -> dict[str, list[str]]:
 
 
 def _exceptions(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
-    """The exceptions that nobody foresaw, by class: how many questions and videos met them, and where they
-    were raised."""
+    """The unexpected exceptions, by class: how many questions and videos they affect, and where they were
+    raised."""
     by_type: dict[str, list[tuple[Trace, str]]] = {}
     for trace in traces:
         for exception in trace.exceptions:
@@ -175,9 +175,9 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
 
 
 def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder: Path) -> TextTable:
-    """The summary as a table: all questions, then the groups that `breakdowns` names. `folder`: the run's,
-    named where a question ended in an error. If all scored questions are open, it shows their metrics,
-    as `compare` does."""
+    """The summary as a table: all questions, then the groups that `breakdowns` names. `folder`: the run
+    folder, named in error lines. If all scored questions are open, the table shows their metrics, like
+    `compare`."""
     is_open = _is_open(summary)
     overall = summary["open"] if is_open else {**summary, "videos": summary["scored_videos"]}
     rows = [("all", *_cells(overall, is_open))]
@@ -245,31 +245,31 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     # be explained here, see videopro/pocket/teacher/faults.py.
     for kind, counts in summary["repairs"]["by_state"].items():
         yield (
-            f"{kind} at first: {counts['n']}, answered after refinement: {counts['repaired']}; right "
+            f"{kind} at first: {counts['n']}, answered after refinement: {counts['repaired']}; correct: "
             f"{counts['right_before']} before, {counts['right_after']} after"
         )
     yield from _agent_lines(summary)
     if summary["left_out"]:
         left_out = exclusions_text(summary["left_out"])
-        yield f"left out: {left_out}; every other question counts, however it ended"
+        yield f"left out: {left_out} (all other questions count)"
     if summary["stand_ins"]:
-        yield f"the nearest intact frame stood in for {stand_ins_text(summary['stand_ins'])}"
+        yield f"the nearest intact frame replaced {stand_ins_text(summary['stand_ins'])}"
     for kind, occurrences in summary["exceptions"].items():
         yield (
-            f"{_questions(occurrences['questions'])} (videos: {occurrences['videos']}) met an unexpected "
-            f"{kind}; its first traceback: {traceback_file(RunFolder(folder).exceptions, kind)}"
+            f"{_questions(occurrences['questions'])} (videos: {occurrences['videos']}) ended in an "
+            f"unexpected {kind}; first traceback: {traceback_file(RunFolder(folder).exceptions, kind)}"
         )
     for kind, count in summary["errors"].items():
         yield _without_answer(kind, count, summary["error_ids"][kind], folder)
     if summary.get("broken_records"):
         count = summary["broken_records"]
-        yield "1 broken record was left out" if count == 1 else f"{count} broken records were left out"
+        yield "1 broken record was skipped" if count == 1 else f"{count} broken records were skipped"
     if summary.get("defects"):
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
         yield f"{count} questions: {note}"
     if mixed := mixed_versions(summary.get("versions", {})):
-        yield f"answered by several versions (questions by each): {mixed}"
+        yield f"answered with several versions (questions per version): {mixed}"
 
 
 # From which share of unparsed replies on it is said what they begin with.
@@ -278,28 +278,28 @@ _WHAT_WAS_CUT = {"answers": "written replies", "programs": "programs", "steps": 
 
 
 def _cut_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Why replies have no answer, and what to do about it."""
+    """Why replies have no answer, and the fix."""
     for kind, counts in summary.get("cut_replies", {}).items():
         limits = ", ".join(map(str, counts["limits"]))
-        unsaid = f", {counts['unsaid']} of them before anything was said" if counts["unsaid"] else ""
+        unsaid = f", {counts['unsaid']} of them before any answer text" if counts["unsaid"] else ""
         if kind != "answers":
-            fix = "give --options max_new_tokens=N with another --output"
+            fix = "set --options max_new_tokens=N and another --output"
         elif summary.get("method") == "native":
-            fix = "give --options reply_tokens=N with another --output, or turn the model's thinking off"
+            fix = "set --options reply_tokens=N and another --output, or turn off the model's thinking"
         else:
-            fix = "turn the model's thinking off"
-        yield f"{counts['replies']} {_WHAT_WAS_CUT[kind]} were cut off at {limits} tokens{unsaid}: {fix}"
+            fix = "turn off the model's thinking"
+        yield f"{counts['replies']} {_WHAT_WAS_CUT[kind]} were cut off at {limits} tokens{unsaid}; {fix}"
     tokens = summary.get("other_first_tokens", {})
     if tokens and (summary["unparsed"] or 0) >= _MANY_UNPARSED:
         named = ", ".join(f"{token!r} ({count})" for token, count in tokens.items())
         yield (
-            f"replies that are no letter begin with {named}: a model that writes before it answers needs "
-            "--options reply=text reply_tokens=N (method native), or its thinking turned off"
+            f"replies without a letter start with {named}; if the model writes text before its answer, set "
+            "--options reply=text reply_tokens=N (method native), or turn off its thinking"
         )
 
 
 def _open_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """The open questions, which are not among the scored ones."""
+    """The open questions, which are scored separately."""
     metrics = summary["open"]
     if metrics:
         exact, f1 = (_with_interval(metrics, name) for name in ("exact_match", "f1"))
@@ -320,13 +320,13 @@ _LONGEST_ID = 40
 
 
 def _without_answer(kind: str, count: int, ids: Sequence[str], folder: Path) -> str:
-    """How many questions ended in an error, which, where to read why, and how to ask them again."""
+    """How many questions ended in an error, their ids, where to read why, and how to retry them."""
     named = ", ".join(_cropped(name) for name in ids[:_MAX_IDS])
     more = f" and {len(ids) - _MAX_IDS} more" if len(ids) > _MAX_IDS else ""
     where = RunFolder(folder).traces
     return (
-        f"{_questions(count)} without an answer: {kind} ({named}{more}); `error` in {where} says why; the "
-        f"same command with --redo-errors asks {'it' if count == 1 else 'them'} again"
+        f"{_questions(count)} without an answer: {kind} ({named}{more}); see `error` in {where}; re-run the "
+        f"same command with --redo-errors to retry {'it' if count == 1 else 'them'}"
     )
 
 
@@ -339,7 +339,7 @@ def _questions(count: int) -> str:
 
 
 def _agent_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What an agent did, and what was prepared for it."""
+    """An agent's steps, and their preparation."""
     agent = summary["agent"]
     if agent:
         replies = agent["replies"]
@@ -353,12 +353,12 @@ def _agent_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             f"{agent['forced']} answers forced, {agent['unanswered']} questions without an answer"
         )
     for kind, preparation in summary["costs"]["preparations"].items():
-        note = f"; the cost of {preparation['unknown']} is not known" if preparation["unknown"] else ""
+        note = f"; the cost of {preparation['unknown']} is unknown" if preparation["unknown"] else ""
         cost = preparation["cost"]
         if kind == "transcript":
             yield (
-                f"{kind}: {preparation['n']} made for {preparation['questions']} questions, with "
-                f"{cost['seconds']:.1f} s for {preparation['audio_seconds'] / 60:.1f} minutes of sound{note}"
+                f"{kind}: {preparation['n']} made for {preparation['questions']} questions, in "
+                f"{cost['seconds']:.1f} s for {preparation['audio_seconds'] / 60:.1f} minutes of audio{note}"
             )
             continue
         yield (
@@ -377,7 +377,7 @@ def metric_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         which = (
             "1 answer has no grade, and counts" if count == 1 else f"{count} answers have no grade, and count"
         )
-        yield f"{which} 0: `videopro benchmarks judge` asks again"
+        yield f"{which} 0; re-run `videopro benchmarks judge` to grade again"
 
 
 def _metric_text(value: Mapping[str, Any]) -> str:

@@ -333,7 +333,7 @@ def test_a_machine_without_gpus_may_download_for_others(tmp_path: Path) -> None:
     walked = Road(settings, [])
     assert "GPUs" not in findings(walked, "download")
     asked = findings(walked, "download", "index")["GPUs"]
-    assert (asked.state, asked.text) == ("broken", "0 of the 8 that gpus asks for")
+    assert (asked.state, asked.text) == ("broken", "0 found, but gpus is 8")
 
 
 def test_the_disk_of_the_cache_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def test_a_test_set_without_its_answers_is_told_before_it_is_asked(tmp_path: Pat
         sizes = {part.folder: size_of(part, walked.root(part)) for part in walked.tested}
         return next(each for each in examine(walked, stages, sizes) if each.name.startswith("mlvu"))
 
-    assert (finding().state, "1 have no known answer" in finding().text) == ("wrong", True)
+    assert (finding().state, "1 of them without an answer" in finding().text) == ("wrong", True)
     (mlvu / "test_mcq_gt.json").write_text(json.dumps([{"question_id": "Q1", "answer": "3"}]))
     assert finding().state == "ok"
 

@@ -45,13 +45,13 @@ def test_stages_run_in_their_order_and_once(tmp_path: Path, capsys: pytest.Captu
     run_stages(stages, tmp_path)
     assert (times(tmp_path, "sft"), times(tmp_path, "grpo")) == (1, 1)
     assert (tmp_path / "logs/sft.log").read_text() == "said sft\n"
-    assert "[2/2] grpo: does grpo: done before" in capsys.readouterr().out
+    assert "[2/2] grpo: does grpo: already done" in capsys.readouterr().out
 
 
 def test_a_stage_that_fails_stops_the_others_and_is_gone_on_with(tmp_path: Path) -> None:
     fails = stage("grpo", "print('out of memory'); raise SystemExit(2)", tmp_path, after=("sft",))
     stages = [touches("sft", tmp_path), fails, touches("report", tmp_path, after=("grpo",))]
-    with pytest.raises(RunError, match=r"'grpo' failed \(status 2\); its output is in .*grpo\.log"):
+    with pytest.raises(RunError, match=r"'grpo' failed \(status 2\); see its output in .*grpo\.log"):
         run_stages(stages, tmp_path)
     assert "out of memory" in (tmp_path / "logs/grpo.log").read_text()
     assert not (tmp_path / "report").exists()
@@ -60,14 +60,14 @@ def test_a_stage_that_fails_stops_the_others_and_is_gone_on_with(tmp_path: Path)
 
 
 def test_what_a_stage_says_it_writes_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"ended without an error, but .*sft is not there"):
+    with pytest.raises(RunError, match=r"ended without an error, but .*sft is missing"):
         run_stages([stage("sft", "pass", tmp_path)], tmp_path)
 
 
 def test_other_settings_are_refused_until_the_output_is_gone(tmp_path: Path) -> None:
     run_stages([touches("sft", tmp_path)], tmp_path)
     other = touches("sft", tmp_path, more="; print('more')")
-    with pytest.raises(RunError, match="'sft' was done with other settings"):
+    with pytest.raises(RunError, match="'sft' was finished with other settings"):
         run_stages([other], tmp_path)
     (tmp_path / "sft").unlink()
     run_stages([other], tmp_path)
@@ -200,5 +200,5 @@ def test_every_benchmark_is_looked_at_and_incomplete_ones_can_be_gone_on_with(tm
     assert not (tmp_path / "transcribe").exists()
     # A training that fails has nothing to go on with.
     training = stage("sft", fails, tmp_path)
-    with pytest.raises(RunError, match=r"the same command goes on with it$"):
+    with pytest.raises(RunError, match=r"re-run the same command to resume$"):
         run_stages([training, later], tmp_path)

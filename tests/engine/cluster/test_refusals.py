@@ -25,7 +25,7 @@ from videopro.commands.infer import main
             "ray://head:10001",
             "RAY_ADDRESS ray://head:10001: runs must start on a machine of the cluster",
         ),
-        ("RANK", "0", "run the command once, without accelerate launch or torchrun"),
+        ("RANK", "0", "run the command without accelerate launch or torchrun"),
     ],
 )
 def test_an_environment_in_which_no_run_can_be_on_ray(

@@ -172,7 +172,7 @@ def test_each_precision_has_an_index_of_its_own(
     assert "videopro infer --options encoder_dtype=bfloat16" in capsys.readouterr().err
     monkeypatch.setattr(interfaces, "_has_gpu", lambda: True)
     assert command.main([*indexing, "--dtype", "float32"]) == 0
-    assert "runs read indexes in float32 with encoder_dtype=float32 only" in capsys.readouterr().err
+    assert "runs need encoder_dtype=float32 to read indexes in float32" in capsys.readouterr().err
     monkeypatch.setattr(VideoTextEncoder, "encode_clips", noting)
     full, half = index(encoder_dtype="float32"), index()
     assert (embedded, len(list(root.rglob("*.safetensors")))) == ([], 2)

@@ -129,6 +129,6 @@ def test_ctrl_c_ends_only_the_live_view(tmp_path: Path) -> None:
         assert looking.stdout.readline() == "2/6  accuracy 50.0 %  waiting for answers\n"
         looking.send_signal(signal.SIGINT)
         _, printed = looking.communicate(timeout=120)
-        assert (looking.returncode, printed.strip()) == (130, "stopped watching; the run continues")
+        assert (looking.returncode, printed.strip()) == (130, "stopped following; the run continues")
         assert run.is_running()
         assert {path: path.read_bytes() for path in before} == before

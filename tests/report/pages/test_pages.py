@@ -155,7 +155,7 @@ def test_a_refinement_is_a_diff(open_page: Open) -> None:
     ]
     numbers = second.locator(".added").evaluate_all("all => all.map(one => Number(one.dataset.line))")
     assert numbers == [2, 4, 5, 6, 7, 8, 9]
-    second.get_by_label("show what changed").uncheck()
+    second.get_by_label("show changes").uncheck()
     assert not second.locator(".gone").first.is_visible()
 
 
@@ -200,8 +200,8 @@ def test_options_tell_right_chosen_and_how_likely(open_page: Open) -> None:
     assert page.locator("[data-letter=C] .number").inner_text() == "0.60"
     assert page.locator("[data-letter=C] .bars i").evaluate("one => one.style.width") == "60%"
     changed = open_page("#/q/refined")
-    assert "set right by refinement" in changed.inner_text(".verdict")
-    assert "chosen at first" in changed.locator("[data-letter=B]").inner_text()
+    assert "fixed by refinement" in changed.inner_text(".verdict")
+    assert "first choice" in changed.locator("[data-letter=B]").inner_text()
     bars = changed.locator("[data-letter=B] .bars i").evaluate_all("all => all.map(one => one.style.width)")
     assert [float(width.rstrip("%")) for width in bars] == pytest.approx([40, 100 * 0.1 / 3], abs=0.1)
 

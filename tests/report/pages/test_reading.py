@@ -375,10 +375,10 @@ def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Pat
     video = VideoRef(str(tmp_path / "broken.mp4"), "broken", "", 9.0)
     run = world.write_run(tmp_path / "run", [unread, replace(right, question_id="broken", video=video)])
     assert main([str(run.path), "--no-pictures"]) == 0
-    for id, line in (("unread", "its file is not there ("), ("broken", "it was moved, or this browser does")):
+    for id, line in (("unread", "the file is missing ("), ("broken", "it was moved, or this browser does")):
         page = open_page(f"#/q/{id}", folder=run.path / "view")
         page.wait_for_selector(".no-film:visible")
-        assert page.inner_text(".no-film").startswith(f"The film cannot be played: {line}")
+        assert page.inner_text(".no-film").startswith(f"Cannot play the video: {line}")
         assert page.locator("video").count() == 0
         assert page.locator("a.moment[href]").count() == 0
         page.keyboard.press("p")

@@ -55,7 +55,7 @@ def test_a_tools_call_has_arguments_and_result(open_page: Open) -> None:
     search = step(page, 4)
     assert "clip_search(query=a sign at a farm, top_k=5)" in search.locator("header").inner_text()
     assert cells(search)[0][::2] == ["0:55 – 1:00", "a yellow box circles at a farm"]
-    search.locator("summary:text('Result as the agent read it')").click()
+    search.locator("summary:text('Result shown to the agent')").click()
     assert "[165 s] a castle" in search.locator("details[open] pre").inner_text()
     assert "300 to 310 s is outside the video" in step(page, 6).locator(".words.bad").inner_text()
 

@@ -131,7 +131,7 @@ def test_a_reasoned_letter_says_which_calls_decided(tmp_path: Path) -> None:
             "call 1 query_yn (0.90), call 2 run_ocr with call 3 query_yn (0.80); the product of",
         ),
         (Reasoned("least", (DecidingCalls((2,), 0.75),), 4), "Decided by call 3 query_yn (0.75); alone (4 "),
-        (Reasoned("product", (DecidingCalls((1,), None),), 4), "run_ocr (no confidence); nothing"),
+        (Reasoned("product", (DecidingCalls((1,), None),), 4), "run_ocr (no confidence); no call gives"),
         (Reasoned("product", (), 3, "no call's result changes"), "A guess: no call's result changes (3 rep"),
     ):
         execution = Execution("ok", Answer("B", 0.72), calls=calls, reasoned=reasoned)
@@ -336,4 +336,4 @@ def test_open_opens_the_page_or_says_that_there_is_no_browser(
     assert opened == [index.as_uri()]
     said = capsys.readouterr()
     assert f"open {index}" in said.out
-    assert ("no browser was found" in said.err) == (not has_browser)
+    assert ("no browser found" in said.err) == (not has_browser)

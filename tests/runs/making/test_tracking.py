@@ -111,11 +111,11 @@ def test_a_tracker_that_fails_ends_no_run_but_one_that_cannot_start(
     words = flags(root, tmp_path / "run", "--report-to", "tensorboard")
     monkeypatch.setitem(tracking.TRACKERS, "tensorboard", _refuses)
     assert main(words, load=load_fake) == 2
-    assert "tensorboard cannot be started (no account)" in capsys.readouterr().err
+    assert "tensorboard cannot start (no account)" in capsys.readouterr().err
     monkeypatch.setitem(tracking.TRACKERS, "tensorboard", _Failing)
     assert main(words, load=load_fake) == 0
     assert summary(tmp_path / "run")["n"] == 12
-    assert capsys.readouterr().err.count("tensorboard failed and is not used again (no network)") == 1
+    assert capsys.readouterr().err.count("tensorboard failed and is no longer used (no network)") == 1
 
 
 def test_wandb_offline_gets_the_summary(root: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Pat
         with (output / "traces.jsonl").open("ab") as file:
             file.write(b'{"schema": 1, "run_k')
     text = finish(start(root, output, "--workers", "2", "--backbone", "delay=0.1"))
-    assert "torn line" in text
+    assert "removed an incomplete line" in text
     assert all(trace.error is None for trace in check_complete(output))
     assert json.loads((output / "summary.json").read_text())["n"] == 12
 

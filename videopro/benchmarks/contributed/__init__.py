@@ -1,4 +1,4 @@
-"""Benchmarks that are one file each, written as one's own would be: copy the one that is most like yours.
+"""Benchmarks in one file each, written like your own would be: copy the most similar one.
 
-They import from `videopro.benchmarks` alone, and are found by the names of their files.
+They import only from `videopro.benchmarks`, and are found by their file names.
 """

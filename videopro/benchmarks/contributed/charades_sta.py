@@ -1,12 +1,12 @@
-"""Charades-STA: when does what a sentence says happen? Temporal grounding in videos of half a minute.
+"""Charades-STA: when does the event in a sentence happen? Temporal grounding in videos of half a minute.
 
-    charades_sta_test.txt          VIDEO START END##SENTENCE, one a line
+    charades_sta_test.txt          VIDEO START END##SENTENCE, one per line
     Charades_v1_480/VIDEO.mp4      or Charades_v1/, videos/
 
 An answer is an interval in seconds: the metrics are its IoU with the annotated one (mIoU) and the shares of
 questions with an IoU of at least 0.3, 0.5 and 0.7. Annotations: github.com/jiyanggao/TALL, README.md. Prompt,
 reader and scorer: lmms_eval/tasks/charades_sta/ (utils.py) of EvolvingLMMs-Lab/lmms-eval, commit 26f1d8e,
-whose rows on the hub are read too (--annotations hf:lmms-eval/charades_sta).
+whose rows on the hub are supported too (--annotations hf:lmms-eval/charades_sta).
 """
 
 import re
@@ -36,7 +36,7 @@ def item(record, source, split):
     if "line" in record:
         match = re.fullmatch(r"(\S+) (\d+\.?\d*) (\d+\.?\d*)\s*##(.+)", record["line"])
         if match is None:
-            raise BenchmarkError("is not VIDEO START END##SENTENCE; download the file again")
+            raise BenchmarkError("must have the form VIDEO START END##SENTENCE; download the file again")
         video, sentence, times = match[1], match[4].strip(), [float(match[2]), float(match[3])]
     else:
         video, sentence = text(record, "video").removesuffix(".mp4"), text(record, "caption")

@@ -4,7 +4,7 @@
     Videos/VIDEO_ID.mp4
 
 Format and metrics: README.md and eval_intentqa.py of that repository, commit cee9eaa (TP counts as TN). Its
-scorer compares indices and does not read replies: they are asked and read as those of NExT-QA are.
+scorer compares indices and does not parse replies: prompts and parsing are as in NExT-QA.
 """
 
 from dataclasses import replace

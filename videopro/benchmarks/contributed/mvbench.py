@@ -1,11 +1,11 @@
-"""MVBench: 20 tasks about change over time, 200 questions each, on videos of other data sets.
+"""MVBench: 20 tasks about change over time, 200 questions each, on videos of other datasets.
 
-    json/action_sequence.json ...          the questions: a file a task (or hf:OpenGVLab/MVBench)
+    json/action_sequence.json ...          the questions: one file per task (or hf:OpenGVLab/MVBench)
     video/star/Charades_segment/... ...    the videos, cut to the questions' parts
 
 Format, prompt and scorer: video_chat2/mvbench.ipynb of github.com/OpenGVLab/Ask-Anything, commit 71ac7a2. The
-folders are those of lmms_eval/tasks/mvbench/utils.py of EvolvingLMMs-Lab/lmms-eval (commit 75571cf) and of
-revision `video` of OpenGVLab/MVBench on the hub: there, videos are cut, so that no other part can be seen.
+folders are as in lmms_eval/tasks/mvbench/utils.py of EvolvingLMMs-Lab/lmms-eval (commit 75571cf) and in
+revision `video` of OpenGVLab/MVBench on the hub, whose videos are cut to the questions' parts.
 """
 
 from pathlib import Path
@@ -79,7 +79,7 @@ def item(record, source, split):
 
 def read_option(reply, question):
     """The notebook's `check_ans`: the first word of the reply's first line, whose bracket the prompt opened,
-    names every option whose label "(a)" holds it, or is held by it."""
+    names every option whose label "(a)" contains it, or is contained in it."""
     word = ("(" + reply.strip().split("\n")[0]).lower().split(" ")[0]
     named = [
         letter

@@ -27,10 +27,10 @@ def rows(source, split):
     subset = source.file("atp-hard-ct4.txt", "dataset/nextqa/atp-hard-ct4.txt")
     lines = subset.read_text().split()
     if not lines or not all(line.isdecimal() for line in lines):
-        raise BenchmarkError(f"{subset}: must list row numbers, one a line; download it again")
+        raise BenchmarkError(f"{subset}: must list row numbers, one per line; download it again")
     numbers = [int(line) for line in lines]
     if max(numbers) >= len(every):
-        raise BenchmarkError(f"{subset}: names row {max(numbers)} of {len(every)}; give the whole val.csv")
+        raise BenchmarkError(f"{subset}: lists row {max(numbers)} of {len(every)}; pass the full val.csv")
     mapped = source.optional_file("map_vid_vidorID.json", "dataset/nextqa/map_vid_vidorID.json")
     files = source.object(mapped, "video ids and files") if mapped else {}
     # The list's own order would scatter the questions of a video over the run.

@@ -3,9 +3,9 @@
     questions/multi-choice.json, yes_no.json, caption_matching.json    {VIDEO: {ASPECT: [question, answer]}}
     videos/VIDEO.mp4
 
-The rows of lmms-eval/TempCompass on the hub are read too (--annotations hf:lmms-eval/TempCompass). A split
-is a way of asking, with the protocol of its name. All is from github.com/llyx97/TempCompass. Format and
-prompts: run_qwen2_vl.py, commit e1b4631. Rules: eval_multi-choice.py, eval_yes_no.py and
+The rows of lmms-eval/TempCompass on the hub are supported too (--annotations hf:lmms-eval/TempCompass). A
+split is a question format, with the protocol of the same name. The source is github.com/llyx97/TempCompass.
+Format and prompts: run_qwen2_vl.py, commit e1b4631. Rules: eval_multi-choice.py, eval_yes_no.py and
 eval_caption_matching.py, commit c2ec41e (the same in e1b4631), with --disable_llm: a reply that no rule
 matches is wrong. Captioning is not supported.
 """
@@ -58,7 +58,7 @@ def item(record, source, split):
 
 
 def multi_choice(reply, question):
-    """The letter of a reply that is a letter, an option, or begins with "B." or "B)"."""
+    """The letter of a reply that is a letter, an option, or starts with "B." or "B)"."""
     reply = reply.replace("</s>", "").strip()
     options = dict(zip(question.lettered_choices().split("\n"), question.letters, strict=True))
     begins = re.match(r"([A-D])(?:[.)]|$)", reply)
@@ -66,13 +66,13 @@ def multi_choice(reply, question):
 
 
 def yes_no(reply, question):
-    """The letter of "yes" or "no", with which the reply begins."""
+    """The letter of "yes" or "no" at the start of the reply."""
     reply = reply.replace("</s>", "").strip().lower()
     return "A" if reply.startswith("yes") else "B" if reply.startswith("no") else None
 
 
 def caption_matching(reply, question):
-    """The letter of the caption that the reply is: all of it, its sentence, its name, or its number."""
+    """The letter of the caption in the reply: in full, its sentence, its name, or its number."""
     reply = reply.replace("</s>", "").strip()
     # The last caption that fits counts, as in the official rule.
     read = None

@@ -4,12 +4,13 @@
     video/001.mp4 ...      unpacked from videos/*.zip
     subtitle/001.jsonl ... words with their times, unpacked from subtitle.zip
 
-The four questions of a video score together: the more are right, the more each counts, and in a chain of
-reasoning only up to the first wrong step. Format, frames, prompts, reader: evaluation/test_video_mme_v2.py of
-github.com/MME-Benchmarks/Video-MME-v2, commit 013b6c9. Scores: lmms_eval/tasks/videomme_v2/utils.py of
-EvolvingLMMs-Lab/lmms-eval, commit 394a8e4. (The authors' script gives an unreadable reply a score of -1,
-which its chains take for right; there and here it is wrong.) The authors show 64 frames, without subtitles,
-with all words (`subtitles`), or with sentences after the frames at which they are said (`interleaved`).
+The four questions of a video are scored together: the more are right, the more each counts, and a chain of
+reasoning counts only up to the first wrong step. Format, frames, prompts, parser:
+evaluation/test_video_mme_v2.py of github.com/MME-Benchmarks/Video-MME-v2, commit 013b6c9. Scores:
+lmms_eval/tasks/videomme_v2/utils.py of EvolvingLMMs-Lab/lmms-eval, commit 394a8e4. (The authors' script
+scores an unparsed reply as -1, which its chains count as right; in lmms-eval and here it is wrong.) The
+authors show 64 frames, without subtitles, with all words (`subtitles`), or with sentences after the frames at
+which they are spoken (`interleaved`).
 """
 
 import ast

@@ -1,1 +1,1 @@
-"""`videopro ask`: one question about a video file, and what the terminal shows of its way to an answer."""
+"""`videopro ask`: ask one question about a video file and watch the answer being worked out."""

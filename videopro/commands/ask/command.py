@@ -1,11 +1,11 @@
-"""videopro ask VIDEO "question" --choices ...: one question about one's own file.
+"""videopro ask VIDEO "question" --choices ...: ask one question about your own file.
 
-    videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" \\
+    videopro ask video.mp4 "What does she pick up?" --choices "a cup" "a book" \\
         --model Qwen/Qwen3-VL-2B-Instruct
 
-The question is answered like a benchmark's: with a choice, or without choices in words. Programs and agents'
-steps are shown while they run (`console`), or told to another program, and the question may be kept in a run
-folder (`output`).
+The question is answered like a benchmark question: with a choice, or in words if there are no choices.
+Programs and agent steps are shown as they run (`console`) or printed as JSON, and the question can be stored
+in a run folder (`output`).
 """
 
 from __future__ import annotations
@@ -52,28 +52,26 @@ _OUTPUT = "Output"
 class AskConfig(AnswerSettings, WordsSettings, FilmSettings):
     """One question about one file."""
 
-    video: Path = field(
-        metadata=setting("the video file, or a video of a plug-in as NAME:VIDEO", positional=True)
-    )
-    question: str = field(metadata=setting("the question", positional=True))
+    video: Path = field(metadata=setting("video file, or NAME:VIDEO for a plug-in's video", positional=True))
+    question: str = field(metadata=setting("question about the video", positional=True))
     choices: tuple[str, ...] = option(
-        (), "2 to 26 options, with or without their letters; unset: answer in words", group=QUESTIONS
+        (), "2 to 26 answer choices, with or without letters; unset: answer in words", group=QUESTIONS
     )
     subtitles: Path | None = option(
         None,
-        "subtitle file, or video file with embedded subtitles, for the prompt; unset: methods that "
-        "search subtitles use those in the video, else those beside it (film.srt, film.en.srt)",
+        "subtitle file, or video file with embedded subtitles; unset: methods that search subtitles use "
+        "those in the video, or next to it (video.srt, video.en.srt)",
         group=QUESTIONS,
     )
     output: Path | None = option(
         None,
-        "folder of a run to which the question is added with all that happened, for videopro view; it "
-        "holds questions of one model and one method",
+        "run folder to add the question and its trace to, for videopro view; a folder contains questions of "
+        "one model and one method",
         group=_OUTPUT,
     )
     json: bool = option(
         False,
-        "print one JSON object a line: what happens, the evidence and the answer, or the error",
+        "print one JSON object per line: each event, the evidence and the answer, or the error",
         group=_OUTPUT,
     )
 
@@ -106,7 +104,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     Sampling(config.max_new_tokens)  # raises ConfigError
     check_nearest_intact(config.nearest_intact)
     protocol = Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens)
-    questions = Questions(protocol, open=int(is_open), videos=[config.video], remedy="give --choices")
+    questions = Questions(protocol, open=int(is_open), videos=[config.video], remedy="pass --choices")
     keeper = Keeper(config.output) if config.output is not None else None
     prepared = prepare(
         RunRequest(
@@ -126,7 +124,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     video = Video.open(path, nearest_intact=config.nearest_intact)
     subtitles, track = config.subtitles or _own_subtitles(config, path), config.subtitle_track
     if track is not None and not is_container(subtitles or path):
-        raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is no video file; leave it out")
+        raise ConfigError(f"--subtitle-track {track}: {subtitles or path} is not a video file; leave it out")
     if config.subtitles is not None or track is not None:
         load_subtitles(subtitles or path, duration=video.duration, track=track)
     for note in prepared.notes:
@@ -158,7 +156,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 
 def _run_settings(config: AskConfig, prepared: PreparedRun) -> dict[str, Any]:
-    """What config.yaml of a run says besides its identity, as of `videopro infer`."""
+    """The settings in a run's config.yaml besides its identity, as `videopro infer` writes them."""
     return {
         "method": config.method,
         "options": config.options,
@@ -171,16 +169,16 @@ def _run_settings(config: AskConfig, prepared: PreparedRun) -> dict[str, Any]:
 
 
 def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
-    """The subtitles in the file itself, else those beside it; of a plug-in's video, too."""
+    """The subtitles in the file, or next to it; also for a plug-in's video."""
     if video != config.video:
         return video.with_suffix(".srt")
     try:
         subtitles = subtitles_of(video)
     except SubtitleError as error:
-        print(f"no subtitles are used: {error} (or give --subtitles)", file=sys.stderr)
+        print(f"no subtitles used: {error} (or pass --subtitles)", file=sys.stderr)
         return None
     if subtitles is not None and subtitles != video:
-        print(f"subtitles beside the video, where the method reads them: {subtitles.name}", file=sys.stderr)
+        print(f"subtitles next to the video, for methods that read them: {subtitles.name}", file=sys.stderr)
     return subtitles
 
 

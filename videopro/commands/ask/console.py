@@ -1,5 +1,5 @@
-"""What `videopro ask` prints: programs with their calls and agents' steps as they happen, then the answer,
-and what the steps cost.
+"""What `videopro ask` prints: programs with their calls and agent steps as they happen, then the answer
+and the cost of the steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from videopro.video import Video
 
 _TITLES = {
     "plan": "program",
-    "plan_program": "program of several steps",
+    "plan_program": "multi-step program",
     "bug_fix": "refined because {before} failed",
     "native_refinement": "refined because the direct answer was not confident",
     "program_refinement": "refined because {before} gave no confident answer",
@@ -41,8 +41,8 @@ _INDENT = 3
 
 
 class ConsoleObserver:
-    """Prints each event as it happens. While nothing happens, a context of it shows on stderr what is being
-    done: a spinner that goes away on a terminal, otherwise a line."""
+    """Prints each event as it happens. Used as a context manager, it shows what is in progress on stderr: a
+    spinner on a terminal, otherwise a line."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class ConsoleObserver:
         self.end_wait()
 
     def on_wait(self, doing: str) -> None:
-        """A long step begins."""
+        """Show that a long step starts."""
         with self._lock:
             self.end_wait()
             console = Console(stderr=True)
@@ -75,16 +75,16 @@ class ConsoleObserver:
             self._waiting = None
 
     def show(self, result: Result, question: Question, video: Video, stored: Stored | None) -> None:
-        """The answer, and how to look at what is stored."""
+        """Print the answer, and how to view what is stored."""
         with self._lock:
             self.end_wait()
         show_answer(result, question)
         if stored is not None:
             look = f"videopro view {shlex.quote(str(stored.folder))} --open"
-            print(f"kept as question {stored.question_id} of {stored.folder}: {look}", file=sys.stderr)
+            print(f"stored as question {stored.question_id} in {stored.folder}: {look}", file=sys.stderr)
 
     def on_reply(self, round: Round) -> None:
-        """The plan and the program."""
+        """Print the plan and the program."""
         with self._lock:
             self.end_wait()
             self._replies += 1
@@ -110,7 +110,7 @@ class ConsoleObserver:
                 print_line(f"not well-formed: {fault}", "yellow")
 
     def on_call(self, call: Call) -> None:
-        """One call."""
+        """Print one call."""
         with self._lock:
             self.end_wait()
             arguments = ", ".join(f"{name}={value}" for name, value in call.args.items())
@@ -119,21 +119,21 @@ class ConsoleObserver:
             print_line(f"  {call.result}  ({call.seconds:.2f} s{cached})", "dim")
 
     def on_execution(self, execution: Execution) -> None:
-        """The program's outcome."""
+        """Print the program's outcome."""
         with self._lock:
             self.end_wait()
             if execution.error is not None:
                 line = f", line {execution.error.line}" if execution.error.line is not None else ""
                 print_line(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
             elif execution.status != "ok":
-                print_line("it gave no answer", "red")
+                print_line("the program gave no answer", "red")
             else:
                 answer = execution.answer
                 text = answer.letter or repr(cropped(" ".join(answer.raw.split())))
-                print_line(f"it answered {text}, confidence {answer.confidence:.3f}", "green")
+                print_line(f"the program answered {text}, confidence {answer.confidence:.3f}", "green")
 
     def on_step(self, step: Step) -> None:
-        """One step of an agent: what it was for, what it looked at, and what came back."""
+        """Print one step of an agent: its purpose, the frames it looked at, and the reply."""
         with self._lock:
             self.end_wait()
             self._steps += 1
@@ -141,22 +141,22 @@ class ConsoleObserver:
 
 
 def show_answer(result: Result, question: Question) -> None:
-    """The answer that counts, how likely each option is, and what an agent's steps cost."""
+    """Print the final answer, the probability of each option, and the cost of an agent's steps."""
     reply = result.final
     assert reply is not None
     if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
         print_line("")
     if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
-        print_line("the method gave no answer: this is the model's direct one", "yellow")
+        print_line("the method gave no answer; this is the model's direct answer", "yellow")
     if question.is_open:
         print_line(reply.raw.strip() or "no answer", "bold")
     elif reply.letter is None:
-        print_line(f"no option: the model says {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
+        print_line(f"no option in the reply: {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
     else:
         print_line(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
     if reply.cut_at is not None:
         is_direct = result.rounds[0].prompt_kind == "native"
-        fix = "; raise --max-new-tokens, or turn the model's thinking off" if is_direct else ""
+        fix = "; raise --max-new-tokens, or turn off the model's thinking" if is_direct else ""
         print_line(f"the reply was cut off at {reply.cut_at} tokens{fix}", "yellow")
     if reply.letters or not result.steps:
         print_line(f"confidence {reply.confidence:.3f}", "dim")
@@ -182,7 +182,7 @@ def _show_shares(reply: Answer, question: Question) -> None:
 
 
 def print_code(code: str) -> None:
-    """Print Python code with line numbers; a line that is too long continues without a number."""
+    """Print Python code with line numbers; long lines wrap without a number."""
     Console().print(Syntax(code, "python", line_numbers=True, word_wrap=True, background_color="default"))
 
 
@@ -190,8 +190,8 @@ def print_code(code: str) -> None:
 
 
 def show_step(step: Step, number: int) -> None:
-    """A step: its kind and arguments, what it looked at, the reply or why it could not be read, and its
-    cost."""
+    """Print a step: its kind and arguments, the frames it looked at, the reply or why it could not be parsed,
+    and its cost."""
     head = Text(f"{number:>2} ", "dim")
     head.append(step.kind, "bold cyan")
     arguments = _arguments(step.args)
@@ -200,7 +200,7 @@ def show_step(step: Step, number: int) -> None:
     head.append(f"  {' · '.join(part for part in about if part)}", "dim")
     Console().print(head, soft_wrap=True, highlight=False)
     for index, fault in enumerate(step.faults):
-        was = "asked again, as the reply" if index < len(step.rejected) else "the reply"
+        was = "asked again: the reply" if index < len(step.rejected) else "the reply"
         print_line(f"{was} could not be parsed: {fault}", "yellow", _INDENT)
     for line, style in _reply(step):
         print_line(line, style, _INDENT)
@@ -211,12 +211,12 @@ def show_step(step: Step, number: int) -> None:
     if step.result and step.result != step.raw and not has_table:
         is_error = step.kind.startswith(("error", "mistake"))
         print_line(cropped(step.result), "red" if is_error else "dim", _INDENT)
-    reused = "reused, it cost " if step.is_reused else ""
+    reused = "reused; cost " if step.is_reused else ""
     print_line(f"{reused}{_spent(step.cost)}", "dim", _INDENT)
 
 
 def show_costs(result: Result) -> None:
-    """The steps by kind, what was prepared, and the question's own cost."""
+    """Print the steps by kind, the preparation, and the question's own cost."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
     for name in ("steps", "time", "frames", "tokens in", "tokens out"):
@@ -226,7 +226,7 @@ def show_costs(result: Result) -> None:
         some = [step.cost for step in paid if step.kind == kind]
         table.add_row(*_row(Text(kind), len(some), sum(some, Cost())))
     reused = [step.cost for step in result.steps if step.is_reused]
-    table.add_row(*_row(Text("in all", "bold"), len(paid), result.cost))
+    table.add_row(*_row(Text("total", "bold"), len(paid), result.cost))
     if reused:
         table.add_row(*_row(Text("reused", "dim"), len(reused), sum(reused, Cost())), style="dim")
     for preparation in result.prepared:
@@ -237,23 +237,23 @@ def show_costs(result: Result) -> None:
         )
     Console().print()
     Console().print(table)
-    print_line(f"{result.frames_seen} frames of the video were looked at", "dim")
+    print_line(f"{result.frames_seen} frames of the video were seen", "dim")
 
 
 def cropped(text: str) -> str:
-    """The beginning of a long text, and how much is left out."""
+    """The beginning of a long text, and the number of characters left out."""
     start, left = crop(text, _LINES, _CHARACTERS)
     return f"{start} … ({left:,} more characters)" if left else start
 
 
 def crop(text: str, lines: int, characters: int) -> tuple[str, int]:
-    """The first lines of a text, and how many characters are left out."""
+    """The first lines of a text, and the number of characters left out."""
     start = "\n".join(text.split("\n")[:lines])[:characters].rstrip()
     return start, len(text.rstrip()) - len(start)
 
 
 def print_line(text: str, style: str = "", indent: int = 0) -> None:
-    """Print text verbatim: brackets are not markup here, and the terminal obeys nothing in it."""
+    """Print text verbatim: brackets are not markup, and control characters have no effect."""
     lines = "\n".join(" " * indent + line for line in without_commands(text).split("\n"))
     Console().print(lines, style=style, markup=False, highlight=False, soft_wrap=True)
 
@@ -275,7 +275,7 @@ def _reply(step: Step) -> list[tuple[str, str]]:
 
 
 def _segments(segments: Sequence[Segment]) -> RenderableType:
-    """A table of segments: name, time, score and what is known, a line each."""
+    """A table of segments, one line each: name, time, score and notes."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, justify="right")

@@ -1,5 +1,5 @@
-"""What becomes of an answer of `videopro ask` besides what is shown: it is kept in a run folder (--output),
-or told as JSON, one object a line and nothing else on stdout (--json).
+"""What `videopro ask` does with an answer besides showing it: store it in a run folder (--output), or print
+it as JSON, one object per line and nothing else on stdout (--json).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Stored:
 
 
 class Keeper:
-    """The run in a folder, to which a question is added. Raises RunError for a folder of another run, before
-    the model is loaded as far as it can be told then."""
+    """The run in a folder, to which a question is added. Raises RunError for a folder of another run, if
+    possible before the model is loaded."""
 
     def __init__(self, folder: Path) -> None:
         self._run = AskedRun(folder)
@@ -55,13 +55,13 @@ class Keeper:
         return (self._run.folder.recorded_identity() or {}).get("method") or {}
 
     def check(self, prepared: PreparedRun, protocol: Protocol, seed: int, nearest_intact: float) -> None:
-        """Compare all but the model with the folder's run."""
+        """Compare everything but the model with the folder's run."""
         recorded, name = self.recorded_method.get("name"), prepared.method.name
         if recorded not in (None, name):
             # Before the settings, all of which would differ.
             raise RunError(
-                f"{self._run.folder.path}: holds questions that method {recorded!r} answered, not {name!r}; "
-                f"give another --output, or --method {recorded}"
+                f"{self._run.folder.path}: its questions used method {recorded!r}, not {name!r}; "
+                f"set another --output, or --method {recorded}"
             )
         self._identity = asked_identity(
             protocol, method=prepared.identity, seed=seed, nearest_intact=nearest_intact
@@ -74,7 +74,7 @@ class Keeper:
         self._served = backbone.versions
 
     def keep(self, item: Item, result: Result, video: Video, protocol: Protocol) -> Stored:
-        """Add the question, also one that has an error in place of an answer."""
+        """Add the question, even if it ended in an error."""
         # The folder may be opened from another one, or moved.
         reference = replace(video_ref(item, video), path=str(item.video.absolute()))
         trace = make_trace(item, result, reference, run_key="", protocol=protocol, served=self._served)
@@ -86,7 +86,7 @@ class Keeper:
 
 
 class JsonObserver(EventObserver):
-    """Prints each event as it happens. Within its context, what a library prints goes to stderr."""
+    """Prints each event as it happens. Within its context, output of libraries goes to stderr."""
 
     def __init__(self) -> None:
         stream = sys.stdout
@@ -103,7 +103,7 @@ class JsonObserver(EventObserver):
         self._elsewhere.__exit__(kind, error, trace)
 
     def show(self, result: Result, question: Question, video: Video, stored: Stored | None) -> None:
-        """The evidence, where it is stored, and the answer."""
+        """Print the evidence, where it is stored, and the answer."""
         *pieces, last = last_events(result, question, video)
         for piece in pieces:
             self.emit(piece)
@@ -114,7 +114,7 @@ class JsonObserver(EventObserver):
 
 @contextmanager
 def errors_as_json() -> Iterator[None]:
-    """An exception of the block is the last object, besides what it does otherwise."""
+    """Print an exception of the block as the last object, then let it propagate."""
     try:
         yield
     except Exception as error:

@@ -1,5 +1,5 @@
-"""Check which files of a benchmark are there before a long run, and on request whether every video and
-subtitle file opens.
+"""Check before a long run which files of a benchmark exist, and optionally whether every video and subtitle
+file opens.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class CheckConfig(BenchmarkSettings):
 
     benchmark: str = field(
         metadata=setting(
-            "one of " + ", ".join(BENCHMARKS.ours()) + ", or a file of your own (.py)",
+            "one of " + ", ".join(BENCHMARKS.ours()) + ", or your own file (.py)",
             positional=True,
         )
     )
     open: bool = option(
         False,
-        "open every existing video and subtitle file, and decode the frames that a direct answer is shown",
+        "open every existing video and subtitle file, and decode the frames of a direct answer",
     )
-    unpack: bool = option(False, "unpack archives first, if files are missing that they hold")
+    unpack: bool = option(False, "unpack archives with missing files first")
 
     def __post_init__(self) -> None:
         check_nearest_intact(self.nearest_intact)
@@ -69,7 +69,7 @@ class CheckConfig(BenchmarkSettings):
 
 @dataclass
 class CheckReport:
-    """Which files are there, missing or unreadable."""
+    """Which files exist, are missing or unreadable."""
 
     lines: list[str] = field(default_factory=list)
     is_complete: bool = True
@@ -78,7 +78,7 @@ class CheckReport:
     """Archives that are not unpacked, if videos or subtitles are missing."""
 
     def issues(self, title: str, issues: Sequence[Issue], more: str = "", *, is_fault: bool = True) -> None:
-        """Add a line with the number of some issues, and some of them, if there are any."""
+        """Add a line with the number of issues and some of them, if there are any."""
         if issues:
             self.lines.append(f"{title}: {len(issues)}{more}")
             self.lines += [f"  {issue}" for issue in issues[:_MAX_EXAMPLES]]
@@ -100,7 +100,7 @@ def check(config: CheckConfig) -> CheckReport:
         archives = [each for each in _without_subtitles(config).archives if each.has_subtitles]
         if not archives:
             raise
-        raise BenchmarkError(f"{error}; {archives[0].name} is not unpacked: {archives[0].command}") from error
+        raise BenchmarkError(f"{error}; unpack {archives[0].name}: {archives[0].command}") from error
 
 
 def _without_subtitles(config: CheckConfig) -> CheckReport:
@@ -136,21 +136,21 @@ def _checked(config: CheckConfig) -> CheckReport:
     report.issues(
         "broken records", benchmark.broken, " (left out with --skip-broken)", is_fault=not config.skip_broken
     )
-    report.issues("annotation errors, asked nevertheless", benchmark.defects, is_fault=False)
+    report.issues("annotation errors (asked anyway)", benchmark.defects, is_fault=False)
     _report_missing(report, benchmark, by_video, missing)
     if protocol.subtitles == "none":
-        report.lines.append("subtitles: not used under this protocol")
+        report.lines.append("subtitles: not used by this protocol")
     else:
-        has = f"{len(listed) - len(lost)} of {len(by_video)} videos have them"
+        has = f"{len(listed) - len(lost)} of {len(by_video)} videos have subtitles"
         report.lines.append(f"subtitles: {has} ({protocol.subtitles})")
     if lost:
-        report.lines.append(f"  listed but missing: those of {_names(lost)}")
+        report.lines.append(f"  listed but missing for: {_names(lost)}")
         report.is_complete = False
     # The protocol may show subtitles, and not a single video has any.
     no_subtitles = bool(lost) or (protocol.subtitles != "none" and not listed)
     report.archives = list(_archives(config, benchmark.items, missing, needs_subtitles=no_subtitles))
     if report.archives:
-        report.lines.append("archives that are not unpacked; unpack them with")
+        report.lines.append("archives not unpacked yet; unpack them with")
         report.lines += [f"  {archive.command}" for archive in report.archives]
         report.is_complete &= not any(archive.is_begun for archive in report.archives)
     _report_opened(report, config, benchmark, opened, lost)
@@ -159,7 +159,7 @@ def _checked(config: CheckConfig) -> CheckReport:
         counts = sorted(Counter(chain.from_iterable(names)).items())
         shown = ", ".join(f"{name} {count}" for name, count in counts)
         has_any = any(kind in item.groups for item in benchmark.items)
-        report.lines.append(f"{kind}: {shown if has_any else 'no question has this group'}")
+        report.lines.append(f"{kind}: {shown if has_any else 'no question is in this group'}")
     # A name that is misspelt in the protocol would only be missed in the report of a finished run.
     for metric in protocol.metrics:
         found = {
@@ -168,13 +168,13 @@ def _checked(config: CheckConfig) -> CheckReport:
             for name in item.groups.get(metric.over, "").split(GROUP_SEPARATOR)
         }
         if metric.over and (unknown := set(metric.of) - found or ({metric.over} if found == {""} else ())):
-            report.lines.append(f"metric {metric.name!r}: no question is of {_names(sorted(unknown))}")
+            report.lines.append(f"metric {metric.name!r}: no question is in {_names(sorted(unknown))}")
     if report.is_complete:
         report.lines.append("complete")
     elif benchmark.broken:
-        report.lines.append("not complete; a run needs --skip-broken, and reports what is missing")
+        report.lines.append("incomplete; a run needs --skip-broken, and reports what is missing")
     else:
-        report.lines.append("not complete; a run continues and reports what is missing")
+        report.lines.append("incomplete; a run continues, and reports what is missing")
     return report
 
 
@@ -187,7 +187,7 @@ def _report_missing(
         hit = sum(item.video_key in lost for item in benchmark.items)
         first = next(item.video for item in benchmark.items if item.video_key in lost)
         questions = f"{hit} question{'s' * (hit != 1)}"
-        report.lines.append(f"  missing: {_names(missing)}; {questions}; expected the first at {first}")
+        report.lines.append(f"  missing: {_names(missing)}; {questions}; the first is expected at {first}")
         report.is_complete = False
 
 
@@ -222,7 +222,7 @@ def _report_opened(
 
 
 def _shown_times(benchmark: Benchmark, video: Video) -> list[float]:
-    """The times (s) of the frames that direct answers about a video are shown."""
+    """The times (s) of the frames that a direct answer about a video gets."""
     protocol = benchmark.protocol
     budget = min(_FRAMES, protocol.max_frames or _FRAMES)
     shown = {item.shown for item in benchmark.items if item.video == video.path}
@@ -236,17 +236,17 @@ def _shown_times(benchmark: Benchmark, video: Video) -> list[float]:
 
 
 def _damage(video: Video, times: Sequence[float]) -> tuple[Issue | None, bool]:
-    """Which seconds of a video are damaged, of those that a run meets, and whether intact frames stand in."""
+    """Which seconds of a video that a run uses are damaged, and whether intact frames replace them."""
     spans = video.damage(times)
     if not spans:
         return None, True
     seconds = ", ".join(f"{start:.2f} to {end:.2f} s" for start, end in spans)
     try:
         video.frames(times, size=_SMALL)
-        fix, is_stood_in = "the nearest intact frames stand in", True
+        fix, is_stood_in = "the nearest intact frames replace them", True
     except VideoError:
         option = "a larger --nearest-intact" if video.nearest_intact else "--nearest-intact SECONDS"
-        fix, is_stood_in = f"download it again, or give {option}", False
+        fix, is_stood_in = f"download it again, or set {option}", False
     return Issue(str(video.path), f"damaged at {seconds}", fix), is_stood_in
 
 
@@ -259,7 +259,7 @@ def _beyond(items: Sequence[Item], durations: Mapping[str, float]) -> Iterator[I
                 yield Issue(
                     f"question {item.id}",
                     f"its evidence {start:g} to {last:g} s ends after {item.video.name} ({end:.2f} s)",
-                    "correct the interval, or give the video that it is about",
+                    "correct the interval, or use the right video",
                 )
                 break
 
@@ -270,8 +270,8 @@ def _beyond(items: Sequence[Item], durations: Mapping[str, float]) -> Iterator[I
 def _unpack(archive: Archive) -> None:
     if archive.name.endswith(".pkl"):
         raise BenchmarkError(
-            f"{archive.name}: reading a pickle can run anything that is in it, so it is not unpacked here; "
-            f"if you trust its source: {archive.command}"
+            f"{archive.name}: not unpacked, because loading a pickle can run any code; "
+            f"if you trust its source, run {archive.command}"
         )
     print(archive.command, flush=True)
     try:
@@ -283,8 +283,8 @@ def _unpack(archive: Archive) -> None:
     done = subprocess.run(archive.command, shell=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise BenchmarkError(
-            f"{archive.name}: cannot be unpacked (status {done.returncode}); if the disk is full, free some "
-            f"space, else download it again, or unpack it with {archive.command}"
+            f"{archive.name}: cannot be unpacked (status {done.returncode}); free disk "
+            f"space, download it again, or unpack it with {archive.command}"
         )
     archive.marker.unlink(missing_ok=True)
 
@@ -292,8 +292,8 @@ def _unpack(archive: Archive) -> None:
 def _archives(
     config: CheckConfig, items: Sequence[Item], missing: Sequence[str], *, needs_subtitles: bool
 ) -> Iterator[Archive]:
-    """The archives in the benchmark's folder that hold what is missing, and those whose unpacking was
-    interrupted: their last file is there, and cut off."""
+    """The archives in the benchmark's folder that contain missing files, or whose unpacking was interrupted:
+    their last file exists but is truncated."""
     if config.root is None:
         return
     root = downloaded(config.root, config.benchmark)
@@ -318,7 +318,7 @@ def _is_there(path: Path) -> bool:
 def _kinds(benchmark: Benchmark) -> str:
     items, kinds = benchmark.items, []
     if count := sum(item.question.is_open for item in items):
-        kinds.append(f"{count} open{', for a judge' if benchmark.protocol.judge is not None else ''}")
+        kinds.append(f"{count} open{' (graded by a judge)' if benchmark.protocol.judge is not None else ''}")
     if count := sum(item.answer is None and not item.question.is_open for item in items):
         kinds.append(f"{count} without a known answer")
     if count := sum(item.answer == NO_OPTION for item in items):

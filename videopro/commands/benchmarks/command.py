@@ -7,7 +7,7 @@
     videopro benchmarks submit runs/egoschema --output answers.json
     videopro benchmarks combine --long runs/long --clue runs/clue --miou runs/miou
 
-Exit status: 0, 2 for errors the user can fix (an incomplete benchmark too), 130 when interrupted.
+Exit status: 0, 2 for errors you can fix (including an incomplete benchmark), 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from videopro.runs import (
     submit,
 )
 
-_DEFAULTS = "The first split is the default. So is the protocol of its name, or else the first."
+_DEFAULTS = "The first split is the default, and so is the protocol of its name, or else the first."
 
 
 def listing(files: Sequence[str] = ()) -> Group:
-    """The benchmarks, those of these files too, then the names that stand for several of them. Raises
-    BenchmarkError for a file that describes none; a broken package is a row that says so."""
+    """The benchmarks, including those of these files, then the names of sets of benchmarks. Raises
+    BenchmarkError for a file that describes none; a broken package gets a row that says so."""
     rows = []
     for name in [*BENCHMARKS, *files]:
         try:
@@ -54,8 +54,8 @@ def listing(files: Sequence[str] = ()) -> Group:
     return Group(
         TextTable("--benchmark", heads, tuple(rows), (_DEFAULTS,), lefts=frozenset(heads)),
         TextTable(
-            "several benchmarks under one name",
-            ("--benchmark", "runs", "frames a call"),
+            "sets of benchmarks",
+            ("--benchmark", "runs", "frames per call"),
             tuple(presets),
             lefts=frozenset(("runs",)),
         ),
@@ -72,7 +72,7 @@ def _row(name: str) -> tuple[str, str, str, str]:
 class ListConfig:
     """The settings of `videopro benchmarks list`."""
 
-    files: tuple[str, ...] = option((), "files of your own (.py) to list too", positional=True)
+    files: tuple[str, ...] = option((), "your own benchmark files (.py) to list too", positional=True)
 
 
 LIST = CommandLine("benchmarks list", ListConfig)
@@ -84,7 +84,7 @@ LINES = (LIST, CHECK, JUDGE, SUBMIT, COMBINE)
 
 
 def main(argv: Sequence[str], *, load: Callable[..., Backbone] = load_backbone) -> int:
-    """The command line, which begins with the last word of the command's name. Returns the exit status."""
+    """The command line, starting with the subcommand. Returns the exit status."""
     with exit_status() as status:
         command, *arguments = argv
         if command == "list":

@@ -1,11 +1,11 @@
-"""videopro prompts: prompts for GRPO without a teacher, and the oracle mode of rows that lack it.
+"""videopro prompts: make prompts for GRPO without a teacher, or add oracle modes to rows.
 
     videopro prompts --source cg_bench --root DIR --model MODEL --adapter runs/sft --output runs/prompts
     videopro prompts --rows train_grpo.jsonl --model Qwen/Qwen3-VL-8B-Instruct --output runs/modes
 
-The model (without the adapter) and the planner are asked as `videopro infer` asks, into OUTPUT/native and
-OUTPUT/planner; re-run the same command to resume. OUTPUT/grpo.jsonl and its card are made from these runs.
-The planner is an adapter, or a model that videopro merge made, whose base then answers directly.
+Runs the model (without the adapter) and the planner like `videopro infer`, into OUTPUT/native and
+OUTPUT/planner, and makes OUTPUT/grpo.jsonl and its card from these runs. Re-run the same command to resume.
+The planner is an adapter, or a model made by videopro merge, whose base then answers directly.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 def prompts_from_questions(
     config: PromptsConfig, *, load: Callable[..., Backbone] = load_backbone
 ) -> dict[str, Any] | None:
-    """Ask the questions, write rows and card, and return the card (None on ranks above 0). Raises
+    """Ask the questions, write the rows and the card, and return the card (None on ranks above 0). Raises
     VideoProError."""
     planner = read_planner(config)
     trained = _trained_videos(config, planner)
@@ -70,7 +70,7 @@ def prompts_from_questions(
         if not trained or selection.filters.items:
             raise
         raise ConfigError(
-            f"{error}, or --sft-videos keep to ask about the videos that the planner was fine-tuned on"
+            f"{error}, or set --sft-videos keep to include the videos that the planner was fine-tuned on"
         ) from error
     # The positions of options are part of a question: another seed asks other questions.
     benchmark = as_modules_ask(selection.benchmark, f"options in an order drawn from seed {config.seed}")
@@ -111,7 +111,7 @@ def prompts_from_questions(
     write_rows(config.output / GRPO, datasets.grpo)
     write_card(config.output, card, prompts_card_text(card))
     kinds = ", ".join(f"{kind} {count}" for kind, count in card["grpo"]["by kind"].items())
-    print(f"{config.output / GRPO}: {len(datasets.grpo)} rows of {len(records)} questions ({kinds})")
+    print(f"{config.output / GRPO}: {len(datasets.grpo)} rows from {len(records)} questions ({kinds})")
     print(selection.filters.summary())
     return card
 
@@ -152,8 +152,8 @@ def _trained_videos(config: PromptsConfig, planner: AskedPlanner) -> EvaluationV
     videos = recorded_videos(planner.folder / RECORD).get("sft", [])
     if not videos:
         raise ConfigError(
-            f"planner {planner.name}: its {RECORD} does not name the videos that it was fine-tuned on; "
-            "give --sft-data FILE, so that questions about them are left out, or --sft-videos keep"
+            f"planner {planner.name}: its {RECORD} does not list the videos that it was fine-tuned on; "
+            "pass --sft-data FILE to leave out questions about them, or --sft-videos keep"
         )
     name = f"the SFT data of {planner.name}"
     trained.contents |= {content: EvaluationVideo(f"a video of {name}", name) for content in videos}

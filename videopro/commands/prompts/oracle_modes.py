@@ -1,5 +1,5 @@
-"""Fills in the oracle mode m* (A.3) of rows that lack it, such as those of the release, by one native answer
-to each of their questions. Nothing else of a row changes."""
+"""Fills in the oracle mode m* (A.3) of rows that lack it, such as the release's rows, by one native answer
+per question. Nothing else in a row changes."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _NAMED = 20
 
 
 def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -> dict[str, Any] | None:
-    """Ask the model, write the rows with their oracle modes and a card, and return the card (None on ranks
+    """Run the model, write the rows with their oracle modes and a card, and return the card (None on ranks
     above 0). Raises VideoProError."""
     assert config.rows is not None
     source, target = config.rows, config.output / GRPO
     if target.exists() and target.samefile(source):
-        raise ConfigError(f"--output {config.output}: would write over {source}; give another folder")
+        raise ConfigError(f"--output {config.output}: would overwrite {source}; set another folder")
     rows: dict[int, GRPORow] = {}
 
     def read(record: Mapping[str, Any], where: str, number: int) -> GRPORow:
@@ -133,8 +133,7 @@ def _card_text(card: Mapping[str, Any]) -> str:
     parts = [
         f"# Data card: {card['about']['source']}",
         f"{card['rows']} prompts for GRPO (`grpo.jsonl`), made elsewhere. `videopro prompts --rows` filled "
-        "in the oracle mode (A.3) of those that had none, by a direct answer to each question, and changed "
-        "nothing else.",
+        "in missing oracle modes (A.3) by answering each question directly, and changed nothing else.",
         f"Filled in: {inline_counts(card['oracle mode filled in'])}. Had one: {card['had an oracle mode']}. "
         f"Questions asked: {card['questions asked']}.",
         "## Without an oracle mode",
@@ -163,14 +162,14 @@ def _absolute(value: Any, folder: Path) -> Any:
 
 def _summary(path: Path, modes: Mapping[int, Mode], left_out: Mapping[int, str], had: int) -> str:
     counts = ", ".join(f"{mode} {count}" for mode, count in tally(modes.values()).items()) or "none"
-    parts = [f"{path}: oracle mode filled in: {counts}"]
+    parts = [f"{path}: oracle modes filled in: {counts}"]
     if had:
-        parts.append(f"{had} rows had one")
+        parts.append(f"{had} rows already had one")
     if left_out:
         numbers = sorted(left_out)
         more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
         named = ", ".join(map(str, numbers[:_NAMED]))
         parts.append(
-            f"{len(numbers)} rows stay without one (line {named}{more}; the first: {left_out[numbers[0]]})"
+            f"{len(numbers)} rows still lack one (line {named}{more}; the first: {left_out[numbers[0]]})"
         )
     return "; ".join(parts)

@@ -1,5 +1,5 @@
-"""The planner whose failures become prompts, as its own folder records it: who answers directly beside it,
-and what its prompts look like; and the runs in which both are asked."""
+"""The planner whose failures become prompts, as recorded in its folder: which model answers directly, what
+its prompts look like, and the runs of both."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class AskedPlanner:
 
     @property
     def budgets(self) -> dict[str, int]:
-        """The frames and pixels that it was trained with, which also the answers inside its programs see."""
+        """The frames and pixels that it was trained with; answers inside its programs see the same."""
         named = {"frames": self.record.frames, "pixels": self.record.pixels}
         return {name: number for name, number in named.items() if number is not None}
 
     def prompt_file(self, config: PromptsConfig) -> PromptFile | None:
-        """The texts of its prompts; None: ours. Those of the settings count."""
+        """The texts of its prompts; None: the built-in ones. The settings take precedence."""
         planner = self.record.planner
         if config.prompts is not None or planner is None or not planner.prompts:
             return config.row_prompts()
@@ -50,8 +50,8 @@ class AskedPlanner:
         return file
 
     def reference(self, config: PromptsConfig) -> RowReference:
-        """What its prompts say of the modules: the option, else what it was trained with, else, where its own
-        texts show the modules, all that is known of them."""
+        """What its prompts say about the modules: the option, or what it was trained with, or the full
+        reference if its own texts show the modules."""
         form = config.planner_options.get("reference", "auto")
         if form == "auto":
             form = (self.record.planner or PlannerRecord()).reference
@@ -62,7 +62,7 @@ class AskedPlanner:
 
 
 def read_planner(config: PromptsConfig) -> AskedPlanner:
-    """What the settings' planner records. Raises VideoProError for one that cannot be found."""
+    """The record of the settings' planner. Raises VideoProError if it cannot be found."""
     spec = read_spec(config.model, adapter=config.adapter)
     if spec.kind != "qwen":
         return AskedPlanner(config.adapter or config.model)
@@ -81,7 +81,7 @@ def read_planner(config: PromptsConfig) -> AskedPlanner:
 
 def modules_of(traces: Iterable[Trace], path: Path, reference: RowReference) -> Mapping[str, list[str]]:
     """The modules that each question's planner was shown, by the question's id. `path`: the traces' file,
-    beside which the beginnings of prompts are. Raises RunError."""
+    next to which the beginnings of prompts are stored. Raises RunError."""
     if reference.form == "none":
         return {}
     heads = read_heads(path)
@@ -100,16 +100,15 @@ NATIVE, PLANNER = "native", "planner"
 
 def as_modules_ask(benchmark: Benchmark, changed: str) -> Benchmark:
     """The questions under the protocol of the modules: m* is about the direct answer that a native program
-    gets (query_native), whatever prompt the benchmark's own protocol has. `changed` says in which way the
-    questions differ from the published ones."""
+    gets (query_native), whatever prompt the benchmark's own protocol has. `changed`: how the questions differ
+    from the published ones."""
     version = f"{benchmark.version}; {changed}" if benchmark.version else changed
     return replace(benchmark, protocol=Protocol(parser=ROBUST), parser=None, version=version)
 
 
 @dataclass(frozen=True)
 class AskedRuns:
-    """The runs in which the questions are asked, as `videopro infer` asks: they resume, share their work and
-    can be viewed."""
+    """The runs that answer the questions, as in `videopro infer`: they can be resumed and viewed."""
 
     config: PromptsConfig
     planner: AskedPlanner
@@ -118,8 +117,8 @@ class AskedRuns:
     load: Callable[..., Backbone]
 
     def settings(self, name: str) -> InferConfig:
-        """The settings of one of the runs. Directly answers who answers inside the planner's programs, with
-        what these show it."""
+        """The settings of one of the runs. Direct answers come from the model that
+        answers inside the planner's programs, with the same frames."""
         config, is_planner = self.config, name == PLANNER
         adapter: dict[str, Any] = {"adapter": config.adapter} if is_planner and config.adapter else {}
         budgets = {} if is_planner else self.planner.budgets
@@ -145,7 +144,7 @@ class AskedRuns:
             infer.check(self.settings(name), load=self.load, asked=(self.benchmark, list(self.items)))
 
     def ask(self, name: str) -> list[Trace]:
-        """The traces of the questions, asked as far as they have not been. Raises VideoProError."""
+        """The traces of the questions; answers those that have no trace yet. Raises VideoProError."""
         settings = self.settings(name)
         infer.run(settings, load=self.load, asked=(self.benchmark, list(self.items)))
         ids = {item.id for item in self.items}

@@ -14,7 +14,7 @@ from videopro.errors import ConfigError
 from videopro.runs import RUN_FIELDS
 
 _OF_QUESTIONS = ("source", "adapter", "root", "split", "limit", "offset", "ids", "sft_data")
-"""Settings that say which questions are asked; with --rows, the rows do."""
+"""Settings that select the questions; with --rows, the rows do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,39 +23,37 @@ class PromptsConfig(QuestionSettings, WorkSettings):
 
     source: str = option(
         "",
-        "where questions come from: "
-        + ", ".join(benchmarks.BENCHMARKS.ours())
-        + ", or a file of your own (.py)",
+        "where questions come from: " + ", ".join(benchmarks.BENCHMARKS.ours()) + ", or your own file (.py)",
     )
     rows: Path | None = option(
         None,
-        "in place of --source: rows for GRPO that lack the oracle mode, such as the release's "
-        "train_grpo.jsonl; it is filled in, and nothing else is changed",
+        "instead of --source: GRPO rows without oracle modes, such as the release's train_grpo.jsonl; "
+        "only the missing modes are filled in",
     )
-    adapter: str = option("", "the planner after SFT: a folder or hub name; unset: the model writes programs")
+    adapter: str = option("", "planner after SFT: a folder or hub name; unset: the model writes programs")
     sft_data: Path | None = option(
         None,
-        "rows that the planner was fine-tuned on, whose videos are left out; unset: those that the "
-        "adapter's record names",
+        "rows that the planner was fine-tuned on, whose videos are left out; unset: those in the "
+        "adapter's record",
     )
     sft_videos: Literal["skip", "keep"] = option(
-        "skip", "what to do with questions about videos that the planner was fine-tuned on"
+        "skip", "what to do with questions about videos the planner was fine-tuned on"
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting(
-            "models behind the modules and further options of the planner, as videopro infer --method "
-            "adaptive has them, such as encoder=languagebind, preset=paper or temperature=0.7"
+            "module models and other options of the planner, as for videopro infer --method adaptive, "
+            "such as encoder=languagebind, preset=paper or temperature=0.7"
         ),
     )
 
     def __post_init__(self) -> None:
         if (self.rows is None) == (not self.source):
-            raise ConfigError("give --source, for prompts from questions, or --rows, for rows that lack m*")
+            raise ConfigError("pass --source for prompts from questions, or --rows for rows to fill in")
         if self.rows is not None:
             for name in _OF_QUESTIONS:
                 if getattr(self, name) not in ("", None, (), 0):
-                    raise ConfigError(f"--{name.replace('_', '-')}: does not apply to --rows; leave it out")
+                    raise ConfigError(f"--{name.replace('_', '-')}: has no effect with --rows; leave it out")
         self.check_questions()
 
     @property

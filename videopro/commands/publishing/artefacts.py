@@ -1,4 +1,4 @@
-"""What a folder is that is pushed or was pulled, by the records that training, synthesis and runs write into
+"""Recognizes what a pushed or pulled folder is, by the records that training, synthesis and runs write into
 it, and which of its files belong to it.
 """
 
@@ -59,13 +59,13 @@ _FILES: Mapping[Kind, tuple[str, ...]] = {
     ),
     "run": ("config.yaml", "traces.jsonl", "prompts.jsonl", "summary.json", "grades.jsonl"),
 }
-"""Patterns of the files that belong to each kind. Only these go up: what else a folder holds is unknown, or a
-pickle (which runs code where it is loaded), a checkpoint, a log, or a video."""
+"""Patterns of the files that belong to each kind. Only these are uploaded: other files are unknown, or a
+pickle (which runs code when loaded), a checkpoint, a log, or a video."""
 
 
 @dataclass(frozen=True)
 class Artefact:
-    """A folder of one kind, with what its own records say."""
+    """A folder of one kind, with its records."""
 
     kind: Kind
     folder: Path
@@ -94,17 +94,18 @@ class Artefact:
         try:
             content = parse_json(path.read_bytes(), infinite=True)
             if not isinstance(content, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("not a JSON object")
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path}: cannot be read ({error}); restore it") from error
         return content
 
 
 def read_artefact(folder: Path) -> Artefact:
-    """What a folder is. Raises ConfigError for a folder of no kind, and for one that is not complete."""
+    """The artefact in a folder. Raises ConfigError for an unknown kind of folder, and for an incomplete
+    one."""
     if not folder.is_dir():
         raise ConfigError(
-            f"{folder}: there is no such folder; give that of an adapter, a planner, a dataset or a run"
+            f"{folder}: no such folder; pass the folder of an adapter, a planner, a dataset or a run"
         )
     if (folder / ADAPTER_CONFIG).is_file():
         return _checked_model(Artefact("adapter", folder), [ADAPTER_WEIGHTS])
@@ -115,13 +116,13 @@ def read_artefact(folder: Path) -> Artefact:
     dataset = Artefact("dataset", folder)
     if "about" in dataset.json(CARD_JSON):
         if not any((folder / name).is_file() for name in (SFT, GRPO)):
-            raise ConfigError(f"{folder}: has a {CARD_JSON} and neither {SFT} nor {GRPO}; write it again")
+            raise ConfigError(f"{folder}: has a {CARD_JSON}, but neither {SFT} nor {GRPO}; write it again")
         return dataset
     if (folder / "config.yaml").is_file():
         return _checked_run(Artefact("run", folder))
     raise ConfigError(
-        f"{folder}: is no adapter ({ADAPTER_CONFIG}), no planner (config.json), no dataset ({CARD_JSON}) and "
-        "no run (config.yaml); give the folder that videopro sft, grpo, merge, synthesize or infer wrote"
+        f"{folder}: is not an adapter ({ADAPTER_CONFIG}), planner (config.json), dataset ({CARD_JSON}) or "
+        "run (config.yaml); pass a folder that videopro sft, grpo, merge, synthesize or infer wrote"
     )
 
 
@@ -129,7 +130,7 @@ def _complete(artefact: Artefact, needed: list[str]) -> Artefact:
     missing = [name for name in needed if not (artefact.folder / name).is_file()]
     if missing:
         raise ConfigError(
-            f"{artefact.folder}: is of kind {artefact.kind}, and {', '.join(missing)} is missing; finish the "
+            f"{artefact.folder}: {', '.join(missing)} is missing for a {artefact.kind}; finish the "
             "command that writes it"
         )
     return artefact
@@ -138,8 +139,8 @@ def _complete(artefact: Artefact, needed: list[str]) -> Artefact:
 def _checked_model(artefact: Artefact, weights: list[str]) -> Artefact:
     if not any((artefact.folder / name).is_file() for name in (MODEL_RECORD, TRAINING_RECORD)):
         raise ConfigError(
-            f"{artefact.folder}: has no {MODEL_RECORD} and no {TRAINING_RECORD}, so nothing says how it was "
-            "trained; push what videopro sft, grpo or merge wrote"
+            f"{artefact.folder}: has no {MODEL_RECORD} or {TRAINING_RECORD}, which record how it was "
+            "trained; push a folder that videopro sft, grpo or merge wrote"
         )
     return _complete(artefact, weights)
 
@@ -147,15 +148,15 @@ def _checked_model(artefact: Artefact, weights: list[str]) -> Artefact:
 def _checked_run(artefact: Artefact) -> Artefact:
     folder, settings = artefact.folder, read_yaml(artefact.folder / "config.yaml")
     if "run_key" not in settings:
-        raise ConfigError(f"{folder / 'config.yaml'}: has no run_key, so it is not that of a run")
+        raise ConfigError(f"{folder / 'config.yaml'}: has no run_key, so it is not the config of a run")
     if "synthesis" in (settings.get("identity") or {}):
         raise ConfigError(
-            f"{folder}: is a synthesis without datasets; re-run its videopro synthesize, which writes them "
-            "at the end"
+            f"{folder}: is a synthesis without datasets; re-run its videopro synthesize command, which "
+            "writes them at the end"
         )
     # A trace that is being written would go up in half.
     if RunFolder(folder).is_running():
         raise ConfigError(
-            f"{folder}: a command is answering questions of this run; push it when that is done"
+            f"{folder}: a command is still answering questions of this run; push when it is done"
         )
     return _complete(artefact, ["traces.jsonl", "summary.json"])

@@ -1,5 +1,5 @@
-"""The card of what is pushed: its metadata for the hub, and one template for the four kinds, filled from the
-records. What its owner wrote on the hub around it stays.
+"""The card of a pushed folder: its metadata for the hub, and one template for the four kinds, filled from the
+records. Text that its owner wrote around it on the hub is kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ END = "<!-- videopro: end of that part -->"
 _MARKED = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
 
 _LOGGED = 6
-"""Rows of the table of what a training logged, beside its evaluations."""
+"""Rows of the training log's table, not counting its evaluations."""
 _COLUMNS = ("step", "epoch", "loss", "reward", "mean_token_accuracy", "grad_norm", "learning_rate")
 # Where the hub's client keeps a model: models--OWNER--NAME/snapshots/COMMIT.
 _CACHED = re.compile(r"models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/snapshots/")
@@ -55,7 +55,7 @@ def with_edits(card: Card, before: Card) -> Card:
     assert part is not None
     if before.text.count(BEGIN) != before.text.count(END):
         # Nobody can tell what is whose.
-        raise ConfigError(f"the card on the hub lacks {BEGIN} or {END}; put both back, or remove both")
+        raise ConfigError(f"the card on the hub lacks {BEGIN} or {END}; restore both, or remove both")
     if _MARKED.search(before.text):
         text = _MARKED.sub(lambda _: part[0], before.text)
     else:
@@ -104,7 +104,7 @@ def data_card(name: str, texts: Mapping[str, str], license: str | None) -> Card:
         kind="dataset",
         commands=train_commands(name.rpartition("/")[2], rows),
         about=texts.get(CARD_MD, ""),
-        missing=[*_unasked(json.loads(texts[CARD_JSON])), "no model was trained on it, as far as this says"],
+        missing=[*_unasked(json.loads(texts[CARD_JSON])), "no training on it is recorded"],
     )
 
 
@@ -127,7 +127,7 @@ class RunSummary:
         """The run in a folder. Raises ConfigError for a folder of another kind."""
         artefact = read_artefact(folder)
         if artefact.kind != "run":
-            raise ConfigError(f"{folder}: is of kind {artefact.kind}; give a folder of videopro infer")
+            raise ConfigError(f"{folder}: is a {artefact.kind}, not a run; pass a folder of videopro infer")
         return cls(folder, read_yaml(folder / "config.yaml"), artefact.json("summary.json"))
 
     @property
@@ -146,7 +146,7 @@ class RunSummary:
         return portable(summary_table(self.summary, protocol.groups, Path(".")).markdown, {})
 
     def eval_results(self) -> Iterator[EvalResult]:
-        """What it measured, for the hub's page: percentages and means."""
+        """Its metrics for the hub's page: percentages and means."""
         measured = {
             name: 100 * self.summary[name]
             for name in ("accuracy", "official_accuracy")
@@ -171,13 +171,13 @@ class RunSummary:
     def missing(self) -> Iterator[str]:
         """What it did not do, one line each."""
         if self.config.get("limit") is not None or self.config.get("ids"):
-            yield f"only {self.summary.get('questions')} of the questions were asked"
+            yield f"only {self.summary.get('questions')} questions were asked"
         if errors := self.summary.get("errors"):
-            yield "without an answer: " + ", ".join(f"{count} {kind}" for kind, count in errors.items())
+            yield "ended in an error: " + ", ".join(f"{count} {kind}" for kind, count in errors.items())
         if ungraded := self.summary.get("ungraded"):
-            yield f"{ungraded} open answers have no grade of a judge"
+            yield f"{ungraded} open answers were not graded by a judge"
         if broken := self.summary.get("broken_records"):
-            yield f"{broken} broken records of the benchmark were left out"
+            yield f"{broken} broken records of the benchmark were skipped"
         if (coverage := self.summary.get("coverage")) is not None and coverage < 1:
             yield f"{100 * (1 - coverage):.1f} % of the videos could not be read"
 
@@ -195,7 +195,7 @@ def run_card(folder: Path, name: str, config: str, license: str | None) -> Card:
         run=run,
         tables=run.table(),
         settings=json.dumps(parse_yaml(config), indent=1, ensure_ascii=False),
-        missing=list(run.missing()) or ["nothing that it was asked for"],
+        missing=list(run.missing()) or ["nothing is missing"],
     )
 
 
@@ -214,9 +214,8 @@ def recorded_base(artefact: Artefact) -> str:
 
 
 def base_name(artefact: Artefact, named: str | None = None) -> str:
-    """The base's name on the hub, or that of a plug-in's model; "" if it is not known. `named`: what the user
-    says that it is called. Raises ConfigError for a name that is none of the hub, and for one that
-    contradicts the record."""
+    """The base's hub name, or the name of a plug-in's model; "" if unknown. `named`: the name that the user
+    gives. Raises ConfigError if that is not a hub name, or contradicts the record."""
     base = recorded_base(artefact)
     if cached := _CACHED.search(base):
         base = f"{cached['owner']}/{cached['name']}"
@@ -224,11 +223,11 @@ def base_name(artefact: Artefact, named: str | None = None) -> str:
     if named is None:
         return known
     if not is_hub_name(named):
-        raise ConfigError(f"--base {named}: is no name on the hub, such as Qwen/Qwen3-VL-8B-Instruct")
+        raise ConfigError(f"--base {named}: is not a hub name, such as Qwen/Qwen3-VL-8B-Instruct")
     if known and known != named:
         raise ConfigError(
             f"--base {named}: {artefact.folder / MODEL_RECORD} says that it was trained on {known}; "
-            "leave --base out"
+            "leave out --base"
         )
     return named
 
@@ -237,7 +236,7 @@ def use_command(artefact: Artefact, folder: str, base: str) -> str:
     """A command that runs a planner; `folder`: where it is, or its name on the hub."""
     model = folder if artefact.kind == "planner" else f"{base or 'BASE'} --backbone adapter={folder}"
     sample = MODELS[base].sample if base in MODELS else ""
-    film = f"{base}:{sample}" if sample else "FILM.mp4"
+    film = f"{base}:{sample}" if sample else "VIDEO.mp4"
     return f'videopro ask {film} "What happens?" --choices "a cup" "a book" --method videopro --model {model}'
 
 
@@ -303,8 +302,8 @@ def _check_model(run: RunSummary, artefact: Artefact, fingerprint: str) -> None:
     # A server does not say which files it serves.
     if model.get("kind") != "server" and used != fingerprint:
         raise ConfigError(
-            f"--results {run.folder}: was made with another {artefact.kind} (files {used or 'of none'}; "
-            f"those of {artefact.folder} are {fingerprint}); give runs of this one"
+            f"--results {run.folder}: was made with another {artefact.kind} (fingerprint {used or 'none'}, "
+            f"but {artefact.folder} has {fingerprint}); pass runs of this {artefact.kind}"
         )
 
 
@@ -315,9 +314,7 @@ def _base_text(base: str, recorded: str) -> str:
         return f"[{base}](https://huggingface.co/{base})"
     if not recorded:
         return "not recorded"
-    return (
-        f"`{Path(recorded).name}`, a folder of the machine that trained it; its name on the hub is not known"
-    )
+    return f"`{Path(recorded).name}`, a folder on the machine that trained it; its hub name is unknown"
 
 
 def _history(logged: Sequence[Mapping[str, Any]]) -> str:
@@ -333,7 +330,7 @@ def _history(logged: Sequence[Mapping[str, Any]]) -> str:
     evaluated = sorted({key for row in shown for key in row if key.startswith("eval_")})
     names = (*(name for name in _COLUMNS if any(name in row for row in shown)), *evaluated)
     rows = tuple(tuple(_number(row.get(name)) for name in names) for row in shown)
-    return TextTable("what was logged", names, rows).markdown
+    return TextTable("training log", names, rows).markdown
 
 
 def _number(value: Any) -> str:
@@ -342,12 +339,12 @@ def _number(value: Any) -> str:
 
 def _not_run(training: Mapping[str, Any], results: Sequence[RunSummary]) -> Iterator[str]:
     if not results:
-        yield "no benchmark: nothing is known of how it answers"
+        yield "no benchmark"
     else:
-        yield f"no benchmark but {', '.join(dict.fromkeys(run.dataset for run in results))}"
+        yield f"no benchmark other than {', '.join(dict.fromkeys(run.dataset for run in results))}"
     for run in results:
         yield from (f"{run.dataset}, {run.method}: {line}" for line in run.missing())
     if not any(key.startswith("eval_") for row in training.get("history") or () for key in row):
         yield "no evaluation during training"
     seed = (training.get("run") or {}).get("seed")
-    yield f"no other seed than {'one that is not recorded' if seed is None else seed}"
+    yield f"no seed other than {'one that is not recorded' if seed is None else seed}"

@@ -1,4 +1,4 @@
-"""The hub's client: the names it takes, and what it raises as one line that says what to do."""
+"""The hub's client: the names it accepts, and its errors as one line with the fix."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from videopro.cli import check_connections, key_problem
 from videopro.errors import ConfigError, VideoProError
 
 _OF_STATUS = {
-    401: "the hub does not know the token; make one at https://huggingface.co/settings/tokens",
-    403: "the token may not do that; give one with write access to its owner",
+    401: "the hub rejected the token; create one at https://huggingface.co/settings/tokens",
+    403: "the token lacks permission; use one with write access to the owner",
 }
 
 
 @contextmanager
 def asking_hub(name: str, revision: str | None = None, *, again: str = "") -> Iterator[None]:
-    """Turn what goes wrong in the block, about the repository `name`, into a ConfigError. `again`: what
-    re-running the command does, where a connection failed."""
+    """Turn errors of the block about the repository `name` into a ConfigError. `again`: what re-running the
+    command does after a failed connection."""
     try:
         yield
     except VideoProError:
         raise
     except GatedRepoError as error:
         raise ConfigError(
-            f"{name} is gated: accept its terms on {constants.ENDPOINT}/{name}, and set HF_TOKEN to a token "
+            f"{name} is gated; accept its terms on {constants.ENDPOINT}/{name}, and set HF_TOKEN to a token "
             "of that account"
         ) from error
     except RevisionNotFoundError as error:
         raise ConfigError(
-            f"{name} has no revision {revision!r}: give a branch, a tag or a commit of it"
+            f"{name} has no revision {revision!r}; pass one of its branches, tags or commits"
         ) from error
     except RepositoryNotFoundError as error:
         raise ConfigError(
-            f"the hub has no {name}, or it is private: check the name, and that HF_TOKEN may read it"
+            f"{name} does not exist on the hub or is private; check the name, and that HF_TOKEN can read it"
         ) from error
     # Which error means a failed connection depends on the client's version; whatever it is, its first line
     # and a second try are all that there is to say. The upload of a large file wraps the hub's answer.
@@ -51,7 +51,7 @@ def asking_hub(name: str, revision: str | None = None, *, again: str = "") -> It
         answer = error if isinstance(error, HfHubHTTPError) else error.__cause__
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         if isinstance(answer, HfHubHTTPError):
-            told = _OF_STATUS.get(answer.response.status_code, "the hub refused")
+            told = _OF_STATUS.get(answer.response.status_code, "the hub refused the request")
             reason = f"{told} ({answer.server_message or reason})"
         elif not isinstance(error, OSError | RuntimeError) and not _is_connection(error):
             raise
@@ -68,18 +68,18 @@ def _is_connection(error: Exception) -> bool:
 
 
 def check_hub(token: str | None, *, needed: bool) -> None:
-    """Raise ConfigError if the hub cannot be asked with this environment and token. `needed`: whether there
-    must be a token."""
+    """Raise ConfigError if this environment and token cannot be used with the hub. `needed`: whether a token
+    is required."""
     if constants.HF_HUB_OFFLINE:
         raise ConfigError("HF_HUB_OFFLINE is set; unset it")
     check_connections(constants.ENDPOINT)
     if needed and not token:
         raise ConfigError(
-            "there is no token of the hub: run `hf auth login`, or set HF_TOKEN to one with write access; "
-            "--dry-run needs none"
+            "no hub token found; run `hf auth login`, or set HF_TOKEN to a token with write access "
+            "(--dry-run needs none)"
         )
     if problem := key_problem(token or ""):
-        raise ConfigError(f"the token of the hub cannot be sent: {problem}; copy it again")
+        raise ConfigError(f"the hub token cannot be sent: {problem}; copy it again")
 
 
 def split_name(text: str) -> tuple[str, str | None]:
@@ -87,8 +87,8 @@ def split_name(text: str) -> tuple[str, str | None]:
     name, _, revision = text.partition("@")
     try:
         if name.count("/") != 1:
-            raise HFValidationError("give OWNER/NAME")
+            raise HFValidationError("pass OWNER/NAME")
         validate_repo_id(name)
     except HFValidationError as error:
-        raise ConfigError(f"{text!r} is no name on the hub: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"{text!r} is not a hub name: {str(error).splitlines()[0]}") from error
     return name, revision or None

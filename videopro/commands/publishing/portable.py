@@ -1,7 +1,7 @@
-"""An artefact's files as they go up: texts without the paths and addresses of this machine, none with a key.
+"""An artefact's files for upload: texts without paths and addresses of this machine, and without keys.
 
-Videos are named below `videos/`, wherever they lie here, so that another machine can put them there. Other
-absolute paths are reduced to their last part, and addresses that only this network knows to localhost.
+Videos are named below `videos/`, wherever they are on this machine, so that another machine can put them
+there. Other absolute paths are reduced to their last part, and addresses of the local network to localhost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from videopro.storage import read_json_lines
 
 _TEXTS = (".json", ".jsonl", ".yaml", ".md", ".txt", ".jinja")
 _VERBATIM = ("tokenizer.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json")
-"""Texts of the tokenizer: whatever looks like a path in them is a part of the vocabulary."""
+"""Texts of the tokenizer: anything that looks like a path in them is part of the vocabulary."""
 
 _ROOTS = (
     *("home", "root", "Users", "mnt", "data", "tmp", "var", "opt", "srv", "media", "scratch", "work", "nfs"),
@@ -45,7 +45,7 @@ _LOCAL_ENDINGS = (".local", ".internal", ".lan", ".localdomain", ".home", ".corp
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A file that goes up. `text`: its content, if that differs from the file's own."""
+    """A file to upload. `text`: its content, if that differs from the file's own."""
 
     source: Path
     text: str | None = None
@@ -56,7 +56,7 @@ class StagedFile:
         return self.source.name
 
     def read(self) -> str:
-        """The text that goes up. Raises ConfigError."""
+        """The text to upload. Raises ConfigError."""
         try:
             return self.source.read_text(encoding="utf-8") if self.text is None else self.text
         except (OSError, UnicodeDecodeError) as error:
@@ -69,9 +69,8 @@ class StagedFile:
 
 
 def stage(artefact: Artefact, names: Mapping[str, str]) -> list[StagedFile]:
-    """The files of an artefact as they go up; writes nothing. `names`: further texts of this machine, and
-    what stands for each of them. Raises VideoProError for a row that is no JSON, and naming all secrets if
-    there are any."""
+    """The files of an artefact for upload; writes nothing. `names`: other texts of this machine, and their
+    replacements. Raises VideoProError for a row that is not JSON, and, listing all of them, for secrets."""
     rows = [artefact.folder / name for name in artefact.files() if name.endswith(".jsonl")]
     videos = {path for file in rows for path in named_files(file) if path.startswith("/")}
     names = {**names, **video_folders(videos)}
@@ -95,7 +94,7 @@ def stage(artefact: Artefact, names: Mapping[str, str]) -> list[StagedFile]:
 
 
 def portable(text: str, names: Mapping[str, str]) -> str:
-    """The text for another machine. `names`: texts of this machine, and what stands for each of them."""
+    """The text for another machine. `names`: texts of this machine, and their replacements."""
     if names:
         escaped = _with_escapes(names)
         known = re.compile("|".join(map(re.escape, sorted(escaped, key=len, reverse=True))))
@@ -108,7 +107,7 @@ def portable(text: str, names: Mapping[str, str]) -> str:
 
 def named_files(rows: Path) -> Iterator[str]:
     """The paths of videos and subtitles in rows of a dataset, or in traces. Raises DatasetError for a row
-    that is no JSON object."""
+    that is not a JSON object."""
     for _, _, row in read_json_lines(rows, "JSON lines"):
         video, videos = row.get("video"), row.get("videos")
         named = [video, row.get("subtitles"), *(videos if isinstance(videos, list) else ())]
@@ -118,8 +117,8 @@ def named_files(rows: Path) -> Iterator[str]:
 
 
 def video_folders(paths: Iterable[str]) -> dict[str, str]:
-    """For each folder of videos, its name below `videos/`: that of its path which the folders do not have in
-    common. Where they have no more in common than the root or the folders of users, they are numbered."""
+    """For each folder of videos, its name below `videos/`: the part of its path that the folders do not
+    share. If they share only the root or the users' folders, they are numbered."""
     files = sorted(set(paths))
     folders = sorted({str(PurePath(path).parent) for path in files})
     if not folders:
@@ -171,13 +170,13 @@ def _with_digests(file: StagedFile, digests: Mapping[str, str]) -> StagedFile:
 
 _KEY_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
 _SHORTEST_KEY = 12
-"""A shorter value of such a variable may stand in a text by chance."""
+"""A shorter value of such a variable may occur in a text by chance."""
 _SECRETS: Mapping[str, re.Pattern[str]] = {
-    "a token of the hub": re.compile(r"\bhf_[A-Za-z0-9]{30,}\b"),
-    "a key of an API": re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"),
-    "a key of AWS": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-    "a token of GitHub": re.compile(r"\b(?:ghp|gho|ghs|ghu|github_pat)_[A-Za-z0-9_]{30,}\b"),
-    "a key of Google": re.compile(r"\bAIza[0-9A-Za-z_-]{35}"),
+    "a hub token": re.compile(r"\bhf_[A-Za-z0-9]{30,}\b"),
+    "an API key": re.compile(r"\bsk-[A-Za-z0-9_-]{20,}"),
+    "an AWS key": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    "a GitHub token": re.compile(r"\b(?:ghp|gho|ghs|ghu|github_pat)_[A-Za-z0-9_]{30,}\b"),
+    "a Google key": re.compile(r"\bAIza[0-9A-Za-z_-]{35}"),
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     "an address with a password": re.compile(r"[a-z][a-z0-9+.-]*://[^\s/:@\"']+:[^\s/@\"']+@"),
     "an Authorization header": re.compile(r"(?i)\bauthorization\W{1,6}(?:bearer|basic) [a-z0-9+/_=.-]{8,}"),
@@ -185,10 +184,10 @@ _SECRETS: Mapping[str, re.Pattern[str]] = {
 
 
 def refuse_secrets(texts: Iterable[tuple[Path, str]]) -> None:
-    """Raise ConfigError, naming all, if there are secrets in (file, text) that would go up: the values of
-    this environment's keys, and what looks like a key. No part of one is shown."""
+    """Raise ConfigError, listing all, if there are secrets in the (file, text) to upload: values of this
+    environment's keys, and texts that look like a key. No part of a secret is shown."""
     keys = {f"the value of {name}": key for name, key in os.environ.items() if name.endswith(_KEY_ENDINGS)}
-    keys["the token of the hub"] = get_token() or ""
+    keys["your hub token"] = get_token() or ""
     patterns = {
         name: re.compile(re.escape(key.strip()))
         for name, key in keys.items()
@@ -201,6 +200,6 @@ def refuse_secrets(texts: Iterable[tuple[Path, str]]) -> None:
         lines += [f"{path}, line {text.count(chr(10), 0, start) + 1}: {name}" for start, name in spans]
     if lines:
         raise ConfigError(
-            f"nothing was pushed, as secrets would go up: {'; '.join(lines)}; remove them there, and replace "
-            "the keys, which others may have read"
+            f"nothing was pushed, because files contain secrets: {'; '.join(lines)}; remove them, and "
+            "replace the keys, which others may have read"
         )

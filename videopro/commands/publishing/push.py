@@ -1,10 +1,11 @@
-"""videopro push: an adapter, a planner, a dataset or a run to the hub, with a card made from its records.
+"""videopro push: upload an adapter, a planner, a dataset or a run to the hub, with a card from its records.
 
     videopro push runs/sft mina/planner --results runs/videopro
     videopro push runs/synth mina/programs --dry-run
 
-A new repository is private unless --public is given. Videos, keys and what names this machine stay here; the
-command lists what it leaves out. If it is stopped, re-run it: what the hub has is not sent again.
+A new repository is private unless you pass --public. Videos, keys, and paths and addresses of this machine
+are not uploaded; the command lists what it leaves out. If it is stopped, re-run it; uploaded files are not
+sent again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from videopro.commands.publishing.hub import asking_hub, check_hub, split_name
 from videopro.commands.publishing.portable import StagedFile, refuse_secrets, stage
 from videopro.errors import ConfigError, writing
 
-_AGAIN = "; re-run the same command: what the hub has is not sent again"
+_AGAIN = "; re-run the same command; uploaded files are not sent again"
 _CARD = "README.md"
 
 
@@ -54,24 +55,22 @@ class PushConfig:
     folder: Path = field(
         metadata=setting("folder of an adapter, a planner, a dataset or a run", positional=True)
     )
-    repo: str = field(metadata=setting("its name on the hub: OWNER/NAME", positional=True))
-    public: bool = option(False, "let everybody read it; a new repository is private without this")
-    base: str | None = option(
-        None, "hub name of the model that it was trained on, where that was a local folder"
-    )
-    results: tuple[str, ...] = option((), "folders of runs with this model, whose tables go into its card")
-    datasets: tuple[str, ...] = option((), "hub names of the datasets that it was trained on, for its card")
+    repo: str = field(metadata=setting("hub name: OWNER/NAME", positional=True))
+    public: bool = option(False, "make a new repository public; without this, it is private")
+    base: str | None = option(None, "hub name of the base model, if it was a local folder")
+    results: tuple[str, ...] = option((), "run folders of this model whose tables go into its card")
+    datasets: tuple[str, ...] = option((), "hub names of its training datasets, for its card")
     license: str | None = option(
-        None, "licence for the card, such as apache-2.0; unset: what the card on the hub says"
+        None, "license for the card, such as apache-2.0; unset: as in the card on the hub"
     )
-    dry_run: bool = option(False, "list the files and print the card; connects to nothing")
+    dry_run: bool = option(False, "list the files and print the card, without any connection")
 
 
 COMMAND = CommandLine("push", PushConfig)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
+    """The command line. Returns the exit status: 0, or 2 for errors that the user can fix."""
     with exit_status("stopped" + _AGAIN) as status:
         push(COMMAND.parse(argv))
     return status.code
@@ -81,12 +80,12 @@ def push(config: PushConfig) -> str:
     """Push a folder, or with `dry_run` show what would be pushed. Returns the commit's address, "" without
     one. Raises VideoProError."""
     if split_name(config.repo)[1] is not None:
-        raise ConfigError(f"{config.repo}: give OWNER/NAME; a push goes to the branch main")
+        raise ConfigError(f"{config.repo}: pass OWNER/NAME; a push goes to the branch main")
     artefact = read_artefact(config.folder)
     is_model, base, names = artefact.repo_type == "model", "", dict[str, str]()
     for name in ("base", "results", "datasets"):
         if getattr(config, name) and not is_model:
-            raise ConfigError(f"--{name}: is for adapters and planners; {config.folder} is a {artefact.kind}")
+            raise ConfigError(f"--{name}: for adapters and planners; {config.folder} is a {artefact.kind}")
     if is_model:
         base, recorded = base_name(artefact, config.base), recorded_base(artefact)
         # A folder of this machine means nothing on another, where the hub's name is found.
@@ -98,7 +97,7 @@ def push(config: PushConfig) -> str:
     _show(config, artefact, staged)
     if is_model and not base:
         print(
-            "the base's name on the hub is not known: give --base OWNER/NAME, so that others find it",
+            "the base model's hub name is unknown; pass --base OWNER/NAME so that others can find it",
             file=sys.stderr,
         )
     if config.dry_run:
@@ -109,7 +108,7 @@ def push(config: PushConfig) -> str:
     with asking_hub(config.repo, again=_AGAIN):
         address = _upload(api, config, artefact, staged, _with_edits(api, config, artefact, card))
     print(f"pushed: {address}")
-    print(f"to try it: videopro pull {config.repo} {config.repo.rpartition('/')[2]}")
+    print(f"try it: videopro pull {config.repo} {config.repo.rpartition('/')[2]}")
     return address
 
 
@@ -133,14 +132,14 @@ def _card(config: PushConfig, artefact: Artefact, base: str, staged: Sequence[St
 
 
 def _with_edits(api: HfApi, config: PushConfig, artefact: Artefact, card: Card) -> Card:
-    """The card with what is written in the one on the hub. Raises ConfigError for a public repository that is
-    not meant to be one."""
+    """The card with the edits of the card on the hub. Raises ConfigError for a public repository without
+    --public."""
     try:
         there = api.repo_info(config.repo, repo_type=artefact.repo_type)
         if not there.private and not config.public:
             raise ConfigError(
-                f"{config.repo} is public: everybody could read what is pushed; give --public if you mean "
-                "that, or make it private on the hub"
+                f"{config.repo} is public, so anyone could read the files; pass --public to allow that, or "
+                "make it private on the hub"
             )
         path = api.hf_hub_download(config.repo, _CARD, repo_type=artefact.repo_type)
     # A new repository, or one without a card.
@@ -150,13 +149,13 @@ def _with_edits(api: HfApi, config: PushConfig, artefact: Artefact, card: Card) 
 
 
 def _show(config: PushConfig, artefact: Artefact, staged: Sequence[StagedFile]) -> None:
-    """Print what goes up, what was replaced in it, and what stays here."""
+    """Print what is uploaded, what was replaced in it, and what is left out."""
     print(f"{artefact.kind} {config.folder} -> {artefact.repo_type} {config.repo}")
     for file in staged:
         changes = "" if file.text is None else "   without paths and addresses of this machine"
         print(f"  {file.name:<32} {file.size / 1e6:>9,.1f} MB{changes}")
     if left_out := artefact.left_out():
-        print(f"  not pushed, as no part of its kind ({artefact.kind}): {', '.join(left_out)}")
+        print(f"  not pushed (not part of the {artefact.kind}): {', '.join(left_out)}")
 
 
 def _upload(

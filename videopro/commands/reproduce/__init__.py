@@ -1,1 +1,1 @@
-"""videopro reproduce: the paper's training and tables, from files to a report."""
+"""videopro reproduce: reproduce the paper's training and tables, from files to a report."""

@@ -1,4 +1,4 @@
-"""What a reproduction needs of this machine, looked at before its first stage."""
+"""Checks before the first stage what a reproduction needs on this machine."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _SPACE = 28e9
 """Bytes that a reproduction at the size of 8B writes into its output: checkpoints of two trainings with
 optimizer states (about 5 GB each), a merged checkpoint (17.5 GB)."""
 _CACHED = 12e9
-"""And beside videos and downloads into the cache: decoded frames (9.6 MB for each of CG-Bench's 1,219
-videos)."""
+"""Bytes that it writes into the cache, besides videos and downloads: decoded frames (9.6 MB for each of
+CG-Bench's 1,219 videos)."""
 
 
 def examine(road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None]) -> list[Finding]:
-    """What is there and what is missing, for these stages."""
+    """What these stages need, and whether it is there."""
     kinds = {stage.kind for stage in stages}
     return [
         *_packages(kinds, road),
@@ -67,12 +67,12 @@ def _gpus(road: Road, kinds: set[str]) -> Iterator[Finding]:
     if kinds <= _WITHOUT_GPUS:
         return
     if gpus is not None and gpus > road.present:
-        text = f"{road.present} of the {gpus} that gpus asks for"
+        text = f"{road.present} found, but gpus is {gpus}"
         yield Finding("machine", "GPUs", "broken", text)
     elif road.gpus:
         yield Finding("machine", "GPUs", "ok", f"{road.gpus}, and {road.processes} processes")
     else:
-        yield Finding("machine", "GPUs", "missing", f"none: {road.processes} processes on the CPU")
+        yield Finding("machine", "GPUs", "missing", f"none; {road.processes} processes run on the CPU")
 
 
 def _models(road: Road, kinds: set[str]) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def _models(road: Road, kinds: set[str]) -> Iterator[Finding]:
     for need in dict.fromkeys(needs):
         problem = _problem(need).removeprefix(f"{need.subject}: ")
         state: State = "broken" if problem else "ok"
-        yield Finding("models", need.subject, state, problem or need.hub or "here")
+        yield Finding("models", need.subject, state, problem or need.hub or "found")
 
 
 def _teacher(road: Road) -> list[Need]:
@@ -102,7 +102,7 @@ def _teacher(road: Road) -> list[Need]:
 def _problem(need: Need) -> str:
     try:
         if need.key and not check_key(need.key):
-            return f"the environment variable {need.key} has no key"
+            return f"the environment variable {need.key} is not set"
         check_needs([need])
     except ConfigError as error:
         return str(error)
@@ -121,29 +121,29 @@ def _data(road: Road, kinds: set[str], sizes: Mapping[str, Size | None]) -> Iter
             if size.unanswered:
                 # MLVU's answers are in another repository than its questions.
                 state = "wrong"
-                text += f", and {size.unanswered:,} have no known answer; is the file with answers there?"
+                text += f", {size.unanswered:,} of them without an answer; add the file of answers"
         elif root.is_dir():
             check = f"videopro benchmarks check {part.name} --split {part.split} --root {root}"
-            state, text = "wrong" if comes else "broken", f"{root}: its questions cannot be read: {check}"
+            state, text = "wrong" if comes else "broken", f"{root}: its questions cannot be read; run {check}"
         elif comes:
-            state, text = "missing", f"{root}: downloaded from {road.config.downloads[part.folder]}"
+            state, text = "missing", f"{root}: to be downloaded from {road.config.downloads[part.folder]}"
         else:
-            state, text = "broken", f"{root} does not exist: put the official files there"
+            state, text = "broken", f"{root}: does not exist; put the official files there"
         yield Finding("data", f"{part.folder} {part.split}", state, text)
 
 
 def _rows(road: Road, kinds: set[str]) -> Iterator[Finding]:
-    """Files of rows that were made elsewhere."""
+    """Files of rows made elsewhere."""
     for kind, name in (("sft", road.config.sft_data), ("grpo", road.config.grpo_data)):
         if name and kind in kinds:
             yield Finding("data", f"rows for {kind}", *_rows_of(Path(name)))
 
 
 def _rows_of(file: Path) -> tuple[State, str]:
-    """Whether rows can be trained on: those from elsewhere may name videos of another machine, and a teacher
+    """Whether rows can be trained on: rows made elsewhere may name videos of another machine, and a teacher
     may be paid before the training reads them."""
     if not file.is_file():
-        return "broken", f"{file} is no file; give the file with the rows"
+        return "broken", f"{file}: is not a file; pass the file with the rows"
     videos = [
         record.get("videos") or record.get("video")
         for _, _, record in read_json_lines(file, "the file with the rows", left_out={})
@@ -153,7 +153,7 @@ def _rows_of(file: Path) -> tuple[State, str]:
     missing = [path for path in paths if path in absent]
     if not missing:
         return "ok", f"{file}: {len(videos):,} rows"
-    text = f"{len(missing):,} of {len(videos):,} rows have videos that are not there, such as {missing[0]}"
+    text = f"the videos of {len(missing):,} of {len(videos):,} rows are missing, such as {missing[0]}"
     return "broken" if len(missing) == len(videos) else "wrong", f"{file}: {text}"
 
 
@@ -171,7 +171,7 @@ def _free(name: str, folder: Path, needed: float, road: Road) -> Finding:
         return Finding("machine", name, "broken", problem)
     free = shutil.disk_usage(_existing(folder)).free
     state: State = "ok" if free > needed or not road.gpus else "wrong"
-    about = f"; about {size(needed)} are written at the size of 8B, beside downloads" if road.gpus else ""
+    about = f"; with an 8B model, about {size(needed)} are written, plus downloads" if road.gpus else ""
     return Finding("machine", name, state, f"{folder}: {size(free)} free{about}")
 
 

@@ -5,8 +5,8 @@
     videopro reproduce --config paper --output runs/paper --only sft
     videopro reproduce --config paper --output runs/release --sft-adapter USER/ADAPTER --grpo none
 
-It first shows what is missing, every stage and what it will take, and asks. Re-run the same command to
-resume.
+It first shows what is missing, the stages and their cost, and asks for confirmation. Re-run the same command
+to resume.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def reproduce(config: ReproduceConfig) -> None:
     broken = [each for each in findings if each.state == "broken"]
     if broken:
         names = "; ".join(each.name for each in broken)
-        raise ConfigError(f"missing or broken: {names} (see above); nothing was started")
+        raise ConfigError(f"missing or broken: {names} (see above); no stage was started")
     check_same(stages, record)
     if config.plan:
         return
@@ -70,7 +70,7 @@ def reproduce(config: ReproduceConfig) -> None:
 
 
 def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:
-    """The stages that `--only`, `--start` and `--until` leave. Raises ConfigError if there are none."""
+    """The stages selected by `--only`, `--start` and `--until`. Raises ConfigError if there are none."""
     order = {name: position for position, name in enumerate(STAGES)}
     first, last = order.get(config.start, 0), order.get(config.until, len(order))
     chosen = [
@@ -80,16 +80,16 @@ def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:
     ]
     if not chosen:
         kinds = ", ".join(dict.fromkeys(stage.kind for stage in stages))
-        raise ConfigError(f"these settings have none of those stages; they have {kinds}")
+        raise ConfigError(f"these settings do not use those stages; they use {kinds}")
     return chosen
 
 
 def _ask(config: ReproduceConfig) -> None:
-    """Ask whether to start. Raises ConfigError if nobody can answer, or for no."""
+    """Ask for confirmation. Raises ConfigError without a terminal, or if the answer is no."""
     if config.yes:
         return
     if not sys.stdin.isatty():
-        raise ConfigError("nobody is here to answer; give --yes to start these stages")
+        raise ConfigError("cannot ask for confirmation without a terminal; pass --yes to start these stages")
     if input("Start? [y/N] ").strip().lower() not in ("y", "yes"):
         raise ConfigError("not started")
 

@@ -1,4 +1,4 @@
-"""What a stage will take, before it is run: questions, GPU-hours, dollars. All of it is an estimate.
+"""Estimates of what a stage takes: questions, GPU-hours, dollars.
 
 Rates were measured with random weights of Qwen3-VL-8B on one H100 (perf/gpu.json, perf/gpu_steps.json), or
 are the paper's own runtimes (Table 2, on a machine that it does not name). Nothing is estimated for a machine
@@ -18,7 +18,7 @@ from videopro.commands.reproduce.stages import Stage
 from videopro.errors import VideoProError
 
 MEASURED = "measured on one H100, random weights of Qwen3-VL-8B"
-PAPER = "the larger runtime of the paper's Table 2, whose machine is not named"
+PAPER = "the larger runtime in the paper's Table 2, which does not name the machine"
 
 INDEXED_CLIPS = 58.0
 """Clips of 10 s that LanguageBind indexes a second, in bf16 (perf/gpu.json, part g)."""
@@ -42,9 +42,9 @@ class Size:
     hours: float
     """Of video."""
     is_counted: bool
-    """Whether its questions were counted in its files here."""
+    """Whether its questions were counted in local files."""
     unanswered: int = 0
-    """Questions without a known answer among those counted."""
+    """Counted questions without an answer."""
 
 
 PUBLISHED = {
@@ -54,7 +54,7 @@ PUBLISHED = {
     ("longvideobench", "val"): Size(1_337, 753, 99, False),
     ("mlvu", "test"): Size(502, 502, 130, False),
 }
-"""Sizes that the benchmarks' papers and repositories give. Hours are videos times their mean length. Only
+"""Sizes according to the benchmarks' papers and repositories. Hours are videos times their mean length. Only
 the questions of MLVU's test set are published: its videos and hours are upper bounds."""
 
 
@@ -67,11 +67,11 @@ class Estimate:
     gpu_hours: float | None = None
     dollars: float | None = None
     basis: str = ""
-    """Where the rate is from."""
+    """The source of the rate."""
 
 
 def size_of(part: Part, root: Path | None) -> Size | None:
-    """How large a benchmark is: counted in its files, else as published; None if neither is known."""
+    """The size of a benchmark: counted in its files, else as published; None if neither is known."""
     published = PUBLISHED.get((part.name, part.split))
     try:
         loaded = benchmarks.load(part.name, split=part.split, root=root, protocol=part.protocol)
@@ -86,8 +86,8 @@ def size_of(part: Part, root: Path | None) -> Size | None:
 def estimates(
     road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None], rows: Mapping[str, int]
 ) -> dict[str, Estimate]:
-    """The estimate for each stage, by its name. `sizes`: of each benchmark, by its folder; `rows`: what a
-    synthesis is expected to give to "sft" and "grpo", if that is known."""
+    """The estimate for each stage, by its name. `sizes`: of each benchmark, by its folder; `rows`: the
+    expected rows of a synthesis for "sft" and "grpo", if known."""
     return {stage.name: _estimate(road, stage, sizes, rows) for stage in stages}
 
 
@@ -98,7 +98,7 @@ def _estimate(
     hours = sum(size.hours for size in benchmarks)
     on_gpu = road.gpus > 0
     if stage.kind == "transcribe":
-        return Estimate(f"{hours:,.0f} h of video at most")
+        return Estimate(f"at most {hours:,.0f} h of video")
     if stage.kind == "index":
         gpu_hours = hours * 360 / INDEXED_CLIPS / 3600 if on_gpu else None
         return Estimate(f"{hours:,.0f} h of video", gpu_hours, basis=MEASURED)
@@ -124,9 +124,9 @@ def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> E
         rows, works_on = expected, f"{expected:,} rows expected"
     else:
         rows = PAPER_ROWS[stage.kind]
-        works_on = f"{rows:,} rows, as in the paper"
+        works_on = f"{rows:,} rows (as in the paper)"
     if (steps := int(settings.get("max_steps", -1))) > 0:
-        works_on = f"{steps:,} steps" + (f", of {works_on}" if data_file or expected is not None else "")
+        works_on = f"{steps:,} steps" + (f" over {works_on}" if data_file or expected is not None else "")
         seen = float(steps * road.processes)
         seen *= int(settings.get("per_device_train_batch_size", 8))
         seen *= int(settings.get("gradient_accumulation_steps", 1))
@@ -151,6 +151,6 @@ def _answering(road: Road, stage: Stage, sizes: Mapping[str, Size | None], on_gp
             continue
         limited = size.questions if limit is None else limit * size.questions if limit < 1 else limit
         questions += int(min(size.questions, limited))
-    works_on = f"{questions:,} questions" + (f", and those of {', '.join(unknown)}" if unknown else "")
+    works_on = f"{questions:,} questions" + (f", plus {', '.join(unknown)}" if unknown else "")
     seconds = questions * RUNTIMES[method]
     return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=PAPER)

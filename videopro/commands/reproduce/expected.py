@@ -1,4 +1,4 @@
-"""What the synthesis expects to ask, spend and write: its own plan, made from annotations alone."""
+"""The requests, cost and rows that the synthesis expects, from its own plan, made from annotations alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videopro.errors import ConfigError
 
 @dataclass(frozen=True)
 class Expected:
-    """What a synthesis is expected to take and to give."""
+    """The expected cost and output of a synthesis."""
 
     takes: Estimate
     rows: Mapping[str, int]
@@ -26,12 +26,12 @@ class Expected:
 def expected_of_synthesis(
     road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None]
 ) -> Expected | None:
-    """What the stage `synthesize` is expected to take and give, after printing its plan; None if it is not
-    among the stages, or annotations that it reads are not here yet. `sizes`: of each benchmark, by its
+    """The expected cost and output of the stage `synthesize`, after printing its plan; None if it is not
+    among the stages, or its annotations are not downloaded yet. `sizes`: of each benchmark, by its
     folder.
 
-    Raises ConfigError for invalid settings, and if no rows are to be expected that a training after it needs:
-    found out now, and not after the teacher was paid.
+    Raises ConfigError for invalid settings, and if it would give no rows for a training that follows, before
+    the teacher is paid.
     """
     config = road.config
     if "synthesize" not in [stage.kind for stage in stages]:
@@ -51,14 +51,14 @@ def expected_of_synthesis(
     for name, is_needed in needed.items():
         if is_needed and not rows[name]:
             raise ConfigError(
-                f"the synthesis would give no rows for {name}: of few videos, all may be for the other "
-                "training; give another --synthesize seed=N or sft_share=SHARE, or more questions"
+                f"the synthesis would give no rows for {name}, as all videos may go to the other training; "
+                "set another --synthesize seed=N or sft_share=SHARE, or use more questions"
             )
     teacher = plan["teacher"]
     works_on = f"{plan['questions']:,} questions"
     if teacher["requests"]:
         tokens = (teacher["tokens in"] + teacher["tokens out"]) / 1e6
-        works_on += f", {teacher['requests']:,} requests and {tokens:,.1f} million tokens of the teacher"
+        works_on += f", {teacher['requests']:,} requests and {tokens:,.1f} million teacher tokens"
     hours = float(plan["hours"]["model"]) if road.gpus else None
     basis = f"the synthesis's own plan ({plan['rests on']['time']})"
     return Expected(Estimate(works_on, hours, teacher["cost"], basis), rows)

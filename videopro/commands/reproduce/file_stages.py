@@ -28,7 +28,7 @@ def download_stages(road: Road) -> Iterator[Stage]:
     models = dict.fromkeys(need.hub for need in needs if need.hub)
     commands += [Command(DOWNLOAD, ("download", name)) for name in models]
     if commands:
-        about = "what the hub has: models, and the data that is named"
+        about = "download models and datasets from the hub"
         yield Stage("download", about, tuple(commands), fetches=tuple(folders))
     checks = [
         Command(
@@ -46,7 +46,7 @@ def download_stages(road: Road) -> Iterator[Stage]:
         for part in road.benchmarks()
     ]
     if checks:
-        about = "unpacks archives; every file of the benchmarks is there"
+        about = "unpack archives and check the benchmarks' files"
         yield Stage("check", about, tuple(checks), runs_all=True)
 
 
@@ -77,7 +77,7 @@ def preparation_stages(road: Road) -> Iterator[Stage]:
                 road.devices,
             )
         )
-        yield Stage("transcribe", "speech of videos without subtitles", commands, in_parallel=road.gpus > 1)
+        yield Stage("transcribe", "transcribe videos without subtitles", commands, in_parallel=road.gpus > 1)
     encoder = road.encoder
     if encoder not in ("", "none", "auto") and parts:
         dtype = road.config.modules.get("encoder_dtype")
@@ -89,4 +89,4 @@ def preparation_stages(road: Road) -> Iterator[Stage]:
                 road.placed(Command("index", (str(road.root(part)), *flags))), road.devices
             )
         )
-        yield Stage("index", "embeds the clips of every video", commands, in_parallel=road.gpus > 1)
+        yield Stage("index", "embed the clips of every video", commands, in_parallel=road.gpus > 1)

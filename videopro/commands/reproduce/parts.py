@@ -1,4 +1,4 @@
-"""The benchmarks of a reproduction, each as it is asked."""
+"""The benchmarks of a reproduction, each with its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from videopro.errors import ConfigError
 
 @dataclass(frozen=True)
 class Part:
-    """A benchmark as it is asked: its split and protocol, and frames a call."""
+    """A benchmark with its split, protocol, and frames per call."""
 
     name: str
     split: str
@@ -25,7 +25,7 @@ class Part:
 
     @property
     def folder(self) -> str:
-        """Its folder in that of the data, and in that of a run."""
+        """Its subfolder in the data folder and in a run folder."""
         return BENCHMARKS[self.name].name
 
 
@@ -35,8 +35,8 @@ def protocol(part: Part) -> tuple[str, ...]:
 
 
 def parts_of(names: Sequence[str]) -> list[Part]:
-    """The benchmarks of these names. Those of a preset are asked as the preset says, also by their own names
-    (Video-MME in its long group). Raises ConfigError for one that is named twice."""
+    """The benchmarks with these names. A benchmark of a preset uses the preset's settings, also by its own
+    name (Video-MME: its long group). Raises ConfigError for a benchmark named twice."""
     preset = {name: (split, protocol) for name, split, protocol in PRESETS["videopro"][0]}
     parts: dict[str, Part] = {}
     for argument in names:
@@ -45,6 +45,6 @@ def parts_of(names: Sequence[str]) -> list[Part]:
             frames = PRESETS["videopro"][1] if name in preset else None
             part = Part(name, split, protocol, frames)
             if part.folder in parts:
-                raise ConfigError(f"benchmark {part.folder!r} is given twice; name it once")
+                raise ConfigError(f"benchmark {part.folder!r} is given twice; pass it once")
             parts[part.folder] = part
     return list(parts.values())

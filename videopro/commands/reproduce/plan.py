@@ -1,4 +1,4 @@
-"""The plan of a reproduction as tables: what it needs, its stages, and what each will take."""
+"""The plan of a reproduction as tables: what it needs, its stages, and the cost of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def show_plan(
     gpus: int,
     console: Console,
 ) -> None:
-    """Print the stages with what each will take, and the commands."""
+    """Print the stages with the cost of each, and the commands."""
     table = Table(title="stages", title_justify="left", caption_justify="left")
     for name in ("stage", "works on"):
         table.add_column(name, overflow="fold")
@@ -34,7 +34,7 @@ def show_plan(
     hours = sum(each.gpu_hours or 0 for each in left.values())
     dollars = sum(each.dollars or 0 for each in left.values())
     table.add_section()
-    table.add_row("all that is left", "", _number(hours or None), _number(dollars or None), style="bold")
+    table.add_row("remaining stages", "", _number(hours or None), _number(dollars or None), style="bold")
     table.caption = "\n".join(_notes(left, hours, gpus))
     console.print(table)
     for stage in stages:
@@ -46,17 +46,17 @@ def show_plan(
 def _notes(estimates: Mapping[str, Estimate], hours: float, gpus: int) -> list[str]:
     """What the numbers rest on. `estimates`: of the stages that are left, by their names."""
     if not hours:
-        return ["-: not estimated. Nothing is, for a machine without a GPU."]
+        return ["-: not estimated, as this machine has no GPU."]
     stages: dict[str, dict[str, None]] = {}
     for name, each in estimates.items():
         if each.basis and each.gpu_hours is not None:
             stages.setdefault(each.basis, {})[name.partition("-")[0]] = None
     return [
-        "All numbers are estimates; -: not estimated. Another card, trained weights or longer replies change "
-        "them.",
+        "All numbers are estimates; -: not estimated. They change with another GPU, trained weights "
+        "or longer replies.",
         *(f"GPU-hours of {', '.join(kinds)}: {basis}." for basis, kinds in stages.items()),
         f"About {hours / max(gpus, 1):,.0f} hours on {gpus} {'GPU' if gpus == 1 else 'GPUs'}, where the "
-        "work can be shared.",
+        "work can be split.",
     ]
 
 

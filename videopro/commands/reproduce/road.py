@@ -20,11 +20,11 @@ from videopro.modules import PAPER, WHISPER, part_needs, resolve_speech
 
 
 class Road:
-    """A reproduction, as its settings ask for it."""
+    """A reproduction with these settings."""
 
     def __init__(self, config: ReproduceConfig, present: Sequence[str]) -> None:
         """`present`: the GPUs of this machine that this process sees, as CUDA_VISIBLE_DEVICES names them.
-        Raises ConfigError for names that do not exist."""
+        Raises ConfigError for unknown names."""
         self.config = config
         self.present = len(present)
         self.gpus = gpus = len(present) if config.gpus is None else config.gpus
@@ -44,7 +44,7 @@ class Road:
 
     @property
     def after_sft(self) -> str:
-        """The adapter after SFT; "" if the road has none."""
+        """The adapter after SFT; "" if there is none."""
         config = self.config
         if config.sft_adapter:
             return config.sft_adapter
@@ -52,14 +52,14 @@ class Road:
 
     @property
     def after_grpo(self) -> str:
-        """The adapter after GRPO; "" if the road has none."""
+        """The adapter after GRPO; "" if there is none."""
         config = self.config
         if config.grpo_adapter:
             return config.grpo_adapter
         return str(self.output / "grpo") if config.trains_grpo else ""
 
     def benchmarks(self) -> list[Part]:
-        """Every benchmark whose files the road needs."""
+        """Every benchmark whose files are needed."""
         parts = list(self.tested)
         asks = self.config.makes_sft_rows or self.config.makes_grpo_rows
         if asks and self.config.source not in [part.name for part in parts]:
@@ -67,7 +67,8 @@ class Road:
         return [part for part in parts if part.has_files]
 
     def tested_files(self) -> list[Part]:
-        """The benchmarks that are tested on, but for the one that trains: its own questions are held out."""
+        """The benchmarks for evaluation, except the one used for training, whose own questions are held
+        out."""
         return [part for part in self.tested if part.has_files and part.name != self.config.source]
 
     def root(self, part: Part) -> Path:
@@ -75,7 +76,7 @@ class Road:
         return self.config.data / part.folder
 
     def excluded(self, part: Part) -> str:
-        """A benchmark whose videos are not for training, as `exclude` of a synthesis names it."""
+        """A benchmark whose videos are excluded from training, in the form of a synthesis's `exclude`."""
         return f"{part.name}/{part.split}:{self.root(part)}"
 
     @property
@@ -87,8 +88,8 @@ class Road:
 
     @property
     def speech(self) -> str:
-        """What transcribes videos without subtitles, as settings of the modules name it; "none": they stay
-        without. Where the choice is this machine's and it has no Whisper, one is downloaded."""
+        """The model that transcribes videos without subtitles, as settings of the modules name it; "none": no
+        transcripts. If unset and this machine has no Whisper model, one is downloaded."""
         name = str(self.config.modules.get("speech", "whisper"))
         if not self.config.transcripts or not self.benchmarks():
             return "none"
@@ -96,7 +97,7 @@ class Road:
         return f"whisper:{WHISPER[0]}" if (name, resolved) == ("whisper", "none") else resolved
 
     def backbone_needs(self) -> list[Need]:
-        """The backbone, and adapters made elsewhere."""
+        """Needs of the backbone and of adapters made elsewhere."""
         config = self.config
         needs = list(model_needs(read_spec(config.model, **config.backbone)))
         for adapter in filter(None, (config.sft_adapter, config.grpo_adapter)):
@@ -104,7 +105,7 @@ class Road:
         return list(dict.fromkeys(needs))
 
     def module_needs(self, parts: Collection[str] = tuple(PAPER)) -> list[Need]:
-        """The models behind the modules that are these parts."""
+        """Needs of the models behind these module parts."""
         modules = self.config.modules
         named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": self.speech}
         # A tracker that links the detector's boxes is no model of its own.
@@ -113,7 +114,7 @@ class Road:
         )
 
     def is_downloaded(self, benchmark: str) -> bool:
-        """Whether a benchmark's files are those that the hub's client brings, rather than put there by hand.
+        """Whether a benchmark's files are downloaded from the hub rather than put there by hand.
         `benchmark`: its folder."""
         folder = self.config.data / benchmark
         return benchmark in self.config.downloads and (
@@ -121,7 +122,7 @@ class Road:
         )
 
     def planner_writes(self, kind: str) -> str:
-        """The stage in which a planner, and no teacher, makes the rows for a training; "" if none does."""
+        """The stage in which a planner, not a teacher, makes the rows for a training; "" if there is none."""
         config = self.config
         if kind == "sft":
             return "rejection" if config.makes_sft_rows and not config.has_teacher else ""
@@ -129,7 +130,7 @@ class Road:
 
     @property
     def own_programs(self) -> Path:
-        """The backbone's own right programs, which are the rows for SFT without a teacher."""
+        """The backbone's own correct programs, which are the SFT rows without a teacher."""
         return self.output / "rejection" / "sft.jsonl"
 
     def synthesis_settings(self) -> dict[str, Any]:
@@ -198,8 +199,8 @@ class Road:
         }
 
     def placed(self, command: Command) -> Command:
-        """The command, which does not see the GPUs that the road is not to use: an engine would start on each
-        that it sees, and transformers train on all of them at once."""
+        """The command with only the selected GPUs visible: an engine starts on each GPU that it sees, and
+        transformers trains on all of them at once."""
         return replace(command, gpus=",".join(self.devices)) if self.gpus < self.present else command
 
     def command(self, name: str, file: str, settings: Mapping[str, Any]) -> Command:
@@ -207,7 +208,8 @@ class Road:
         return self.placed(Command(name, settings=settings, file=self.output / "configs" / f"{file}.yaml"))
 
     def launched(self, name: str, file: str, settings: Mapping[str, Any], *, trains: bool = True) -> Command:
-        """A command that accelerate starts in every process. One process that answers needs no launcher."""
+        """A command that accelerate launches in every process. A single answering process needs no
+        launcher."""
         command = self.command(name, file, settings)
         if not trains and self.processes == 1:
             return command

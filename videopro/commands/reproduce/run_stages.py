@@ -1,5 +1,5 @@
-"""The stages that answer the benchmarks, and report them beside the paper's numbers (VideoPro, section 4:
-Tables 1 to 5, Figures 2, 4 and 5)."""
+"""The stages that answer the benchmarks, and report the results next to the paper's numbers (VideoPro,
+section 4: Tables 1 to 5, Figures 2, 4 and 5)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def run_stages(road: Road) -> Iterator[Stage]:
     """A run of each method that the tables need, on their benchmarks."""
     tables, final = set(road.config.tables), road.after_grpo or road.after_sft
     parts = road.tested if tables & {"1", "5", "figures"} else road.ablated
-    yield _run(road, "native", "direct answers of the backbone", "native", parts)
+    yield _run(road, "native", "direct answers by the backbone", "native", parts)
     stores = {"refine_below": REFINE_BELOW}
     yield _run(road, "videopro", "adaptive programs, refined", "videopro", parts, final, stores)
     if "2" in tables:
         yield _run(road, "program", "multi-step programs (Table 2)", "program", road.ablated, final)
     has_both = bool(road.after_grpo and road.after_sft)
     if has_both and tables & {"3", "4"}:
-        about = "the planner after SFT (Tables 3 and 4)"
+        about = "SFT planner (Tables 3 and 4)"
         yield _run(road, "sft", about, "videopro", road.ablated, road.after_sft, stores)
     if "3" in tables:
         for group in REMOVABLE:
             yield _run(
                 road,
                 f"without-{group}",
-                f"the planner after SFT without the modules of {group} (Table 3)",
+                f"SFT planner without the {group} modules (Table 3)",
                 "adaptive",
                 road.ablated,
                 road.after_sft or final,
@@ -82,7 +82,7 @@ def report_stage(road: Road, runs_before: Sequence[Stage]) -> Stage:
     )
     return Stage(
         "report",
-        "tables and figures beside the paper's",
+        "tables and figures next to the paper's",
         (command,),
         after=tuple(stage.name for stage in runs_before),
         writes=(report / "report.html",),

@@ -1,4 +1,4 @@
-"""Runs the stages, one after the other, and remembers which are done."""
+"""Runs the stages in order, and records which are done."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from videopro.errors import RunError, cannot_write
 from videopro.storage import parse_json, write_atomically
 
 _PATIENCE = 60.0
-"""Seconds that commands have to end after Ctrl-C, before they are killed."""
+"""Seconds that commands get to exit after Ctrl-C before they are killed."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A stage that was done."""
+    """A finished stage."""
 
     name: str
     key: str
     """`Stage.key` of that time."""
     seconds: float
-    """That the last call worked on it."""
+    """Seconds that the last call worked on it."""
     ended: float
     """When: seconds since 1970."""
 
@@ -51,19 +51,19 @@ class Record:
                 self._stages = {row["name"]: Done(**row) for row in rows}
             except (OSError, ValueError, TypeError, KeyError) as error:
                 raise RunError(
-                    f"{self._path}: cannot be read ({error}); delete it: stages that are done end at once"
+                    f"{self._path}: cannot be read ({error}); delete it; finished stages then end at once"
                 ) from error
 
     def of(self, stage: Stage) -> Done | None:
-        """How a stage was done, whatever its settings were then; None if it was not, or what it wrote is
+        """The record of a finished stage, with any settings; None if it is not finished, or its files are
         gone."""
         done = self._stages.get(stage.name)
         is_there = all(path.exists() for path in (*stage.writes, *stage.fetches))
         return done if done is not None and is_there else None
 
     def is_done(self, stage: Stage) -> bool:
-        """Whether a stage was done with the commands that it has now, and none of the stages that it reads
-        from was done again since."""
+        """Whether a stage was finished with its current commands, and no stage that it reads from was redone
+        since."""
         done = self.of(stage)
         if done is None or done.key != stage.key:
             return False
@@ -71,7 +71,7 @@ class Record:
         return all(each.ended <= done.ended for each in before)
 
     def add(self, stage: Stage, seconds: float) -> None:
-        """Remember a stage that is done. Raises RunError."""
+        """Record a finished stage. Raises RunError."""
         self._stages[stage.name] = Done(stage.name, stage.key, round(seconds, 1), time.time())
         text = json.dumps([asdict(done) for done in self._stages.values()], indent=1) + "\n"
         try:
@@ -81,30 +81,29 @@ class Record:
 
 
 def check_same(stages: Sequence[Stage], record: Record) -> None:
-    """Raise RunError for a stage that was done with other settings: what was made after it would be of
-    both."""
+    """Raise RunError for a stage that was finished with other settings: later stages would mix both."""
     for stage in stages:
         done = record.of(stage)
         # A stage that only fetches and prepares is done again: it leaves what is there.
         if stage.writes and done is not None and done.key != stage.key:
             raise RunError(
-                f"stage {stage.name!r} was done with other settings; give another --output, or delete "
-                f"{', '.join(map(str, stage.writes))} and what was made from it"
+                f"stage {stage.name!r} was finished with other settings; set another --output, or delete "
+                f"{', '.join(map(str, stage.writes))} and everything made from it"
             )
 
 
 def run_stages(stages: Sequence[Stage], folder: Path) -> None:
-    """Run the stages that are not done yet. Each command's output is shown, and kept in `folder`/logs.
+    """Run the stages that are not finished. Each command's output is shown, and logged in `folder`/logs.
 
-    Raises RunError, with the log and the command, for a command that fails: the stages before it are done,
-    and the same call goes on with it.
+    Raises RunError, with the log and the command, for a command that fails: the stages before it are
+    finished, and the same call resumes with it.
     """
     record = Record(folder)
     check_same(stages, record)
     for number, stage in enumerate(stages, start=1):
         head = f"[{number}/{len(stages)}] {stage.name}: {stage.does}"
         if record.is_done(stage):
-            print(f"{head}: done before", flush=True)
+            print(f"{head}: already done", flush=True)
             continue
         print(head, flush=True)
         for line in shown(stage.commands):
@@ -125,25 +124,25 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
             started += len(commands)
         if failures:
             others = ", ".join(str(log) for log, _ in failures[1:])
-            also = f"; others that failed: {others}" if others else ""
+            also = f"; also failed: {others}" if others else ""
             raise RunError(f"{failures[0][1]}{also}{_way_on(stage, stages[number:])}") from failures[0][1]
         missing = [path for path in stage.writes if not path.exists()]
         if missing:
             raise RunError(
-                f"stage {stage.name!r} ended without an error, but {missing[0]} is not there; its output is "
-                f"in {logs[0]}"
+                f"stage {stage.name!r} ended without an error, but {missing[0]} is missing; see its "
+                f"output in {logs[0]}"
             )
         record.add(stage, time.monotonic() - began)
         print(f"    {stage.name} took {(time.monotonic() - began) / 60:.1f} min", flush=True)
 
 
 def _way_on(stage: Stage, rest: Sequence[Stage]) -> str:
-    """How to go on without a stage that only looks and prepares: a benchmark whose videos are gone from where
-    they were published never gets complete."""
+    """How to continue without a stage that only checks and prepares: a benchmark whose videos are no longer
+    published is never complete."""
     later = next((each.kind for each in rest if each.kind != stage.kind), "")
     if stage.writes or not later:
         return ""
-    return f"; to go on with what is there, add --start {later}"
+    return f"; to continue without the missing files, add --start {later}"
 
 
 def _suffix(number: int, stage: Stage) -> str:
@@ -194,8 +193,8 @@ def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> Non
     if failed:
         command, process, _, log, _ = failed[0]
         raise RunError(
-            f"stage {stage.name!r} failed (status {process.returncode}); its output is in {log}, its command "
-            f"was: {command}\nthe stages before it are done; the same command goes on with it"
+            f"stage {stage.name!r} failed (status {process.returncode}); see its output in {log}; its "
+            f"command was: {command}\nthe stages before it are finished; re-run the same command to resume"
         )
     for _, _, _, log, unwritten in running:
         if unwritten:
@@ -203,9 +202,9 @@ def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> Non
 
 
 def _copy(process: subprocess.Popen[bytes], log: IO[bytes], shows: bool, unwritten: list[OSError]) -> None:
-    """Copy what a command says to its log, and to the terminal, as it comes. Where that fails (a full disk, a
-    reader that has gone), the rest is read all the same, because the command would wait for it; the error of
-    the log goes into `unwritten`."""
+    """Copy a command's output to its log, and to the terminal, as it arrives. Where that fails (a full disk,
+    a reader that has gone), the rest is read all the same, because the command would wait for it; the error
+    of the log goes into `unwritten`."""
     assert process.stdout is not None
     while data := os.read(process.stdout.fileno(), 65536):
         try:
@@ -238,8 +237,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_running(group: int) -> bool:
-    """Whether any process of a group still runs. One that has ended may stay in it for ever, where nobody
-    waits for it: the kernel alone would say that the group is there."""
+    """Whether any process of a group still runs. A process that has ended may stay in the group forever if no
+    process waits for it, so asking the kernel for the group is not enough."""
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, of, *_ = file.read_text().rpartition(")")[2].split()

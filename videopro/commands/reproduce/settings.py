@@ -44,72 +44,72 @@ class ReproduceConfig:
     """The settings of a reproduction, as flags or as YAML."""
 
     model: str = field(metadata=setting("the backbone: a hub name, a folder, or a plug-in", group=_TRAIN))
-    output: Path = field(metadata=setting("folder of everything that is made", group=_FILES))
+    output: Path = field(metadata=setting("folder for all outputs", group=_FILES))
     data: Path = option(
-        Path("data"), "folder with a folder for each benchmark, such as data/cg_bench", group=_FILES
+        Path("data"), "folder with one subfolder per benchmark, such as data/cg_bench", group=_FILES
     )
     downloads: dict[str, str] = field(
         default_factory=dict,
         metadata=setting(
-            "datasets of the hub for benchmarks whose folder is missing, such as cg_bench=CG-Bench/CG-Bench",
+            "hub datasets for benchmarks whose folder is missing, such as cg_bench=CG-Bench/CG-Bench",
             group=_FILES,
         ),
     )
-    gpus: int | None = option(None, "GPUs to use; unset: all of this machine", group=_TRAIN)
+    gpus: int | None = option(None, "GPUs to use; unset: all on this machine", group=_TRAIN)
     processes: int | None = option(
-        None, "processes that train and answer; unset: one for each GPU, one without GPUs", group=_TRAIN
+        None, "processes that train and answer; unset: one per GPU, or one without GPUs", group=_TRAIN
     )
     backbone: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("settings of the backbone when it answers, such as dtype=bf16", group=_TRAIN),
+        metadata=setting("settings of the backbone for inference, such as dtype=bf16", group=_TRAIN),
     )
     modules: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting(
-            "models behind the modules, as in --options of videopro infer, such as encoder=languagebind",
+            "module models, as in --options of videopro infer, such as encoder=languagebind",
             group=_TRAIN,
         ),
     )
-    transcripts: bool = option(
-        True, "transcribe videos that have no subtitles, before anything asks", group=_FILES
-    )
-    source: str = option("cg_bench", "benchmark whose questions train", group=_DATA)
+    transcripts: bool = option(True, "transcribe videos without subtitles before the runs", group=_FILES)
+    source: str = option("cg_bench", "benchmark whose questions are used for training", group=_DATA)
     synthesis: str = option(
         "cg_bench",
-        "config of videopro synthesize: a name or a YAML file; none: no teacher, and the backbone's own "
-        "right programs are the rows for SFT",
+        "config of videopro synthesize: a name or a YAML file; none: no teacher, the backbone's own "
+        "correct programs are the SFT rows",
         group=_DATA,
     )
     synthesize: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("settings of videopro synthesize over that config", group=_DATA),
+        metadata=setting("settings of videopro synthesize that override the config", group=_DATA),
     )
     sft_data: str = option(
         "",
-        "rows for SFT made elsewhere, such as the release's train_sft.jsonl; nothing is synthesized",
+        "SFT rows made elsewhere, such as the release's train_sft.jsonl; none are synthesized then",
         group=_DATA,
     )
-    grpo_data: str = option("", "rows for GRPO made elsewhere; unset: those made here", group=_DATA)
+    grpo_data: str = option("", "GRPO rows made elsewhere; unset: rows made here", group=_DATA)
     grpo_prompts: Literal["teacher", "planner"] = option(
         "teacher",
-        "prompts for GRPO: those of the synthesis, or questions and what the planner of SFT got wrong "
+        "prompts for GRPO: from the synthesis, or from questions and failures of the SFT planner "
         "(videopro prompts)",
         group=_DATA,
     )
     sft: str = option("qwen3vl_8b", "config of videopro sft: a name or a YAML file", group=_TRAIN)
     sft_settings: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of videopro sft over that config", group=_TRAIN)
+        default_factory=dict,
+        metadata=setting("settings of videopro sft that override the config", group=_TRAIN),
     )
-    sft_adapter: str = option("", "an adapter after SFT made elsewhere: a folder or hub name", group=_TRAIN)
+    sft_adapter: str = option("", "SFT adapter made elsewhere: a folder or hub name", group=_TRAIN)
     grpo: str = option(
         "qwen3vl_8b",
-        "config of videopro grpo: a name or a YAML file; none: the planner of SFT is evaluated",
+        "config of videopro grpo: a name or a YAML file; none: evaluate the SFT planner",
         group=_TRAIN,
     )
     grpo_settings: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of videopro grpo over that config", group=_TRAIN)
+        default_factory=dict,
+        metadata=setting("settings of videopro grpo that override the config", group=_TRAIN),
     )
-    grpo_adapter: str = option("", "an adapter after GRPO made elsewhere: a folder or hub name", group=_TRAIN)
+    grpo_adapter: str = option("", "GRPO adapter made elsewhere: a folder or hub name", group=_TRAIN)
     accelerate: str = option(
         "",
         "config in configs/accelerate for training, such as zero2; unset: multi_gpu, one_gpu or one_cpu",
@@ -122,38 +122,38 @@ class ReproduceConfig:
         ("videopro",), "benchmarks of Table 1: names, or videopro for the paper's four", group=_EVALUATE
     )
     ablation_benchmarks: tuple[str, ...] = option(
-        ("lvbench", "videomme"), "those of them that Tables 2 to 4 are made on", group=_EVALUATE
+        ("lvbench", "videomme"), "the benchmarks of Tables 2 to 4, of --benchmarks", group=_EVALUATE
     )
-    tables: tuple[str, ...] = option(TABLES, f"what to make: {', '.join(TABLES)}", group=_EVALUATE)
+    tables: tuple[str, ...] = option(TABLES, f"tables to make: {', '.join(TABLES)}", group=_EVALUATE)
     limit: int | float | None = option(
-        None, "questions of each benchmark to answer, or their share below 1", group=_EVALUATE
+        None, "questions to answer per benchmark, or a share below 1", group=_EVALUATE
     )
     infer: dict[str, Any] = field(
         default_factory=dict,
-        metadata=setting("further settings of videopro infer, such as in_flight=8", group=_EVALUATE),
+        metadata=setting("other settings of videopro infer, such as in_flight=8", group=_EVALUATE),
     )
-    only: tuple[str, ...] = option((), f"only these stages, of {', '.join(STAGES)}", group=_STAGES)
-    start: str = option("", "leave out the stages before this one", group=_STAGES)
-    until: str = option("", "leave out the stages after this one", group=_STAGES)
-    plan: bool = option(False, "print what would be done and what it takes, and do nothing")
-    yes: bool = option(False, "do not ask before the first stage")
+    only: tuple[str, ...] = option((), f"run only these stages: {', '.join(STAGES)}", group=_STAGES)
+    start: str = option("", "skip the stages before this one", group=_STAGES)
+    until: str = option("", "skip the stages after this one", group=_STAGES)
+    plan: bool = option(False, "print the stages and their cost, and run nothing")
+    yes: bool = option(False, "start without asking for confirmation")
 
     def __post_init__(self) -> None:
         for name in (*self.only, *filter(None, (self.start, self.until))):
             if name not in STAGES:
-                raise ConfigError(f"there is no stage {name!r}; the stages are {', '.join(STAGES)}")
+                raise ConfigError(f"unknown stage {name!r}; the stages are {', '.join(STAGES)}")
         if self.only and (self.start or self.until):
-            raise ConfigError("--only names the stages; leave out --start and --until")
+            raise ConfigError("--only cannot be combined with --start or --until; leave those out")
         for name in self.tables:
             if name not in TABLES:
-                raise ConfigError(f"tables: there is no {name!r}; give some of {', '.join(TABLES)}")
+                raise ConfigError(f"tables: unknown table {name!r}; choose from {', '.join(TABLES)}")
         for name, number in (("gpus", self.gpus), ("processes", self.processes)):
             if number is not None and number < (name == "processes"):
                 raise ConfigError(
-                    f"{name} is {number}; give {'1 or more' if name == 'processes' else '0 or more'}"
+                    f"{name} is {number}; it must be at least {1 if name == 'processes' else 0}"
                 )
         if self.limit is not None and not self.limit > 0:
-            raise ConfigError(f"limit is {self.limit:g}; give a number of questions, or a share below 1")
+            raise ConfigError(f"limit is {self.limit:g}; set a number of questions, or a share below 1")
 
     @property
     def trains_sft(self) -> bool:

@@ -1,7 +1,7 @@
 """What a stage of a reproduction is: commands, with their settings, in their order.
 
-A stage runs commands of videopro as anybody could run them by hand: their settings are written to a file, and
-the commands are printed.
+A stage runs videopro commands that you can also run by hand: their settings are written to a file, and the
+commands are printed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 DOWNLOAD = "hf"
-"""The program of the hub's library, which is no command of videopro."""
+"""The program of the hub's library, not a videopro command."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Command:
     """Written to `file`, which `--config` names."""
     file: Path | None = None
     launch: tuple[str, ...] | None = None
-    """The flags of `accelerate launch`, which starts it; None: it is started by itself."""
+    """The flags of `accelerate launch`; None: it is started directly."""
     gpus: str | None = None
     """The GPUs that it sees, as CUDA_VISIBLE_DEVICES names them; None: those that this process sees."""
 
@@ -45,7 +45,7 @@ class Command:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it is started with beside this process's environment."""
+        """Environment variables to add to this process's environment."""
         return {} if self.gpus is None else {"CUDA_VISIBLE_DEVICES": self.gpus}
 
     def __str__(self) -> str:
@@ -80,18 +80,18 @@ class Stage:
     name: str
     """Its kind, and which of several: `infer-native`."""
     does: str
-    """What the plan says of it."""
+    """Its description in the plan."""
     commands: tuple[Command, ...]
     after: tuple[str, ...] = ()
     """The stages whose files it reads."""
     writes: tuple[Path, ...] = ()
-    """What is there when it is done."""
+    """Files that exist when it is done."""
     fetches: tuple[Path, ...] = ()
-    """Folders without which it is not done either. Whatever settings brought them, they can be used."""
+    """Folders that it also needs to be done; they may come from other settings."""
     in_parallel: bool = False
-    """Whether commands that are on different GPUs run at once."""
+    """Whether commands on different GPUs run in parallel."""
     runs_all: bool = False
-    """Whether a command that fails leaves the others to be run before the stage has failed."""
+    """Whether the other commands still run after one fails, before the stage fails."""
 
     @property
     def kind(self) -> str:
@@ -99,7 +99,7 @@ class Stage:
         return self.name.partition("-")[0]
 
     def waves(self) -> list[tuple[Command, ...]]:
-        """The commands that run at once, one such group after the other: at most one on each GPU."""
+        """Groups of commands that run in parallel, at most one per GPU."""
         if not self.in_parallel:
             return [(command,) for command in self.commands]
         waves: list[list[Command]] = []
@@ -111,15 +111,15 @@ class Stage:
 
     @property
     def key(self) -> str:
-        """A hash of its commands and their settings: whether what was done is what is asked for. How many
-        share the work of one command says nothing of that."""
+        """A hash of its commands and their settings, to see whether they changed. The number of shards does
+        not matter."""
         rows = [[each.name, each.arguments, each.settings] for each in self.commands]
         about = list({json.dumps(row, sort_keys=True, default=str): row for row in rows}.values())
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def in_shards(command: Command, gpus: Sequence[str]) -> tuple[Command, ...]:
-    """The command once for each GPU, with `--shard i/n`; as it is for one GPU or none."""
+    """The command once for each GPU, with `--shard i/n`; unchanged for one GPU or none."""
     if len(gpus) < 2:
         return (command,)
     return tuple(
@@ -134,6 +134,6 @@ def on_each_gpu(command: Command, gpus: Sequence[str]) -> tuple[Command, ...]:
 
 
 def shown(commands: Sequence[Command], most: int = 3) -> list[str]:
-    """The first commands as lines, and how many there are beside them."""
+    """The first commands as lines, and the number of others."""
     lines = [str(command) for command in commands[:most]]
     return [*lines, f"... and {len(commands) - most} more like these"] if len(commands) > most else lines

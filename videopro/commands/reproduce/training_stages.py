@@ -20,9 +20,9 @@ def row_stages(road: Road) -> Iterator[Stage]:
     command = road.command("synthesize", "synthesize", road.synthesis_settings())
     yield Stage(
         "synthesize",
-        "rows for SFT and prompts for GRPO: a teacher's programs, run and judged"
+        "rows for SFT and prompts for GRPO from a teacher's programs"
         if config.has_teacher
-        else "questions as prompts, each with the mode that is enough for it; no teacher",
+        else "questions as prompts, each with its oracle mode; no teacher",
         on_each_gpu(command, road.devices),
         writes=(folder / "sft.jsonl", folder / "grpo.jsonl"),
         in_parallel=road.gpus > 1,
@@ -37,7 +37,7 @@ def row_stages(road: Road) -> Iterator[Stage]:
         }
         yield Stage(
             "rejection",
-            "rows for SFT: the backbone's own right programs",
+            "rows for SFT: the backbone's own correct programs",
             (road.command("rejection", "rejection", settings),),
             after=("synthesize",),
             writes=(road.own_programs,),
@@ -59,7 +59,7 @@ def training_stages(road: Road) -> Iterator[Stage]:
         }
         yield Stage(
             "sft",
-            "fine-tunes an adapter on the rows",
+            "fine-tune an adapter on the rows",
             (road.launched("sft", "sft", settings),),
             after=("synthesize", "rejection"),
             writes=(road.output / "sft" / "adapter_config.json",),
@@ -71,7 +71,7 @@ def training_stages(road: Road) -> Iterator[Stage]:
             rows = str(prompts / "grpo.jsonl")
             yield Stage(
                 "prompts",
-                "prompts for GRPO: questions, and what the planner got wrong or was unsure of",
+                "prompts for GRPO: questions, and wrong or uncertain answers of the planner",
                 (_prompts(road, "prompts", prompts, road.after_sft),),
                 after=("sft",),
                 writes=(prompts / "grpo.jsonl",),
@@ -87,7 +87,7 @@ def training_stages(road: Road) -> Iterator[Stage]:
         }
         yield Stage(
             "grpo",
-            "makes programs with the right answer more likely (Eq. 3)",
+            "train with rewards for correct answers (Eq. 3)",
             (road.launched("grpo", "grpo", settings),),
             after=("synthesize", "sft", "prompts"),
             writes=(road.output / "grpo" / "adapter_config.json",),
@@ -98,7 +98,7 @@ def training_stages(road: Road) -> Iterator[Stage]:
         arguments = ("--base", config.model, "--adapter", adapter, "--output", str(folder))
         yield Stage(
             "merge",
-            "the last adapter in a plain checkpoint",
+            "merge the last adapter into a plain checkpoint",
             (Command("merge", arguments),),
             after=("sft", "grpo"),
             writes=(folder / "config.json",),

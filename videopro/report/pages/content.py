@@ -31,23 +31,23 @@ from videopro.traces.scoring import counted, exact_match, is_fallback, token_f1
 
 _NONE_STORED = "the run did not store its prompts"
 _NO_HEAD = (
-    "its beginning is not in the run's prompts.jsonl, which was damaged or left behind when the run was "
-    "copied; what is the question's own is in the trace as JSON"
+    "its start is missing in the run's prompts.jsonl, which was damaged or not copied with the run; the "
+    "question's own part is in the trace as JSON"
 )
 
 
 class StoredPrompts:
-    """The prompts of one run. `beginnings` collects what many of them begin with, so that the pages store it
+    """The prompts of one run. `beginnings` collects their shared beginnings, so that the pages store each
     once."""
 
     def __init__(self, heads: Mapping[str, str]) -> None:
-        """`heads`: those that the run stored, by their keys."""
+        """`heads`: the beginnings that the run stored, by key."""
         self._heads = heads
         self._numbers: dict[str, int] = {}
 
     @property
     def beginnings(self) -> list[str]:
-        """What the prompts so far begin with, by number."""
+        """The beginnings of the prompts so far, by number."""
         return list(self._numbers)
 
     def of(self, attempt: Round) -> dict[str, Any]:
@@ -131,8 +131,8 @@ def row(trace: Trace) -> dict[str, Any]:
 def page(
     trace: Trace, max_frames: int, prompts: StoredPrompts, grade: JudgeGrade | None = None
 ) -> tuple[dict[str, Any], list[Picture]]:
-    """Everything about the question, and the pictures that its page shows: at most `max_frames` per call.
-    `prompts`: those of its run."""
+    """Everything about the question, and the thumbnails on its page: at most `max_frames` per call.
+    `prompts`: of its run."""
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
     texts = TextTable()
@@ -220,7 +220,7 @@ def _round(
 
 
 def _refined_by(trace: Trace, index: int) -> int | None:
-    """The index of the round whose program this round was to improve; None if there is none."""
+    """The index of the round whose program this round refines; None if there is none."""
     attempt = trace.rounds[index]
     if attempt.prompt_kind not in REFINEMENT_KINDS or not index:
         return None
@@ -277,7 +277,7 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
 
 
 def _reasoned(execution: Execution) -> str:
-    """How the confidence of a letter came about that a program reasoned, in one line; "" for another one."""
+    """How a program's letter got its confidence, in one line; "" if the confidence is not reasoned."""
     reasoned = execution.reasoned
     if reasoned is None:
         return ""
@@ -290,7 +290,7 @@ def _reasoned(execution: Execution) -> str:
         decided.append(f"{' with '.join(named)} ({sure})")
     combined = "alone" if len(decided) == 1 else f"the {reasoned.rule} of these counts"
     if all(calls.confidence is None for calls in reasoned.deciding):
-        combined = "nothing says how sure the letter is, so it has the confidence of chance"
+        combined = "no call gives a confidence, so the letter has the confidence of chance"
     return f"Decided by {', '.join(decided)}; {combined} ({reasoned.replays} replays)."
 
 

@@ -1,5 +1,5 @@
 """A program's listing in the viewer: highlighted tokens line by line, the changes of a refinement, and the
-line of each call. The text comes from a model, so it is split into tokens and never turned into markup.
+line of each call. The text comes from a model, so it is split into tokens and never rendered as markup.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CLASSES = (
 )
 _LEXER = PythonLexer()
 MODULE = "m"
-"""The class of a name that was called as a module."""
+"""The class of a module's name."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,6 @@ def listing(code: str, before: str | None = None, modules: frozenset[str] = froz
 
 
 def lines_of_calls(code: str, calls: Sequence[Call]) -> list[int | None]:
-    """For each call its line; None if it has none in this code."""
+    """The line of each call; None if it has none in this code."""
     last = code.count("\n") + 1
     return [call.line if call.line is not None and 1 <= call.line <= last else None for call in calls]

@@ -57,8 +57,8 @@ class SpeedMeter:
 
 
 def watch_run(run: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show the run until it is no longer running; if the output is not a terminal, print a line from time to
-    time. Waits for a run that has not started yet. Raises RunError if the folder is not a run folder."""
+    """Show the run until it is no longer running; if the output is not a terminal, print a line now and then.
+    Waits for a run that has not started yet. Raises RunError if the folder is not a run folder."""
     folder = RunFolder(run)
     _wait_for(folder, console, sleep)
     tail = RunTail(folder, recorded_protocol(folder))
@@ -98,7 +98,7 @@ def _wait_for(folder: RunFolder, console: Console, sleep: Callable[[float], None
     waited = False
     while not folder.config.exists():
         if folder.path.is_file() or folder.foreign_entry() is not None:
-            raise RunError(f"{folder.path}: is not a run folder; give one that `videopro infer` created")
+            raise RunError(f"{folder.path}: is not a run folder; pass one that `videopro infer` wrote")
         if not waited:
             print(f"waiting for a run in {folder.path}", file=console.file, flush=True)
             waited = True

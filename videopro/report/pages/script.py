@@ -1,4 +1,4 @@
-"""Data as scripts: a page opened from disk may load scripts next to it, but must not fetch files.
+"""Data as scripts: a page opened from disk can load scripts next to it, but cannot fetch files.
 
 Each file is one call, `VIEW.kind("name", {...});`, whose second argument is JSON, but for one key (_OWN_KEY).
 """

@@ -1,7 +1,7 @@
-"""Write the pages of a run: the viewer's own files, an index of all questions, a file per question, and the
-pictures.
+"""Write the pages of a run: the viewer's files, an index of all questions, a file per question, and
+thumbnails.
 
-Pictures come last: the pages can be opened while pictures are still being made, and an interrupted command
+Thumbnails come last: the pages can be opened while thumbnails are being made, and an interrupted command
 resumes where it stopped. The content comes from `videopro.report.pages.content`.
 """
 
@@ -44,9 +44,9 @@ class Site:
 
     path: Path
     about: Mapping[str, Any]
-    """What its index says of the run: name, settings, numbers."""
+    """What its index says about the run: name, settings, metrics."""
     videos: tuple[VideoPictures, ...]
-    """The pictures that its pages show."""
+    """The thumbnails on its pages."""
 
     @property
     def questions(self) -> int:
@@ -60,7 +60,7 @@ class Site:
 
     @property
     def pictures(self) -> Path:
-        """The folder of the pictures."""
+        """The folder of the thumbnails."""
         return self.path / "pictures"
 
 
@@ -72,8 +72,8 @@ def write_pages(
     overview: str = "",
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Site:
-    """Write everything except the pictures; `on_progress(done, total)` is called after each question.
-    `overview`: the address of the page of all runs, for a link; empty: there is none. Raises RunError if
+    """Write everything except the thumbnails; `on_progress(done, total)` is called after each question.
+    `overview`: the address of the page of all runs, for a link; empty: none. Raises RunError if
     `run` is not a run folder, ConfigError if `output` contains other files or is not writable."""
     folder = RunFolder(run)
     protocol = recorded_protocol(folder)
@@ -95,18 +95,17 @@ def writing_to(output: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"{output}: cannot be written ({error.strerror}); give another --output") from error
+        raise ConfigError(f"{output}: cannot be written ({error.strerror}); set another --output") from error
 
 
 def write_assets(output: Path, names: Mapping[str, str]) -> None:
-    """Copy files of the viewer: name there -> name of the asset."""
+    """Copy files of the viewer: target name -> name of the asset."""
     for name, asset in names.items():
         write_atomically(output / name, _asset(asset))
 
 
 def read_asset(name: str) -> str | None:
-    """One of the files of a run's pages, for other pages that show its components; None for any other
-    name."""
+    """A file of a run's pages, for other pages that use its components; None for any other name."""
     return _asset(name) if name in ASSETS else None
 
 
@@ -116,14 +115,14 @@ def _asset(name: str) -> str:
 
 
 def check_output(output: Path) -> None:
-    """Raise ConfigError if this is not a folder that the viewer wrote, an empty or a new one."""
+    """Raise ConfigError unless the folder was written by the viewer, is empty or new."""
     index = output / "index.html"
     if output.exists() and not output.is_dir():
-        raise ConfigError(f"{output}: is not a directory; give another --output")
+        raise ConfigError(f"{output}: is not a directory; set another --output")
     is_ours = index.exists() and _MARK in index.read_text(encoding="utf-8", errors="replace")
     if output.exists() and any(output.iterdir()) and not is_ours:
         raise ConfigError(
-            f"{output}: contains files not written by the viewer; give an empty or new folder as --output"
+            f"{output}: contains files not written by the viewer; set --output to an empty or new folder"
         )
 
 
@@ -135,7 +134,7 @@ def _write_questions(
     max_frames: int,
     on_progress: Callable[[int, int], None],
 ) -> Collection[VideoPictures]:
-    """Write the viewer's files and a page for each question; what is returned are the pictures they show."""
+    """Write the viewer's files and a page for each question. Returns the thumbnails that they show."""
     output.mkdir(parents=True, exist_ok=True)
     write_assets(output, {name: name for name in ASSETS})
     pages, sources = output / "data" / "questions", output / "data" / "traces"
@@ -156,15 +155,15 @@ def _write_questions(
 
 
 def film_source(path: str, output: Path) -> dict[str, str]:
-    """Where the pages in `output` find the file of a video: its `url`, or why it is `missing`. The URL is
-    relative, so that it also holds for pages on a web server that serves the films, too."""
+    """Where the pages in `output` find a video file: its `url`, or why it is `missing`. The URL is relative,
+    so that it also works on a web server that serves the videos."""
     if not os.path.isfile(path):
-        return {"missing": f"The film cannot be played: its file is not there ({path})."}
+        return {"missing": f"Cannot play the video: the file is missing ({path})."}
     return {"url": quote(os.fsencode(os.path.relpath(path, output)))}
 
 
 def packed(trace: Trace) -> str:
-    """The trace's JSON, compressed: as it is, it would double the size of the pages."""
+    """The trace's JSON, compressed, because it would double the size of the pages."""
     return base64.b64encode(zlib.compress(trace.to_line())).decode("ascii")
 
 
@@ -190,9 +189,9 @@ def _index(
 def make_pictures(
     site: Site, side: int = SIDE, on_progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[str]:
-    """Make the missing pictures, video by video; `side`: their longer side in pixels.
+    """Make missing thumbnails, video by video; `side`: their longer side in pixels.
     `on_progress(done, total)` is called after each video. Returns an error message per video without
-    pictures. Raises ConfigError if pictures cannot be written."""
+    thumbnails. Raises ConfigError if they cannot be written."""
     errors = []
     for done, video in enumerate(site.videos, 1):
         with writing_to(site.pictures):
@@ -208,7 +207,7 @@ OVERVIEW = "../../index.html"
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """A different name for each run: its path below the folder that holds them all, as one word."""
+    """A distinct name for each run: its path below their common folder, as one word."""
     paths = [run.resolve() for run in runs]
     common = Path(os.path.commonpath(paths))
     names: list[str] = []
@@ -220,7 +219,8 @@ def run_names(runs: Sequence[Path]) -> list[str]:
 
 
 def start_overview(output: Path) -> None:
-    """Begin the folder of several runs. Raises ConfigError if it contains other files or is not writable."""
+    """Create the folder for several runs. Raises ConfigError if it contains other files or is not
+    writable."""
     check_output(output)
     with writing_to(output):
         output.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ def start_overview(output: Path) -> None:
 
 
 def write_overview(output: Path, sites: Sequence[Site]) -> Path:
-    """Write the list of the runs, whose pages lie below `output`. Returns the page to open. Raises
+    """Write the list of the runs, whose pages are below `output`. Returns the page to open. Raises
     ConfigError if it cannot be written."""
     rows: list[dict[str, Any]] = []
     for site in sites:

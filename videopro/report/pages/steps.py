@@ -1,5 +1,5 @@
-"""The steps of an agent as plain JSON: what each looked at and replied, and the tree of segments. Everything
-is read from the records alone, so that the steps of any agent can be shown.
+"""The steps of an agent as plain JSON: the frames and reply of each, and the tree of segments. Everything is
+read from the records, so that the steps of any agent can be shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ANSWERS = ("letter", "answer", "final_answer")
 
 
 class TextTable:
-    """Texts as numbers of lines that are stored once: an agent's prompts repeat what it has seen so far."""
+    """Texts as line numbers of a shared table, because an agent's prompts repeat earlier content."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -40,7 +40,7 @@ def steps_of(
     texts: TextTable,
     pictures: list[Picture],
 ) -> list[dict[str, Any]]:
-    """The steps; `letters` are those of the question's options. Adds to `texts` and `pictures`."""
+    """The steps; `letters`: of the question's options. Adds to `texts` and `pictures`."""
     return [
         {
             "kind": step.kind,
@@ -71,7 +71,7 @@ def steps_of(
 
 
 def answer_of(step: Step, letters: Sequence[str]) -> str | None:
-    """The letter of the option that a reply gives; None if it gives none."""
+    """The letter of the option in a reply; None if there is none."""
     values = [(step.parsed or {}).get(key) for key in _ANSWERS]
     return next((value for value in values if isinstance(value, str) and value in tuple(letters)), None)
 
@@ -82,7 +82,7 @@ def as_text(value: Any) -> str:
 
 
 def _calls(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The calls of tools in a reply: natively, or as the text protocol writes one."""
+    """The tool calls in a reply: native ones, or in the text protocol."""
     reply = parsed or {}
     if _is_action(reply):
         return [_call({"name": reply["tool"], "arguments": reply["arguments"]})]
@@ -115,9 +115,9 @@ def _without_calls(parsed: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def tree_of(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """The segments as a tree, parents first; empty if no segment has a parent. `at`: the step and the segment
-    that say most of it (the last with a score); `depth`: from 0; `explored`: the order in which it was split,
-    from 1; None if it was not."""
+    """The segments as a tree, parents first; empty if no segment has a parent. `at`: the step and segment
+    with the most information (the last with a score); `depth`: from 0; `explored`: the order of its split,
+    from 1; None if it was not split."""
     if not any(segment.parent for step in steps for segment in step.segments):
         return []
     parents: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _blocks(entries: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
 
 
 def _columns(steps: Sequence[Step]) -> list[str | None]:
-    """The column of each step of a round: the model of those that stand side by side. A tool has the column
+    """The column of each step of a round: the model, if models are shown side by side. A tool has the column
     of the model that its arguments name, or else of the model that acted before, unless it was called only
     once in the round: that serves them all."""
     by_kind: dict[str, set[str]] = {}

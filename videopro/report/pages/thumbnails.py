@@ -1,7 +1,7 @@
-"""Thumbnails of a video as JPEG sheets with an index: few files, however many pictures.
+"""Thumbnails of a video as JPEG sheets with an index: few files, however many thumbnails.
 
-A video is decoded in one pass over the pictures that all its questions need; pictures of an earlier command
-are kept, and only missing ones are decoded.
+A video is decoded in one pass for the thumbnails of all its questions; thumbnails of an earlier command are
+kept, and only missing ones are decoded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from videopro.traces import FrameRef
 from videopro.video import Video, uniform_times
 
 STRIP = 16
-"""Number of pictures in a video's strip."""
+"""Number of thumbnails in a video's strip."""
 
 Crop = tuple[float, float, float, float]
 
@@ -37,13 +37,13 @@ class Picture:
 
     @property
     def key(self) -> str:
-        """A key that is equal for equal pictures of a video."""
+        """A key that is equal for equal thumbnails of a video."""
         corners = "" if self.box is None else "".join(f",{value:.4f}" for value in self.box)
         return f"{self.time:.3f}{corners}"
 
 
 def picture_of(frame: FrameRef) -> Picture:
-    """The picture of a frame reference."""
+    """The thumbnail for a frame reference."""
     if len(frame) < 7:
         return Picture(round(frame[0], 3))
     x0, y0, x1, y1 = (round(value, 4) for value in frame[3:7])
@@ -60,7 +60,7 @@ def spread(items: Sequence[FrameRef], count: int) -> list[FrameRef]:
 def shown_frames(
     frames: Sequence[FrameRef], max_frames: int, pictures: list[Picture]
 ) -> list[dict[str, Any]]:
-    """At most `max_frames` of the frames, for a page; their pictures are added to `pictures`."""
+    """At most `max_frames` of the frames, for a page; adds their thumbnails to `pictures`."""
     entries = []
     for ref in spread(frames, max_frames):
         picture = picture_of(ref)
@@ -82,14 +82,14 @@ def strip_times(duration: float) -> list[float]:
 
 
 def set_name(path: str, id: str) -> str:
-    """The name of a video's picture files. `id` is the hash of the content that the run read, "" if it read
+    """The name of a video's thumbnail files. `id` is the hash of the content that the run read, "" if it read
     none; different content at the same path gets a different name."""
     return hashlib.sha256(f"{path}\0{id}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass
 class VideoPictures:
-    """The pictures of one video that a run's pages show."""
+    """The thumbnails of one video on a run's pages."""
 
     path: str
     id: str
@@ -97,17 +97,16 @@ class VideoPictures:
 
     @property
     def name(self) -> str:
-        """The name of the picture files."""
+        """The name of the thumbnail files."""
         return set_name(self.path, self.id)
 
     def add(self, pictures: Iterable[Picture]) -> None:
-        """Add pictures."""
+        """Add thumbnails."""
         self.pictures.update((picture.key, picture) for picture in pictures)
 
 
 SIDE = 320
-"""The longer side of a picture, in pixels, unless a setting says otherwise: pages show pictures small, and
-large when they are clicked."""
+"""The default longer side of a thumbnail in pixels: pages show thumbnails small, and large on a click."""
 _COLUMNS, _ROWS = 8, 8
 _QUALITY = 74
 # The longer side of frames that crops are cut from; without crops, frames are decoded at thumbnail size.
@@ -125,9 +124,9 @@ class ThumbnailSheets:
     width: int = 0
     height: int = 0
     side: int = 0
-    """The longer side of a picture."""
+    """The longer side of a thumbnail."""
     error: str = ""
-    """Why pictures are missing."""
+    """Why thumbnails are missing."""
     sheets: list[list[int]] = field(default_factory=list)
     """(width, height) of each sheet."""
     cells: dict[str, list[int]] = field(default_factory=dict)
@@ -146,8 +145,8 @@ def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
 
 
 def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> ThumbnailSheets:
-    """Make a video's missing pictures; all of them, if those that are there have another `side`. An
-    unreadable video is reported in `error` instead of raised, as the pages are useful without its pictures.
+    """Make a video's missing thumbnails; all of them, if existing ones have another `side`. An unreadable
+    video is reported in `error` instead of raised, because the pages are useful without its thumbnails.
     Raises OSError if files cannot be written."""
     before = read_sheets(folder, pictures.name)
     sheets = before if before.side == side else ThumbnailSheets(side=side)
@@ -159,7 +158,7 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
         # What may stand in for a damaged picture is left out below.
         video = Video.open(pictures.path, nearest_intact=_NEAR)
         if pictures.id and video.id != pictures.id:
-            sheets.error = f"{pictures.path}: is not the file that the run used; its pictures would mislead"
+            sheets.error = f"{pictures.path}: is not the file that the run used, so no thumbnails are made"
         else:
             sheets.width, sheets.height = video.width, video.height
             made: dict[str, Image.Image] = {}
@@ -182,7 +181,7 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
 
 
 def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[tuple[Picture, Image.Image]]:
-    """The pictures in order of time; crops are cut out."""
+    """The thumbnails in order of time; crops are cut out."""
     by_time: dict[float, list[Picture]] = {}
     for picture in pictures:
         by_time.setdefault(picture.time, []).append(picture)
@@ -206,7 +205,7 @@ def _fit(width: int, height: int, side: int) -> tuple[int, int]:
 
 
 def _save(images: Mapping[str, Image.Image], name: str, folder: Path, sheets: ThumbnailSheets) -> None:
-    """Write the pictures as one more sheet, which is no larger than they need."""
+    """Write the thumbnails as another sheet of minimal size."""
     if not images:
         return
     width, height = _fit(sheets.width, sheets.height, sheets.side)

@@ -1,8 +1,8 @@
-"""What the papers of agents show apart from their tables.
+"""Other results of the agents' papers, besides their tables.
 
 The kinds of tool use (DVD), how far a chosen segment is from the evidence (VCA), how many frames a type of
-question needs (VideoAgent), and what time and how many agents LVAgent takes, of whose paper this project has
-the supplement only.
+question needs (VideoAgent), and LVAgent's time and number of agents (this project has only the
+supplement of its paper).
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
     ]
     if not rows:
         raise MissingRuns(
-            "dvd-fig3: no run of method dvd with all tools answered a question; make one with `python -m "
-            "videopro infer --method dvd ...`"
+            "dvd-fig3: no run of method dvd with all tools answered a question; make one with `videopro "
+            "infer --method dvd ...`"
         )
     notes = (
         "Classes by the order of tool calls; a trap is more than three calls of one tool in a row. Steps: "
@@ -85,7 +85,7 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
         "Published (LVBench): with o3, a simple action takes 5.2 steps and an iterative search 8.0; GPT-4o "
         "takes a simple action in 91.4 % of the questions, and 4.6 steps on average.",
     )
-    title = "Behaviour in the use of tools"
+    title = "Tool-use behaviour"
     table = Table.of(title, rows, *notes)
     return _section("dvd-fig3", title, "Figure 3 of Deep Video Discovery", table, runs)
 
@@ -117,12 +117,12 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
             )
     if not rows:
         raise MissingRuns(
-            "vca-fig5: no run of method vca chose a segment in a question with annotated evidence; make one "
-            "on a benchmark that has it (such as lvbench)"
+            "vca-fig5: no run of method vca chose a segment for a question with annotated evidence; make a "
+            "run on a benchmark with evidence, such as lvbench"
         )
     notes = (
-        "Distance in segments, among those open at that moment, to the nearest that overlaps the annotated "
-        "evidence; the figure does not say at which choices it measures: these are all.",
+        "Distance in segments, among the segments open at that moment, to the nearest one that overlaps the "
+        "annotated evidence. The paper does not say which choices its figure measures; here, all count.",
         "Published (GPT-4o on LVBench): distances with a mean of 1.28 for the highest score; for the agent's "
         "choices a sharper distribution, with an average distance gap of -0.60.",
     )
@@ -154,12 +154,12 @@ def frame_efficiency(runs: Sequence[ReportRun]) -> Section:
         return section
     published = ", ".join(f"{name} {mean}" for name, mean in _NEXTQA_FRAMES.items())
     note = f"Published means on NExT-QA: {published}."
-    by_type = Table.of("Frames by type of question", rows, note, suffix="types")
+    by_type = Table.of("Frames by question type", rows, note, suffix="types")
     return replace(section, tables=(*section.tables, by_type))
 
 
 def _frames_by_type(run: ReportRun) -> dict[str, list[int]]:
-    """The frames that each question looked at, by the benchmark's first kind of group (of NExT-QA: causal,
+    """The frames seen for each question, by the benchmark's first kind of group (of NExT-QA: causal,
     temporal and descriptive)."""
     by_type: dict[str, list[int]] = {}
     kinds = run.protocol.groups
@@ -174,7 +174,7 @@ def _frames_by_type(run: ReportRun) -> dict[str, list[int]]:
 
 
 def timings(runs: Sequence[ReportRun]) -> Section:
-    """Hours and seconds per video of evaluation and preselection, beside those of a single model."""
+    """Hours and seconds per video of evaluation and preselection, next to a single model's."""
     method_runs = _method_runs(runs, "lvagent-times")
     rows: list[tuple[Cell, ...]] = []
     for data, group in by_dataset(runs).items():
@@ -199,12 +199,12 @@ def timings(runs: Sequence[ReportRun]) -> Section:
                     (data.title, f"{run.name}: preselection{bound}", Number(before / _HOUR, 3), None, None)
                 )
                 total = _took(before + evaluation, _videos(run))
-                rows.append((data.title, f"{run.name}: in all{bound}", *total))
+                rows.append((data.title, f"{run.name}: total{bound}", *total))
     heads = (BENCHMARK, "part", "hours", "videos", "seconds per video")
     notes = (
-        "Evaluation: the questions' own time and that of the clip index. Wall time of whatever machine made "
-        "the runs: compare rows of one machine with as many workers.",
-        "Fine-tuning of the retriever is in no run; the training record of its weights has it.",
+        "Evaluation: the time of the questions and of the clip index. Wall time depends on the machine: "
+        "compare only rows from the same machine and number of workers.",
+        "Fine-tuning of the retriever is not part of a run; see the training record of its weights.",
     )
     return Section(
         "lvagent-times", "LVAgent's time", "Section B.2 of LVAgent's supplement",
@@ -237,18 +237,18 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
                 }
             )
     notes = (
-        "First answers differ: questions in which the agents do not all give one letter in the first round, "
-        "an unparsed answer counting as a letter of its own. " + NOTE,
+        "First answers differ: questions for which the agents give different letters in the first round; an "
+        "unparsed answer counts as a separate letter. " + NOTE,
     )
     return Section(
-        "lvagent-agents", "LVAgent by its number of agents", "Section B.3 of LVAgent's supplement",
-        (Table.of("LVAgent by its number of agents", rows, *notes), LVAGENT["agents"]),
+        "lvagent-agents", "LVAgent by number of agents", "Section B.3 of LVAgent's supplement",
+        (Table.of("LVAgent by number of agents", rows, *notes), LVAGENT["agents"]),
         runs=tuple(method_runs),
     )  # fmt: skip
 
 
 def first_letters(trace: Trace) -> list[str]:
-    """The agents' answers of the first round; "" for one that could not be parsed."""
+    """The agents' answers in the first round; "" for an unparsed answer."""
     return [
         str((step.parsed or {}).get("letter") or "")
         for step in trace.steps

@@ -1,4 +1,4 @@
-"""Fill a paper's table from runs: the published values stay beside ours, marked as the paper's."""
+"""Fills a paper's table from runs: the published values are shown next to ours, marked as published."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ from videopro.traces import NO_SUBTITLES
 from videopro.traces.scoring import accuracy, grouped, is_answerable, mean_frames_seen
 
 Published: TypeAlias = float | int | str | None
-"""With as many decimals as the paper prints; a number without any is an int."""
+"""With as many decimals as printed in the paper; a number without decimals is an int."""
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Values of a setting that come to the same in a row's runs. The first is the one to ask for."""
+    """Equivalent values of a setting in a row's runs. The first is the one to recommend."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row: its label, what the paper says, and the runs of ours that are the same."""
+    """A row: its label, the published values, and our matching runs."""
 
     label: str
     published: tuple[Published, ...] = ()
-    """One value per published column; shorter rows are filled with nothing."""
+    """One value per published column; missing values at the end are empty."""
     settings: Mapping[str, Any] | None = None
-    """The settings in which our runs differ from the paper's own, each a value or AnyOf several; empty: the
-    paper's system as it is. None: a system that is no method here."""
+    """The settings in which our runs differ from the paper's system, each a value or AnyOf several; empty:
+    the paper's system. None: a system that is not a method here."""
 
 
 FilledRow: TypeAlias = tuple[PaperRow, Sequence[ReportRun]]
-"""A row with the runs of ours that belong in it."""
+"""A row with our runs for it."""
 
 Measure: TypeAlias = tuple[str, Callable[[ReportRun], Cell]]
-"""A column of ours: its heading, and its cell for a run."""
+"""A column of our values: its heading, and its cell for a run."""
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, and the method of ours that is its system."""
+    """A paper, and the method that implements its system."""
 
     method: str
     title: str
     ablated: Mapping[str, Any]
-    """Every setting that an ablation of the paper changes, with the paper's own value. Runs that differ in
-    one of them are not the paper's own system."""
+    """Every setting that an ablation of the paper changes, with its default value. Runs that differ in one of
+    them are not the paper's system."""
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -74,18 +74,18 @@ class PaperTable:
 
     paper: Paper
     number: int | str
-    """Of the table, or "fig3"."""
+    """The table's number, or "fig3"."""
     title: str
     columns: tuple[str, ...]
     """The published columns."""
     rows: tuple[PaperRow, ...]
     measures: tuple[Measure, ...]
     varied: tuple[str, ...] = ()
-    """Settings of which any value gets a row, as the paper compares values of them."""
+    """Settings for which every value gets a row, because the paper compares their values."""
     others: bool = False
     """Whether runs of other methods on the same questions are rows too."""
     is_comparison: bool = True
-    """Whether a table with several rows of ours needs two of them to say something."""
+    """Whether the table needs at least two of our rows to be useful."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -101,7 +101,7 @@ class PaperTable:
 
     @property
     def own_rows(self) -> tuple[PaperRow, ...]:
-        """The rows that runs of ours can fill."""
+        """The rows that our runs can fill."""
         return tuple(row for row in self.rows if row.settings is not None)
 
 
@@ -117,13 +117,13 @@ def right(run: ReportRun) -> Cell:
 
 
 def frames_seen(run: ReportRun) -> Cell:
-    """Mean frames that a question looked at."""
+    """Mean number of frames seen per question."""
     seen = mean_frames_seen([trace for trace in run.own_traces if is_answerable(trace)])
     return None if seen is None else Number(seen, 1)
 
 
 def metric(name: str) -> Callable[[ReportRun], Cell]:
-    """A metric of the benchmark's own; nothing on other benchmarks."""
+    """A benchmark's own metric; empty on other benchmarks."""
 
     def of(run: ReportRun) -> Cell:
         value = run.summary["metrics"].get(name)
@@ -136,8 +136,8 @@ def metric(name: str) -> Callable[[ReportRun], Cell]:
 
 
 def in_group(kind: str, *names: str) -> Callable[[ReportRun], Cell]:
-    """Accuracy in a group of the benchmark's, or in several with different questions; nothing where there is
-    no such group."""
+    """Accuracy in a benchmark's group, or in several groups with different questions; empty without such a
+    group."""
 
     def of(run: ReportRun) -> Cell:
         groups = grouped(run.records).get(kind, {})
@@ -164,8 +164,8 @@ MEASURES: Mapping[str, Measure] = {
 
 
 NOTE = (
-    "Published: the paper's own numbers, of other models and, unless the benchmark's name says otherwise, "
-    "other questions; nothing is compared with them. Accuracy with a 95 % interval clustered by video."
+    "Published: the paper's numbers, from other models and, unless the benchmark's name says "
+    "otherwise, other questions; they are not compared with ours. Accuracy with a 95 % interval by video."
 )
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -173,7 +173,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
     """The table, with a block of rows for each dataset. Raises MissingRuns if no run of the method is given,
-    or, for a table that compares several, no two on one dataset."""
+    or, for a table that compares several, no two runs on one dataset."""
     blocks: list[tuple[str, list[FilledRow]]] = []
     filled: set[str] = set()
     most = 0
@@ -199,7 +199,7 @@ def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
     )
     notes = [*table.notes, NOTE]
     if any(row.label not in filled for row in table.own_rows):
-        notes.append(f"Rows without ours: {_lacking(table, filled)}.")
+        notes.append(f"Rows without our runs: {_lacking(table, filled)}.")
     return Section(
         table.name, table.title, table.source, (Table(table.title, heads, tuple(rows), tuple(notes)),),
         runs=tuple(included),
@@ -209,8 +209,8 @@ def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
 def own_runs(
     runs: Sequence[ReportRun], paper: Paper, changed: Mapping[str, Any] = NOTHING, free: Sequence[str] = ()
 ) -> list[ReportRun]:
-    """The runs of the paper's method whose ablated settings are the paper's, except for `changed`; those in
-    `free` may have any value."""
+    """The runs of the paper's method whose ablated settings have the paper's values, except for `changed`;
+    settings in `free` can have any value."""
     required = {name: value for name, value in {**paper.ablated, **changed}.items() if name not in free}
     return [
         run
@@ -221,8 +221,8 @@ def own_runs(
 
 
 def setting(run: ReportRun, name: str, default: Any = None) -> Any:
-    """A setting of the run's method; `default` where an older version had no such setting. Subtitles that
-    were asked for, but that no question had, are "none"; transcripts count as listed ones."""
+    """A setting of the run's method; `default` if an older version had no such setting. Requested subtitles
+    that no question had are "none"; transcripts count as listed subtitles."""
     if name == "subtitles":
         answered = [trace for trace in run.traces if trace.error is None]
         if answered and all(NO_SUBTITLES in trace.notes for trace in answered):
@@ -234,7 +234,7 @@ def setting(run: ReportRun, name: str, default: Any = None) -> Any:
 
 
 def command(method: str, changed: Mapping[str, Any]) -> str:
-    """The command that makes a run. A setting that is unset is left out."""
+    """The command that makes a run. Unset settings are left out."""
     values = {name: _values(value)[0] for name, value in changed.items()}
     options = " ".join(f"{name}={_word(value)}" for name, value in values.items() if value is not None)
     return f"videopro infer --method {method}{f' --options {options}' if options else ''} ..."
@@ -249,7 +249,7 @@ def _fits(value: Any, required: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Lists in any order are the same set of tools or agents."""
+    """Lists as sets, because the order of tools or agents does not matter."""
     # As text: values of different types have no order.
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value
 
@@ -264,7 +264,8 @@ def _word(value: Any) -> str:
 
 
 def _fill(table: PaperTable, runs: Sequence[ReportRun]) -> list[FilledRow]:
-    """The paper's rows with our runs; then rows for other values of what is varied, and for other methods."""
+    """The paper's rows with our runs, then rows for other values of varied settings, and for other
+    methods."""
     filled: list[FilledRow] = [
         (row, [] if row.settings is None else own_runs(runs, table.paper, row.settings)) for row in table.rows
     ]
@@ -310,14 +311,14 @@ def _lacking(table: PaperTable, filled: set[str]) -> str:
 
 
 def read_paper(name: str) -> tuple[Paper, tuple[PaperTable, ...]]:
-    """A paper and those of its tables that our runs fill."""
+    """A paper and its tables that our runs can fill."""
     content = _read(name)
     paper = Paper(content["method"], content["title"], _settings(content["ablated"]))
     return paper, tuple(_table(paper, table) for table in content["tables"])
 
 
 def read_published(name: str) -> dict[str, Table]:
-    """A paper's tables as it printed them, each under our name for it."""
+    """A paper's tables as published, by our name for each."""
     return {
         key: Table(
             table.get("title", "As published"),
@@ -350,7 +351,7 @@ def _row(row: Sequence[Any], settings: Mapping[str, Any] | None = None) -> Paper
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with the types that methods give them: tuples for lists."""
+    """Settings with the types that methods use: tuples for lists."""
 
     def value(written: Any) -> Any:
         if isinstance(written, dict):

@@ -1,7 +1,7 @@
 """The supervisor of a run's workers on a Ray cluster: the counterpart of `Supervisor`, for many machines.
 
-The workers send traces; this process writes them, and is the only one that touches the run's folder. So
-nothing on a shared disk is locked by several machines.
+The workers send traces; only this process writes to the run's folder, so machines never lock files on a
+shared disk.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _COUNT_SECONDS = 0.5
 class ClusterSupervisor(ExitStack):
     """Runs workers on the Ray cluster that RAY_ADDRESS names until no work is left.
 
-    A context manager that leaves no worker behind. As with `Supervisor`: `load` makes the backbone inside
-    each worker; call `model_identity()` first, then give the workers their job with `run(job, ...)`. `most`:
-    more workers have nothing to do. `in_flight`: as `WorkerJob.in_flight`.
+    A context manager that leaves no worker behind. As with `Supervisor`, `load` makes the backbone inside
+    each worker; call `model_identity()` first, then start the job with `run(job, ...)`. `most`: the maximum
+    number of useful workers. `in_flight`: as `WorkerJob.in_flight`.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class ClusterSupervisor(ExitStack):
         return self
 
     def now(self) -> str:
-        """What the workers are at is not known here."""
+        """Empty: the workers' activity is unknown here."""
         return ""
 
     def model_identity(self) -> dict[str, object]:
-        """Start the workers and wait for the first one to load its backbone. Raises as `run`."""
+        """Start the workers and wait for the first one to load its backbone. Raises like `run`."""
         assert self._pool is not None
         return self._pool.start()
 
     def run(self, job: WorkerJob, answered: Callable[[], int]) -> Iterator[int]:
-        """Give the workers their job, and write the traces that they send. Yields a few times a second how
-        many questions of the run are done, as `answered` counts them, until all of them are.
+        """Start the workers' job, and write the traces that they send. Yields the number of answered
+        questions (from `answered`) a few times a second, until all are answered.
 
         Raises a worker's VideoProError, WorkerBug for an internal error, and RunError if workers keep dying
         or the cluster is gone.
@@ -102,7 +102,7 @@ class ClusterSupervisor(ExitStack):
             yield answered()
             missing = [item.id for unit in job.units for item in unit.items if not log.is_done(item.id)]
         if missing:
-            raise WorkerBug(f"the method gave no result for {len(missing)} questions, such as {missing[0]!r}")
+            raise WorkerBug(f"the method has no result for {len(missing)} questions, such as {missing[0]!r}")
 
 
 class AnsweringWorker:

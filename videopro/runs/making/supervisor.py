@@ -1,8 +1,8 @@
 """The supervisor of a run's workers on one machine: starts them, replaces those that die, and stops them.
 
 Workers take questions from a shared queue (`videopro.engine.queue`), so the supervisor only watches them. A
-worker exits when the channel to its supervisor closes, for whatever reason. No model library is imported
-here; a worker's `load` does that.
+worker exits when the channel to its supervisor closes, for any reason. No model library is imported here; a
+worker's `load` does that.
 """
 
 from __future__ import annotations
@@ -106,10 +106,9 @@ class _WorkerProcess:
 class Supervisor:
     """Runs workers until no work is left.
 
-    A context manager that leaves no worker behind. `load` makes the backbone inside each worker; workers take
-    several in turn. Call
-    `model_identity()` first, then give the workers their job with `run(job, ...)`: the run's folder is
-    created in between, so none is created if the model cannot be loaded.
+    A context manager that leaves no worker behind. `load` makes the backbone inside each worker; with several
+    loaders, workers take them in turn. Call `model_identity()` first, then start the job with `run(job,
+    ...)`: the run's folder is created in between, so it is not created if the model cannot be loaded.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Supervisor:
         self._stop()
 
     def model_identity(self) -> dict[str, object]:
-        """Start the workers and wait for the first one to load its backbone. Raises as `run`."""
+        """Start the workers and wait for the first one to load its backbone. Raises like `run`."""
         for index in range(self._placement.workers):
             self._workers.append(self._start(index))
         while self._identity is None:
@@ -144,8 +143,8 @@ class Supervisor:
         return self._identity
 
     def run(self, job: WorkerJob, answered: Callable[[], int]) -> Iterator[int]:
-        """Give the workers their job. Yields a few times a second how many questions of the run are done, as
-        `answered` counts them, until all of them are.
+        """Start the workers' job. Yields the number of answered questions (from `answered`) a few times a
+        second, until all are answered.
 
         Raises a worker's VideoProError, WorkerBug for an internal error, and RunError if workers keep dying;
         KeyboardInterrupt is not caught.
@@ -166,7 +165,7 @@ class Supervisor:
             yield done
 
     def now(self) -> str:
-        """What the workers are at, such as "indexing 2 videos, answering about 1"; "" if nothing is known."""
+        """The workers' activity, such as "indexing 2 videos, answering about 1"; "" if unknown."""
         counts: Counter[str] = Counter()
         for worker in self._workers:
             counts.update(worker.doing)
@@ -248,8 +247,8 @@ class Supervisor:
             self._identity = identity
         elif identity != self._identity:
             raise RunError(
-                f"worker {worker.index} loaded a different model from the others ({identity} instead of "
-                f"{self._identity}); was it changed in the meantime? Re-run the same command to resume"
+                f"worker {worker.index} loaded a different model than the others ({identity} instead of "
+                f"{self._identity}); check whether its files changed, and re-run the same command to resume"
             )
         if self._job is not None:
             worker.channel.send(self._job)
@@ -260,12 +259,12 @@ class Supervisor:
         how = f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit status {code}"
         if not worker.ready and self._crashes_in_a_row > 1:
             raise RunError(
-                f"worker {worker.index} died twice while loading the model ({how}); is there enough memory "
-                f"for {self._placement.workers} workers?"
+                f"worker {worker.index} died twice while loading the model ({how}); check that there is "
+                f"enough memory for {self._placement.workers} workers"
             )
         if self._crashes_in_a_row >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
             raise RunError(
-                f"workers died {self._crashes_in_a_row} times in a row without a new answer (the last one: "
+                f"workers died {self._crashes_in_a_row} times in a row without a new answer (last: "
                 f"{how}); see the logs"
             )
         if self._job is not None:
@@ -370,7 +369,7 @@ def _log_to(path: Path) -> None:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.write(file, f"-- {time.strftime('%Y-%m-%d %H:%M:%S')} pid {os.getpid()}\n".encode())
     except OSError as error:
-        raise RunError(cannot_write(path, error, "give another --output")) from error
+        raise RunError(cannot_write(path, error, "set another --output")) from error
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(file, 1)

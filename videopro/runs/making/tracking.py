@@ -1,8 +1,7 @@
-"""Sends a run's metrics to wandb, trackio or tensorboard: those of its summary, during the run and at its
-end.
+"""Logs the metrics of a run's summary to wandb, trackio or tensorboard, during the run and at its end.
 
-accelerate's trackers do the same, but need a `PartialState`, which joins the process group that torchrun's
-variables name. The ranks of a run do not form a process group, so the first one would wait for the others.
+accelerate's trackers do the same, but need a `PartialState`, which joins torchrun's process group. The ranks
+of a run do not form a process group, so the first one would wait for the others.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _PROJECT = "videopro"
 
 
 def flat(numbers: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """The numbers of a summary, each under one name such as "groups/family/count/accuracy". Values that are
-    not numbers are left out."""
+    """The numbers of a summary, with names such as "groups/family/count/accuracy". Other values are
+    skipped."""
     if isinstance(numbers, Mapping):
         for key, value in numbers.items():
             yield from flat(value, f"{name}/{key}" if name else str(key))
@@ -41,7 +40,7 @@ def flat(numbers: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 
 class _Wandb:
-    """wandb, or trackio, which has the same functions under its own name."""
+    """wandb, or trackio, which has the same API."""
 
     def __init__(self, name: str, folder: RunFolder, settings: Mapping[str, Any]) -> None:
         package: Any = importlib.import_module(name)
@@ -75,13 +74,13 @@ class _TensorBoard:
         self._writer = SummaryWriter(str(folder.work / name))
 
     def send(self, numbers: Mapping[str, float], step: int) -> None:
-        """As of the others."""
+        """As for wandb."""
         for name, value in numbers.items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
     def close(self) -> None:
-        """As of the others."""
+        """As for wandb."""
         self._writer.close()
 
 
@@ -94,15 +93,15 @@ TRACKERS: dict[str, type[_Wandb] | type[_TensorBoard]] = {
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Raise ConfigError for an unknown tracker; what they need is in `videopro.cli.needs`."""
+    """Raise ConfigError for an unknown tracker; their packages are checked in `videopro.cli.needs`."""
     for name in names:
         if name not in TRACKERS:
-            raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")
+            raise ConfigError(f"report_to: unknown tracker {name!r}; {did_you_mean(name, list(TRACKERS))}")
 
 
 class Tracking:
-    """The trackers of a run; without names it does nothing. Call `open` once the run's folder exists. A
-    tracker that fails later is reported and not used again; the run continues."""
+    """The trackers of a run; without names it does nothing. Call `open` once the run's folder exists. If
+    a tracker fails later, it is reported and no longer used; the run continues."""
 
     def __init__(self, names: Sequence[str], folder: RunFolder) -> None:
         # A tracker that is named twice would get every number twice.
@@ -123,9 +122,9 @@ class Tracking:
         self._each(lambda tracker: tracker.close())
 
     def open(self, settings: Mapping[str, Any], tail: RunTail | None = None) -> None:
-        """Start the trackers, unless they were started. `settings`: the run's, with its "run_key"; `tail`:
-        the tail of a run in progress. Raises RunError for a tracker that cannot start, such as wandb without
-        an account."""
+        """Start the trackers, unless already started. `settings`: of the run, with its "run_key"; `tail`: the
+        tail of a run in progress. Raises RunError for a tracker that cannot start, such as wandb without an
+        account."""
         self._tail = tail or self._tail
         if self._trackers is not None:
             return
@@ -135,11 +134,11 @@ class Tracking:
                 self._trackers[name] = TRACKERS[name](name, self._folder, _plain(settings))
             except Exception as error:  # Whatever its package raises.
                 raise RunError(
-                    f"report_to: {name} cannot be started ({error}); fix this, or leave it out"
+                    f"report_to: {name} cannot start ({error}); fix this, or leave {name} out"
                 ) from error
 
     def update(self) -> None:
-        """Send the numbers so far, if SECONDS have passed since the last time."""
+        """Send the current metrics, if SECONDS have passed since the last time."""
         if self._trackers and self._tail is not None and time.monotonic() - self._sent >= SECONDS:
             self._sent = time.monotonic()
             if self._tail.refresh():
@@ -158,7 +157,7 @@ class Tracking:
                 act(tracker)
             except Exception as error:  # Whatever its package raises.
                 del trackers[name]
-                print(f"report_to: {name} failed and is not used again ({error})", file=sys.stderr)
+                print(f"report_to: {name} failed and is no longer used ({error})", file=sys.stderr)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

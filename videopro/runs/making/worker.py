@@ -1,9 +1,9 @@
 """One worker: takes units from the queue, answers their questions, appends the traces.
 
-It answers several units at a time, each on a thread of its own, with one backbone and one set of models: so a
-video is decoded while the model answers about another, and an engine gets the requests of all of them. It
-reports to its supervisor through a channel, and exits when the channel closes, so that no worker outlives its
-supervisor. It works the same with any number of other workers.
+It answers several units at a time, each in its own thread, with one backbone and one set of models: a video
+is decoded while the model answers about another, and an engine gets the requests of all units. The worker
+reports to its supervisor through a channel, and exits when the channel closes, so that it never outlives its
+supervisor. Any number of other workers can run at the same time.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Reporter(Protocol):
     """What a worker reports while it works."""
 
     def answering(self, ids: Sequence[str]) -> None:
-        """These are the questions that are being answered from now on; empty: none."""
+        """Report the questions that are now being answered; empty: none."""
 
     def doing(self, counts: Mapping[str, int]) -> None:
-        """This is being done from now on, each with so many videos."""
+        """Report the current activities, each with its number of videos."""
 
 
 @dataclass(frozen=True)
@@ -90,28 +90,28 @@ class WorkerJob:
     seed: int
     redo: Redo = NO_REDO
     parser: Parser | None = None
-    """The official answer parser, if it is the benchmark's own."""
+    """The official answer parser, if the benchmark has its own."""
     in_flight: int | None = None
     """Units that a worker answers at a time; None: by the backbone (`units_in_flight`)."""
     workers: int = 1
-    """How many workers answer in all; each takes its share of the units that are left."""
+    """The total number of workers; each takes its share of the remaining units."""
     nearest_intact: float = 0.0
-    """As of `Video.open`."""
+    """As in `Video.open`."""
 
 
 def units_in_flight(requested: int | None, backbone: Backbone) -> int:
-    """How many units a worker with this backbone answers at a time: as many as are asked for, if any are."""
+    """How many units a worker with this backbone answers at a time: `requested`, if set."""
     if requested is not None:
         return requested
     return SERVER_IN_FLIGHT if backbone.is_concurrent else LOCAL_IN_FLIGHT
 
 
 class UnitAnswerer:
-    """Answers units with one backbone and one method, any number of them at a time: what a process that
-    answers holds once, and all its threads use. Thread-safe.
+    """Answers units with one backbone and one method, any number at a time. A process holds one, which all
+    its threads use. Thread-safe.
 
-    The backbone gets the requests of all of them, a model in this process in batches (`share_backbone`).
-    `in_flight` is told the questions of all of them.
+    The backbone gets the requests of all units, and a local model gets them in batches (`share_backbone`).
+    `in_flight` gets the questions of all units.
     """
 
     def __init__(self, job: WorkerJob, method: Method, backbone: Backbone, in_flight: InFlight) -> None:
@@ -123,7 +123,7 @@ class UnitAnswerer:
 
     def answer(self, items: Sequence[Item], crashes: CrashRecord) -> Iterator[Trace]:
         """The traces of questions about one video, as `answer_unit` yields them. Their times are shares of
-        the wall time, so that those of a worker add up to its own. Raises as `answer_unit`."""
+        the wall time, so that they add up to the worker's time. Raises like `answer_unit`."""
         with self._in_flight.unit(crashes.must_run_apart) as unit, self._clock.running() as watch:
             for trace in answer_unit(items, self._job, self._method, self._backbone, crashes, unit):
                 yield _with_times_scaled(trace, self._clock.factor(watch, trace.cost.seconds))
@@ -132,8 +132,8 @@ class UnitAnswerer:
 def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
     """Answer questions until all questions of the run are done, by this worker or another.
 
-    Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and the
-    machine's errors; earlier answers are in the log.
+    Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and
+    MachineError; earlier answers are in the log.
     """
     answerer = UnitAnswerer(job, method, backbone, InFlight(report.answering, report.doing))
     most = units_in_flight(job.in_flight, backbone)
@@ -151,8 +151,8 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
 
 
 class _Units:
-    """The units of a run, of which this process answers some at a time. Leaving the `with` block does not
-    wait for those that are being answered: nothing more of them is written."""
+    """The units of a run, some of which this process answers at a time. Leaving the `with` block does not
+    wait for units in flight, and writes nothing more of them."""
 
     def __init__(self, job: WorkerJob, answerer: UnitAnswerer, in_flight: int) -> None:
         self._job = job
@@ -183,8 +183,8 @@ class _Units:
             return [unit for unit in self._job.units if not all(is_done(item.id) for item in unit.items)]
 
     def take(self, unit: Unit[Item]) -> bool:
-        """Start to answer a unit when there is room for it, unless somebody does so already. If a unit in
-        flight has failed, raises its exception."""
+        """Start to answer a unit when there is room, unless another worker answers it. If a unit in flight
+        has failed, raises its exception."""
         while len(self._running) >= self.most:
             self.wait()
         if unit.key in self._running.values():
@@ -233,11 +233,11 @@ def answer_unit(
     report: UnitInFlight,
 ) -> Iterator[Trace]:
     """Answer questions about one video, yielding each trace as soon as it is ready. Raises BackboneError if
-    the backbone no longer answers, and MachineError. Several threads may do so at a time, each with a
-    `report` of its own (`UnitAnswerer`).
+    the backbone no longer answers, and MachineError. Several threads can do so at a time, each with its own
+    `report` (`UnitAnswerer`).
 
-    Questions that were in flight when a worker died are answered apart from others or alone, or are recorded
-    as failed if they are quarantined.
+    Questions that were in flight when a worker died are answered separately or alone, or recorded as failed
+    if they are quarantined.
     """
     groups: list[list[Item]] = [[], []]
     for item in items:
@@ -280,14 +280,14 @@ def _naming_machine(results: Iterator[ResultT], ids: Sequence[str]) -> Iterator[
 
 
 def blame_machine(error: BaseException, folder: RunFolder) -> None:
-    """Note the questions at which the machine failed: the command that goes on asks them apart from others,
-    and gives up one at which it fails alone, again and again."""
+    """Record the questions at which the machine failed: the command that resumes answers them separately, and
+    gives up a question at which it keeps failing alone."""
     if isinstance(error, MachineError) and error.ids:
         record_crash(folder.crashes, error.ids, f"the worker that answered it failed ({error.failure})")
 
 
 def died_trace(item: Item, reason: str, job: WorkerJob) -> Trace:
-    """The trace of a question that is given up, because workers died on it; `reason`: the last death's."""
+    """The trace of a question that is given up because workers died on it; `reason`: of the last death."""
     return _trace(item, Result(error=worker_died(reason)), video_ref(item), job, {})
 
 

@@ -10,14 +10,14 @@
       rows.push([`Planning${name}`, round.cost]);
       if (round.execution) rows.push([`Running${name}`, round.execution.cost]);
     });
-    rows.push(["In all", page.cost, "all"]);
+    rows.push(["Total", page.cost, "all"]);
     for (const made of page.prepared) rows.push([prepared(made), made.is_known ? made.cost : null, "aside"]);
     const reused = page.rounds.flatMap((round) => round.steps.filter((step) => step.is_reused));
     if (reused.length) rows.push([`Reused: ${steps(reused.length)} of earlier questions`, sum(reused.map((step) => step.cost)), "aside"]);
     const number = (value) => (value === 0 ? "–" : Number.isInteger(value) ? count(value) : value.toFixed(1));
     const line = ([name, cost, kind]) => el("tr", { class: kind ?? null },
       el("th", { scope: "row" }, name),
-      cost === null ? el("td.unknown", { colspan: 6 }, "its cost was not recorded when it was made") : [
+      cost === null ? el("td.unknown", { colspan: 6 }, "cost not recorded") : [
         el("td", {}, duration(cost.seconds)),
         [cost.frames, cost.calls, cost.tokens_in, cost.tokens_out].map((value) => el("td", {}, number(value))),
         el("td.stages", {}, Object.entries(cost.stages).map(([stage, seconds]) => `${stage} ${duration(seconds)}`).join("  ·  ")),
@@ -25,10 +25,10 @@
     return el("section.costs", {},
       el("h2", {}, "Costs"),
       el("div.scroll", {}, el("table", {},
-        el("thead", {}, el("tr", {}, ["", "time", "frames", "backbone calls", "tokens in", "tokens out", "where the time went"].map((name) => el("th", { scope: "col" }, name)))),
+        el("thead", {}, el("tr", {}, ["", "time", "frames", "backbone calls", "tokens in", "tokens out", "time by stage"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, rows.map(line)))),
-      inFlight(page) ? el("p.note", {}, "A step's time is its own wall time, also while other questions were in flight; “In all” is this question's share of it.") : null,
-    page.prepared.length || reused.length ? el("p.note", {}, "What was prepared serves all questions that use it, and what was reused was paid by an earlier question: neither is part of “In all”.") : null,
+      inFlight(page) ? el("p.note", {}, "A step's time is its wall time, including other questions in flight; “Total” is this question's share of it.") : null,
+    page.prepared.length || reused.length ? el("p.note", {}, "Preparations serve all questions that use them, and reused steps were paid by an earlier question; neither is part of “Total”.") : null,
       el("p.versions", {}, `${page.video.path}`, el("br"), Object.entries(page.versions).map(([name, version]) => `${name} ${version}`).join("  ·  ")));
   };
 

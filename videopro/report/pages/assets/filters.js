@@ -6,10 +6,10 @@ VIEW.filters = (() => {
   const MARKS = {
     refined: "Refined",
     failed: "A program failed",
-    fallback: "Answered by the fallback",
-    fixed: "Set right by refinement",
-    broken: "Set wrong by refinement",
-    unparsed_step: "A step was not parsed",
+    fallback: "Fallback answer",
+    fixed: "Fixed by refinement",
+    broken: "Broken by refinement",
+    unparsed_step: "A step could not be parsed",
     repaired: "A reply was repaired",
   };
   const SORTS = {
@@ -151,7 +151,7 @@ VIEW.filters = (() => {
       .map(([mark, title]) => [mark, title, rest.filter((row) => row.marks.has(mark)).length])
       .filter(([mark, , number]) => number > 0 || given.marks.has(mark));
     if (!listed.length) return null;
-    return section("What happened", listed.map(([mark, title, number]) =>
+    return section("Events", listed.map(([mark, title, number]) =>
       el("label.check", {},
         el("input", {
           type: "checkbox", checked: given.marks.has(mark), "data-mark": mark,
@@ -172,7 +172,7 @@ VIEW.filters = (() => {
     const range = el("output", {}, `${two(given.low)} – ${two(given.high)}`);
     const histogram = el("div.histogram", { "aria-hidden": "true" }, bins.map((bin, i) => {
       const middle = (i + 0.5) / BINS;
-      const title = `${(i / BINS).toFixed(2)}–${((i + 1) / BINS).toFixed(2)}: ${bin[0]} right, ${bin[1]} not`;
+      const title = `${(i / BINS).toFixed(2)}–${((i + 1) / BINS).toFixed(2)}: ${bin[0]} right, ${bin[1]} other`;
       // Square roots: the bin of confident answers holds most questions, and would hide all others.
       const tall = (number) => `${number ? Math.max(3, 100 * Math.sqrt(total / most) * (number / total)) : 0}%`;
       const total = bin[0] + bin[1] + bin[2];
@@ -182,7 +182,7 @@ VIEW.filters = (() => {
     }));
     const slider = (name, other) =>
       el("input", {
-        type: "range", min: 0, max: 1, step: 0.01, value: given[name], "aria-label": `${name === "low" ? "Least" : "Greatest"} confidence`,
+        type: "range", min: 0, max: 1, step: 0.01, value: given[name], "aria-label": `${name === "low" ? "Minimum" : "Maximum"} confidence`,
         oninput: (event) => {
           const value = Number(event.target.value);
           const held = name === "low" ? Math.min(value, given[other]) : Math.max(value, given[other]);

@@ -10,33 +10,33 @@
   const STATE_MARKS = [
     [stateMark("right"), "right"],
     [stateMark("wrong"), "wrong"],
-    [stateMark("error"), "no answer, or no option could be read in it"],
-    [stateMark("unscored"), "not scored: the benchmark keeps the right option secret, or none is right"],
+    [stateMark("error"), "no answer, or no option recognized in it"],
+    [stateMark("unscored"), "not scored: the benchmark does not publish the right option, or no option is right"],
   ];
   const MODES = [
-    [tag("", "native"), "answered in one look at the whole video"],
-    [tag("", "program"), "answered by a program of several steps"],
+    [tag("", "native"), "answered directly from the whole video"],
+    [tag("", "program"), "answered by a multi-step program"],
   ];
 
   // Each part: [title, rows]; a row is [sample, meaning].
   const list = (hasSteps) => [
     ["Results", STATE_MARKS],
     ["Letters", [
-      [letter("right", "B"), "the answer, which is right"],
-      [[letter("wrong", "C"), " right: ", letter("gold", "B")], "answered C, and B is right"],
-      [letter("", "–"), "no option could be read"],
+      [letter("right", "B"), "a right answer"],
+      [[letter("wrong", "C"), " right: ", letter("gold", "B")], "answered C, but B is right"],
+      [letter("", "–"), "no option recognized"],
       [[meter(0.7), " 0.70"], "confidence of the answer, from 0 to 1"],
     ]],
     ["Tags", [
       ...MODES,
-      [tag("refined", "refined"), "the program failed or was unsure, and was written again"],
-      [tag("fixed", "set right"), "wrong before the refinement, right after it"],
-      [tag("broken", "set wrong"), "right before the refinement, wrong after it"],
+      [tag("refined", "refined"), "the program failed or was unsure, and was rewritten"],
+      [tag("fixed", "fixed"), "wrong before the refinement, right after it"],
+      [tag("broken", "broken"), "right before the refinement, wrong after it"],
       [tag("failed", "failed"), "a program ended with an error"],
-      [tag("failed", "fallback"), "no program gave an answer: the model was asked directly"],
+      [tag("failed", "fallback"), "no program gave an answer, so the model answered directly"],
       ...(hasSteps ? [
-        [tag("", "9 steps · 24 frames"), "an agent's steps, and the different frames that they saw"],
-        [tag("failed", "unparsed step"), "the reply of a step could not be read, even after a repair"],
+        [tag("", "9 steps · 24 frames"), "an agent's steps, and the distinct frames that they saw"],
+        [tag("failed", "unparsed step"), "a step's reply could not be parsed, even after a repair"],
       ] : []),
     ]],
     ["Keys", [
@@ -53,55 +53,55 @@
     [isAsked ? "Options" : "Letters", [
       ...(isAsked ? [] : [
         [letter("gold", "B"), "the right option"],
-        [letter("bad", "C"), "chosen, and wrong"],
-        [letter("", "A"), "any other option"],
+        [letter("bad", "C"), "the chosen option, which is wrong"],
+        [letter("", "A"), "other options"],
       ]),
-      [swatch("share"), "how likely the model found an option; a thin bar: before the refinement"],
+      [swatch("share"), "the model's probability of an option; thin bar: before the refinement"],
     ]],
-    ["Over the video", [
-      ...(isAsked ? [] : [[swatch("evidence"), "Evidence: where the benchmark says that the answer is"]]),
+    ["Timeline", [
+      ...(isAsked ? [] : [[swatch("evidence"), "Evidence: where the answer is, according to the benchmark"]]),
       ...(hasPrograms ? [
-        [swatch("retrieved"), "Retrieved: what a program searched and got"],
-        [swatch("looked", el("i"), el("i"), el("i")), "Looked at: each frame that a call used"],
+        [swatch("retrieved"), "Retrieved: search results of a program"],
+        [swatch("looked", el("i"), el("i"), el("i")), "Looked at: frames that calls used"],
       ] : []),
       ...(hasSteps ? [
-        [swatch("step"), "a segment in a step, stronger in colour with its score"],
+        [swatch("step"), "a segment in a step; the colour shows its score"],
         [swatch("looked", el("i"), el("i"), el("i")), "frames that the step saw"],
-        [swatch("explored"), "a segment that was split further; the number is its turn"],
+        [swatch("explored"), "a segment that was split further; the number is the order"],
       ] : []),
     ]],
     ["Frames", [
-      [swatch("found"), "something was found here: its name and score stand over the large picture"],
-      [swatch("cut"), "the part that was cut out"],
-      ["click", "opens the frame large; a click on its time plays the film from there"],
+      [swatch("found"), "a detection; the large frame shows its name and score"],
+      [swatch("cut"), "the cropped part"],
+      ["click", "opens the frame; a click on its time plays the video from there"],
     ]],
     hasPrograms ? ["Programs", [
       [swatch("added", "+"), "added by the refinement"],
       [swatch("gone", "−"), "removed by the refinement"],
       [swatch("fault"), "the line at which the program failed"],
-      [el("code.t-m", {}, "name"), "a function that looks at the video"],
+      [el("code.t-m", {}, "name"), "a module call"],
     ]] : null,
     ["Tags", [
       ...(hasPrograms ? [
         ...MODES,
         [tag("counts", "counts"), "the answer that counts"],
-        [tag("", "stored only"), "made for other thresholds; it has no say in this answer"],
-        [tag("", "chosen at first"), "the option before the refinement"],
-        [tag("aside", "name: value"), "what the planner notes about its own reply"],
-        ["cached", "the call was made before, and its result was used again"],
+        [tag("", "stored only"), "made for other thresholds; not used for this answer"],
+        [tag("", "first choice"), "the option before the refinement"],
+        [tag("aside", "name: value"), "the planner's notes on its reply"],
+        ["cached", "the result of an earlier, identical call was reused"],
       ] : []),
       ...(hasSteps ? [
-        [tag("right", "agreed"), "all agents ended the round with one option"],
-        [tag("failed", "repaired"), "the first reply could not be read, the second could"],
-        [tag("broken", "not parsed"), "the reply could not be read, even after a repair"],
-        [tag("aside", "constrained"), "the server held the reply to its schema"],
+        [tag("right", "agreed"), "all agents ended the round with the same option"],
+        [tag("failed", "repaired"), "the first reply could not be parsed, but the second could"],
+        [tag("broken", "not parsed"), "the reply could not be parsed, even after a repair"],
+        [tag("aside", "constrained"), "the server constrained the reply to its schema"],
         [tag("", "reused"), "made for an earlier question about the video"],
       ] : []),
     ]],
     ["Keys", [
-      isAsked ? [key("/"), "ask on"] : [key("j", "k"), "next and previous question of the list (or → ←)"],
-      [key("p"), "play or pause the film; in a large frame: play from there"],
-      [key("esc"), "back to where you came from; closes a frame or the legend first"],
+      isAsked ? [key("/"), "ask another question"] : [key("j", "k"), "next and previous question of the list (or → ←)"],
+      [key("p"), "play or pause the video; in a large frame: play from there"],
+      [key("esc"), "go back, or close the open frame or the legend"],
       [key("←", "→"), "in a large frame: the previous and the next frame of the call"],
       [key("?"), "this legend"],
     ]],
@@ -113,7 +113,7 @@
       el("div.parts", {}, parts.filter(Boolean).map(([title, rows]) => el("section", {}, el("h2", {}, title),
         el("dl", {}, rows.map(([sample, meaning]) => el("div", {}, el("dt", {}, sample), el("dd", {}, meaning))))))));
     const button = el("button.legend-button", {
-      "aria-expanded": "false", "aria-controls": "legend", title: "What the marks mean, and the keys (?)",
+      "aria-expanded": "false", "aria-controls": "legend", title: "Marks and keyboard shortcuts (?)",
       onclick: () => VIEW.toggleLegend(),
     }, "Legend");
     return [button, panel];

@@ -5,7 +5,7 @@
 // a function that makes its pictures, and what was found in it.
 VIEW.opener = (frames, place, about) =>
   el("button.open", {
-    "aria-label": `${frames[place].title}, open large`,
+    "aria-label": `Open ${frames[place].title}`,
     onclick: (event) => VIEW.lightbox(frames, place, about, event.currentTarget),
   }, frames[place].draw());
 
@@ -25,7 +25,7 @@ VIEW.lightbox = (frames, first, about, opener) => {
   const dialog = el("dialog.lightbox", { "aria-label": about },
     el("header", {}, el("strong", {}, about),
       el("span.hints", {}, frames.length > 1 ? [el("kbd", {}, "←"), el("kbd.next", {}, "→"), " frames "] : null, VIEW.hasFilm() ? [el("kbd", {}, "p"), " play "] : null, el("kbd", {}, "esc"), " close"),
-      VIEW.hasFilm() ? el("button.play", { title: "Play the film from here (p)", onclick: play }, "Play from here") : null,
+      VIEW.hasFilm() ? el("button.play", { title: "Play the video from here (p)", onclick: play }, "Play from here") : null,
       el("button.close", { "aria-label": "Close (Escape)", title: "Close (Escape)", onclick: () => dialog.close() }, "×")),
     stage,
     el("footer", {}, before, caption, after));

@@ -67,7 +67,7 @@
     from = drawn = Math.max(0, at - CHUNK / 2);
     draw(from, from + CHUNK);
     if (at >= 0) VIEW.focusRow(at, "center");
-    if (!rows.length) list.append(el("p.empty", {}, "No question passes these filters."));
+    if (!rows.length) list.append(el("p.empty", {}, "No questions match these filters."));
   }
 
   // Draw what is missing of rows `start` to `end`.
@@ -92,8 +92,8 @@
         row.mode ? el("span.tag", {}, row.mode) : null,
         row.steps ? el("span.tag", {}, `${count(row.steps)} step${row.steps === 1 ? "" : "s"}  ·  ${count(row.frames)} frames`) : null,
         row.marks.has("unparsed_step") ? el("span.tag.failed", {}, "unparsed step") : null,
-        row.marks.has("fixed") ? el("span.tag.fixed", {}, "set right")
-          : row.marks.has("broken") ? el("span.tag.broken", {}, "set wrong")
+        row.marks.has("fixed") ? el("span.tag.fixed", {}, "fixed")
+          : row.marks.has("broken") ? el("span.tag.broken", {}, "broken")
           : row.marks.has("refined") ? el("span.tag.refined", {}, "refined") : null,
         row.marks.has("fallback") ? el("span.tag.failed", {}, "fallback")
           : row.marks.has("failed") ? el("span.tag.failed", {}, "failed") : null),
@@ -133,16 +133,16 @@
       ["accuracy", percent(numbers.accuracy), ci ? `${(100 * ci[0]).toFixed(1)} to ${(100 * ci[1]).toFixed(1)}${leftOut}` : `${numbers.n} scored${leftOut}`],
       ["questions", count(numbers.questions), `${count(numbers.videos)} video${numbers.videos === 1 ? "" : "s"}`],
     ];
-    if (numbers.modes.program) stats.push(["several steps", percent(numbers.modes.program, 0), `one look ${percent(numbers.modes.native, 0)}`]);
+    if (numbers.modes.program) stats.push(["multi-step", percent(numbers.modes.program, 0), `direct ${percent(numbers.modes.native, 0)}`]);
     if (numbers.modes.refined) stats.push(["refined", percent(numbers.modes.refined, 0), `fallback ${percent(numbers.modes.fallback, 0)}`]);
     const agents = VIEW.rows.filter((row) => row.steps > 0);
     if (agents.length) {
       const mean = (name) => agents.reduce((sum, row) => sum + row[name], 0) / agents.length;
-      stats.push(["steps", mean("steps").toFixed(1), "a question"], ["frames seen", mean("frames").toFixed(1), "a question"]);
+      stats.push(["steps", mean("steps").toFixed(1), "per question"], ["frames seen", mean("frames").toFixed(1), "per question"]);
     }
     if (errors) stats.push(["no answer", count(errors), Object.keys(numbers.errors).join(", ")]);
-    else if (numbers.unparsed) stats.push(["unparsed", percent(numbers.unparsed), "of the replies"]);
-    if (numbers.seconds_per_question) stats.push(["time", duration(numbers.seconds_per_question), "a question"]);
+    else if (numbers.unparsed) stats.push(["unparsed", percent(numbers.unparsed), "of replies"]);
+    if (numbers.seconds_per_question) stats.push(["time", duration(numbers.seconds_per_question), "per question"]);
     return el("header.run", {},
       el("div", {}, el("h1", {}, name), el("p", {}, about)),
       el("dl", {}, stats.map(([title, value, more]) => el("div", {}, el("dt", {}, title), el("dd", {}, value), el("small", {}, more)))));

@@ -18,15 +18,15 @@
     // What is wrong with the file is said where its pictures would be.
     if (!source || !(duration > 0) || pictures?.error) return { holder: null, note };
     if (!source.url) return refuse(note, source.missing);
-    const video = el("video", { src: source.url, controls: true, preload: "metadata", playsinline: true, "aria-label": "The film", "aria-keyshortcuts": "p" });
+    const video = el("video", { src: source.url, controls: true, preload: "metadata", playsinline: true, "aria-label": "Video", "aria-keyshortcuts": "p" });
     const player = el("div.player", {}, video,
-      el("button.shut", { "aria-label": "Close the film", title: "Close the film", onclick: () => close() }, "×"));
+      el("button.shut", { "aria-label": "Close the video", title: "Close the video", onclick: () => close() }, "×"));
     const holder = el("div.film", {}, player);
     film = { page, url: source.url, video, failure: "", isOpen: false, isAfloat: false };
     const own = film;
 
     function fail() {
-      own.failure = `The film cannot be played: it was moved, or this browser does not play its format (${page.video.path}).`;
+      own.failure = `Cannot play the video: it was moved, or this browser does not support its format (${page.video.path}).`;
       holder.remove();
       if (film !== own) return;
       // A link without an address is a text.

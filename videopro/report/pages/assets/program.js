@@ -26,7 +26,7 @@ VIEW.program = (round, pictures) => {
   return [
     body,
     loose.length
-      ? el("div.loose", {}, el("h4", {}, "Calls whose line was not recorded"), several(loose, pictures, 8))
+      ? el("div.loose", {}, el("h4", {}, "Calls without a recorded line"), several(loose, pictures, 8))
       : null,
   ];
 };
@@ -46,7 +46,7 @@ function several(calls, pictures, shown = 3) {
   if (rest.length) {
     const button = el("button.quiet.rest", {
       onclick: () => button.replaceWith(...rest.map(({ call, number }) => VIEW.call(call, number, pictures))),
-    }, `${rest.length} more calls of this line`);
+    }, `${rest.length} more calls on this line`);
     nodes.push(button);
   }
   return nodes;
@@ -125,8 +125,8 @@ function seen(call, frame, pictures) {
   const draw = (boxes) => (isLarge) => VIEW.picture(pictures, frame.key, `at ${at}`, boxes(isLarge));
   if (frame.cut) {
     const [x0, y0, x1, y1] = frame.cut;
-    const box = () => VIEW.box([x0 / width, y0 / height, x1 / width, y1 / height], "cut out", "cut");
-    return { at, time, title: `Frame at ${at}`, notes: ["what was cut out"], draw: draw(box) };
+    const box = () => VIEW.box([x0 / width, y0 / height, x1 / width, y1 / height], "cropped part", "cut");
+    return { at, time, title: `Frame at ${at}`, notes: ["the cropped part"], draw: draw(box) };
   }
   const [left, top, right, bottom] = frame.box ?? [0, 0, 1, 1];
   const found = call.frames.length === 1 ? call.boxes : [];
@@ -141,7 +141,7 @@ function seen(call, frame, pictures) {
   if (!frame.box) return { at, time, title: `Frame at ${at}`, notes, draw: draw(boxes) };
   const whole = () => VIEW.picture(pictures, frame.whole, `crop within the frame at ${at}`, VIEW.box(frame.box, "crop", "cut"));
   return {
-    at, time, title: `Crop of the frame at ${at}`, notes: ["crop, beside its place in the frame", ...notes], kind: "crop",
+    at, time, title: `Crop of the frame at ${at}`, notes: ["crop, next to its position in the frame", ...notes], kind: "crop",
     draw: (isLarge) => el("span.pair", {}, whole(), draw(boxes)(isLarge)),
   };
 }

@@ -4,13 +4,13 @@
 (() => {
   const KINDS = {
     plan: "Program",
-    plan_program: "Program of several steps",
+    plan_program: "Multi-step program",
     bug_fix: (before) => `Refined because ${before} failed`,
     native_refinement: () => "Refined because the direct answer was not confident",
     program_refinement: (before) => `Refined because ${before} gave no confident answer`,
     native: "Direct answer",
     fallback: "Fallback: direct answer",
-    agent: "Steps of the agent",
+    agent: "Agent steps",
   };
   let around = []; // The list's rows when it was left, to find the next question.
 
@@ -22,7 +22,7 @@
     if (!row) return unknown(main, id);
     const content = await VIEW.load(`data/questions/${row.page}.js`);
     if (VIEW.address().id !== id) return; // The user has moved on in the meantime.
-    if (!content) return unknown(main, id, "its file is missing or broken: re-run the command that made this folder");
+    if (!content) return unknown(main, id, "its file is missing or broken; re-run the command that made this folder");
     const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
     if (VIEW.address().id !== id) return;
     document.title = `${id} · ${VIEW.run.name}`;
@@ -87,9 +87,9 @@
     const facts = [
       ...Object.entries(page.groups),
       page.confidence !== null ? ["confidence", two(page.confidence)] : null,
-      page.official !== null && page.official !== final?.letter ? ["official reader", page.official] : null,
+      page.official !== null && page.official !== final?.letter ? ["official parser", page.official] : null,
       page.f1 !== null ? ["token F1", page.exact ? `${two(page.f1)}, exact` : two(page.f1)] : null,
-      page.grade ? ["grade", page.grade.robust ?? "not read"] : null,
+      page.grade ? ["grade", page.grade.robust ?? "not parsed"] : null,
       page.running ? null : ["time", duration(page.cost.seconds)],
       hasSteps(page) ? ["frames seen", count(page.frames)] : null,
     ].filter(Boolean);
@@ -107,8 +107,8 @@
 
   function changed(page) {
     const marks = VIEW.byId.get(page.id).marks;
-    if (marks.has("fixed")) return el("span", {}, "set right by refinement");
-    if (marks.has("broken")) return el("span", {}, "was right before refinement");
+    if (marks.has("fixed")) return el("span", {}, "fixed by refinement");
+    if (marks.has("broken")) return el("span", {}, "broken by refinement");
     return null;
   }
 
@@ -125,7 +125,7 @@
         el("span.letter", {}, letter),
         el("span.text", {}, choice, isGold ? el("span.tag.right", {}, "right answer") : null,
           isGiven ? el("span.tag.chosen", {}, "chosen") : null,
-          twice && first.letter === letter && first.letter !== final?.letter ? el("span.tag", {}, "chosen at first") : null),
+          twice && first.letter === letter && first.letter !== final?.letter ? el("span.tag", {}, "first choice") : null),
         share === undefined ? el("span") : el("span.share", {
           title: twice ? `${two(first.letters[letter] ?? 0)} at first, ${two(share)} in the end` : two(share),
         },
@@ -153,11 +153,11 @@
         title(page, round),
         round.mode && round.program !== null ? el("span.tag", {}, round.mode) : null,
         page.rounds.length > 1 && page.selected === place ? el("span.tag.counts", {}, "counts") : null,
-        isStored ? el("span.tag", { title: "made for other thresholds; without a say in this run's answer" }, "stored only") : null,
+        isStored ? el("span.tag", { title: "made for other thresholds; not used for this run's answer" }, "stored only") : null,
         Object.entries(round.notes).filter(([, value]) => value !== "none").map(([name, value]) => el("span.tag.aside", {}, `${name}: ${value}`)),
         hasGone ? el("label.toggle", {}, el("input", {
           type: "checkbox", checked: true, onchange: (event) => body.classList.toggle("final", !event.target.checked),
-        }), "show what changed") : null,
+        }), "show changes") : null,
         outcome(page, round)),
       round.planning ? el("p.planning", {}, round.planning) : null,
       round.faults.map((fault) => el("p.note", {}, `Not well-formed: ${fault}`)),
@@ -165,9 +165,9 @@
       round.listing.length ? VIEW.program(round, pictures)
         : round.calls.length ? el("div.loose", {}, round.calls.map((call, i) => VIEW.call(call, i + 1, pictures))) : null,
       execution?.error ? failure(execution.error) : null,
-      execution?.reasoned ? el("p.reasoned", { title: "which of the program's calls its letter depends on, found by replaying it" }, execution.reasoned) : null,
+      execution?.reasoned ? el("p.reasoned", { title: "the calls that the program's letter depends on, found by replaying it" }, execution.reasoned) : null,
       round.steps.length ? null : el("div.folds", {}, VIEW.prompt(page, round),
-        VIEW.details("What the model thought", round.thoughts), VIEW.details("The model's reply", round.raw)));
+        VIEW.details("The model's thoughts", round.thoughts), VIEW.details("The model's reply", round.raw)));
     return body;
   }
 
@@ -188,7 +188,7 @@
     return el("span.outcome", {}, distribution(execution), el("strong", {}, execution.answer),
       // An answer that an agent's reply names has no confidence.
       round.kind === "agent" && !execution.confidence ? null : [meter(execution.confidence), el("span", {}, two(execution.confidence))],
-      execution.claim !== null ? el("small", { title: `what the ${round.kind === "agent" ? "agent" : "program"} claimed for itself` }, `claimed ${two(execution.claim)}`) : null);
+      execution.claim !== null ? el("small", { title: `the ${round.kind === "agent" ? "agent" : "program"}'s own claim` }, `claimed ${two(execution.claim)}`) : null);
   }
 
   // How likely each letter was, as small bars.
@@ -202,5 +202,5 @@
 
   const failure = (error) =>
     el("div.problem", {}, el("p", {}, el("strong", {}, error.type), error.line !== null ? ` in line ${error.line}` : "", ": ", error.message),
-      VIEW.details("Log, as the refinement saw it", error.log, "log"));
+      VIEW.details("Log shown to the refinement", error.log, "log"));
 })();

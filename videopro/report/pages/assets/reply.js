@@ -50,7 +50,7 @@
   function read(parsed) {
     const names = Object.keys(parsed);
     if (names.length !== 2 || !("letter" in parsed) || typeof parsed.confidence !== "number") return fields(parsed);
-    return el("p.answered", {}, el("strong", {}, parsed.letter ?? "none read"), meter(parsed.confidence), el("span", {}, two(parsed.confidence)));
+    return el("p.answered", {}, el("strong", {}, parsed.letter ?? "not parsed"), meter(parsed.confidence), el("span", {}, two(parsed.confidence)));
   }
 
   function fields(value) {

@@ -8,7 +8,7 @@
   VIEW.startRuns = () => {
     const main = document.getElementById("main");
     if (!runs) {
-      main.replaceChildren(el("p.empty", {}, "data/runs.js is missing or broken: give the command again that made this folder."));
+      main.replaceChildren(el("p.empty", {}, "data/runs.js is missing or broken; re-run the command that made this folder."));
       return;
     }
     main.className = "runs";

@@ -37,7 +37,7 @@
     const name = ["native", "fallback"].includes(round.kind) ? "model" : "planner";
     if (missing) return el("p.note.no-prompt", {}, `The ${name}'s prompt is not available: ${missing}.`);
     const details = VIEW.details(`The ${name}'s prompt`, (head === null ? "" : VIEW.run.prompts[head]) + text);
-    details.firstChild.after(el("p.note", {}, "As it was sent. The frames that come before it are left out."));
+    details.firstChild.after(el("p.note", {}, "As sent, without the frames before it."));
     return details;
   };
 
@@ -51,20 +51,20 @@
       try {
         told.replaceWith(copyable(el("pre", {}, pretty(await VIEW.readTrace(page)))));
       } catch (error) {
-        told.textContent = `The trace cannot be shown: ${error.message}.`;
+        told.textContent = `Cannot show the trace: ${error.message}.`;
       }
     });
     return details;
   };
   VIEW.readTrace = async (page) => {
     const packed = await VIEW.load(`data/traces/${VIEW.byId.get(page.id).page}.js`);
-    if (packed === null) throw new Error("its file is missing or broken: re-run the command that made this folder");
+    if (packed === null) throw new Error("its file is missing or broken; re-run the command that made this folder");
     return JSON.parse(await unpack(packed));
   };
   VIEW.trace = (name, content) => VIEW._arrived.set(`data/traces/${name}.js`, content);
 
   async function unpack(text) {
-    if (!("DecompressionStream" in window)) throw new Error("this browser is too old to unpack it; it is a line of the run's traces.jsonl");
+    if (!("DecompressionStream" in window)) throw new Error("this browser is too old to unpack it; see the line in the run's traces.jsonl");
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
   }

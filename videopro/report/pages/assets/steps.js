@@ -6,7 +6,7 @@
     const context = { page, round, pictures };
     const several = round.layout.length > 1;
     return el("div.steps", {}, round.layout.map(({ round: number, blocks }) => [
-      several ? el("h3.turn", {}, number < 0 ? "In the end" : `Round ${number + 1}`, votes(context, blocks)) : null,
+      several ? el("h3.turn", {}, number < 0 ? "Final" : `Round ${number + 1}`, votes(context, blocks)) : null,
       blocks.map((block) => (block.columns.length ? abreast(context, block) : block.rows.map(([place]) => step(context, place)))),
     ]));
   };
@@ -55,8 +55,8 @@
         shown.is_unparsed ? el("span.tag.broken", {}, "not parsed") : null,
         repaired ? el("span.tag.failed", {}, "repaired") : null,
         shown.is_constrained ? el("span.tag.aside", { title: "the server constrained the reply to its schema" }, "constrained") : null,
-        shown.is_reused ? el("span.tag", { title: "made for an earlier question about the video; its cost is not part of this question's" }, "reused") : null,
-        el("small.cost", { title: shown.is_reused ? "what it cost then" : null }, spent(cost))),
+        shown.is_reused ? el("span.tag", { title: "made for an earlier question about the video; not part of this question's cost" }, "reused") : null,
+        el("small.cost", { title: shown.is_reused ? "original cost" : null }, spent(cost))),
       seen ? el("div.seen", {}, seen) : null,
       el("div.said", {}, VIEW.reply(page, round.steps[place]), folds(page, round.steps[place])));
   }
@@ -83,9 +83,9 @@
     return el("div.folds", {},
       step.rejected.map((reply, i) => VIEW.details(`Rejected reply: ${step.faults[i]}`, VIEW.text(page, reply), "rejected")),
       step.cut_at !== null ? el("p.note", {}, `The reply was cut off at ${step.cut_at} tokens.`) : null,
-      VIEW.details("What the model thought", VIEW.text(page, step.thoughts)),
+      VIEW.details("The model's thoughts", VIEW.text(page, step.thoughts)),
       isRead ? VIEW.details("Reply as written", VIEW.text(page, step.raw)) : null,
-      VIEW.repeats(step, result) ? VIEW.details("Result as the agent read it", result) : null,
+      VIEW.repeats(step, result) ? VIEW.details("Result shown to the agent", result) : null,
       VIEW.details("Prompt", VIEW.text(page, step.prompt)));
   }
 })();

@@ -61,7 +61,7 @@ VIEW.strip = (page, pictures) => {
     frame.append(el("p.note.missing", {}, "The run could not open this video."));
     return frame;
   }
-  const why = pictures === null ? "No pictures were made of this video." : pictures.error;
+  const why = pictures === null ? "No thumbnails were made for this video." : pictures.error;
   if (why) frame.append(el("p.note.missing", {}, why));
 
   const share = (time) => Math.max(0, Math.min(1, time / video.duration));

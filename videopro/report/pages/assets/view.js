@@ -87,7 +87,7 @@ const pad = (number) => String(number).padStart(2, "0");
 const STATES = {
   right: "Right",
   wrong: "Wrong",
-  unparsed: "No option read",
+  unparsed: "No option recognized",
   error: "No answer",
   unscored: "Not scored",
 };
@@ -133,7 +133,7 @@ VIEW.show = () => {
 VIEW.start = () => {
   const main = document.getElementById("main");
   if (!VIEW.run) {
-    main.replaceChildren(el("p.empty", {}, "data/index.js is missing or broken: give the command again that made this folder."));
+    main.replaceChildren(el("p.empty", {}, "data/index.js is missing or broken; re-run the command that made this folder."));
     return;
   }
   window.addEventListener("hashchange", VIEW.show);
