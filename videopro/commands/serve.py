@@ -94,7 +94,7 @@ class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     def __post_init__(self) -> None:
         if self.root_path and not re.fullmatch(r"(/[\w.~-]+)+", self.root_path):
             raise ConfigError(
-                f"--root-path {self.root_path!r}: give a path such as /videos, without a trailing /"
+                f"--root-path {self.root_path!r}: pass a path such as /videos, without a trailing /"
             )
 
 

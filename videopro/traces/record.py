@@ -39,7 +39,7 @@ THOUGHTS = "thoughts"
 NO_SUBTITLES = "no subtitles"
 """The note of a question that was to be answered with subtitles, and whose video has none."""
 
-REDONE = "answered again, as its film, subtitles or transcript had changed"
+REDONE = "answered again, as its video, subtitles or transcript had changed"
 """The note of a question that --redo-changed asked again."""
 
 

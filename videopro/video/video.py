@@ -67,7 +67,7 @@ class Frame:
         x0, y0, x1, y1 = (float(v) for v in box)
         if not (0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1):
             raise VideoError(
-                f"box {box!r}: it must lie in the frame, with 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1"
+                f"box {box!r}: it must be inside the frame, with 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1"
             )
         height, width = self.image.shape[:2]
         left, right = _span(x0, x1, width)

@@ -87,7 +87,7 @@ def check_no_url(name: str) -> None:
         raise VideoError(f"{url}: videos are read from files only; download it first and pass the file")
     raise VideoError(
         f"{url}: videos are read from files only; download it first and pass the file: yt-dlp -f mp4 -o "
-        f"film.mp4 '{url}' (a page), or curl -L -o film.mp4 '{url}' (a file)"
+        f"video.mp4 '{url}' (a page), or curl -L -o video.mp4 '{url}' (a file)"
     )
 
 
