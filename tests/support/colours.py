@@ -76,7 +76,11 @@ def make_benchmark(
             right = "ABCD"[choices.index(colour)]
             stated = right if q % 3 != 2 else "ABCD"[(choices.index(colour) + 1) % 4]
             gold[f"v{v}q{q}"] = right
-            asked = {"question": f"Which colour is shown ({q})?", "choices": choices, "answer": stated}
+            asked: dict[str, Any] = {
+                "question": f"Which colour is shown ({q})?",
+                "choices": choices,
+                "answer": stated,
+            }
             groups = {"family": "odd" if q % 2 else "even", "length": "short" if v % 2 else "long"}
             lines.append({"id": f"v{v}q{q}", "video": f"videos/v{v}.mp4", **asked, **groups})
     root.mkdir(exist_ok=True)
