@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import AutoModelForImageTextToText
 
 from tests.support import sft_world as world
-from tests.support.qwen_models import checkpoint, reference
+from tests.support.qwen_models import checkpoint
 from tests.support.training_runs import LORA, NO_MODELS, flags
 from videopro.backbones import Sampling
 from videopro.backbones.qwen import SampledReply
@@ -99,7 +100,8 @@ def trainer(
     **more: Any,
 ) -> VideoGRPOTrainer:
     """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
-    model, _ = reference(family)
+    # Not `reference`: a copy has lost what ZeRO-3 knows of its partitioned weights.
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32)
     peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
     batches = world.collator(family)
     inputs, cache = batches._inputs, batches._frames
