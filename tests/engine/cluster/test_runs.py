@@ -92,7 +92,7 @@ def test_a_worker_that_dies_on_a_question(two_nodes: TestCluster, root: Path, tm
     rewrite(root, "v1q1", "Which colour is shown (kill)?")
     output = tmp_path / "run"
     text = finish(start(two_nodes, root, output))
-    assert "a worker died (its process or its node is gone); starting another" in text
+    assert "a worker died (its process or node is gone); starting another" in text
     died = errors(output)
     assert list(died) == ["v1q1"]
     assert "as did earlier workers on this question" in died["v1q1"]
