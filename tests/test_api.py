@@ -104,7 +104,7 @@ def test_mistakes_are_told_before_anything_is_answered(native: VideoPro, tmp_pat
         native.ask(tmp_path / "none.mp4", "Which?", COLOURS)
     with pytest.raises(VideoError, match=r"none\.mp4"):
         list(native.events(tmp_path / "none.mp4", "Which?", COLOURS))
-    with pytest.raises(RunError, match="no run"):
+    with pytest.raises(RunError, match="contains no run"):
         videopro.read_run(tmp_path)
 
 

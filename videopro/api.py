@@ -121,7 +121,7 @@ class VideoPro:
     ) -> VideoAnswer:
         """Answer a question about a video file; without `choices`, in words.
 
-        `subtitles`: a file; True uses those in the video, or else beside it; False uses none. `on_event` is
+        `subtitles`: a file; True uses those in the video, or else next to it; False uses none. `on_event` is
         called with each event, one at a time. `cancellation.cancel()` from another thread stops the
         question at its next step. Raises VideoError for a video that cannot be read, QuestionFailed for a
         question without an answer, Cancelled, and other VideoProErrors for what the caller can fix.
@@ -257,7 +257,7 @@ def read_run(folder: _Path) -> Run:
     path = Path(folder)
     files = RunFolder(path)
     if not files.config.exists():
-        raise RunError(f"{path}: no run here; give the folder that a run was written into")
+        raise RunError(f"{path}: contains no run; pass the folder of a run")
     summary = parse_json(files.summary.read_text()) if files.summary.exists() else {}
     traces = files.read() if files.traces.exists() else []
     return Run(path, read_yaml(files.config), summary, traces)
@@ -272,9 +272,10 @@ def run(
     load: Callable[..., Backbone] = load_backbone,
     **settings: Any,
 ) -> Run:
-    """Answer a benchmark's questions, as `videopro infer` does, and read the run. The same call goes on where
-    one was stopped. `settings` are those of `videopro infer` (`root`, `split`, `limit`, `workers`, ...).
-    Workers are processes: a script calls it under `if __name__ == "__main__"`. Raises VideoProError."""
+    """Answer the questions of one benchmark, as `videopro infer` does, and read the run. The same call
+    resumes a run that was stopped. `settings` are those of `videopro infer` (`root`, `split`, `limit`,
+    `workers`, ...). Workers are processes: a script calls it under `if __name__ == "__main__"`. Raises
+    VideoProError."""
     given = {
         "benchmark": benchmark,
         "model": model,

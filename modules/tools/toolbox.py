@@ -214,7 +214,7 @@ class VideoTools:
         try:
             parsed = parse_json(arguments or "{}")
         except InvalidJson as error:
-            parsed = f"a text that is none ({error})"
+            parsed = f"invalid JSON ({error})"
         if isinstance(parsed, dict):
             return self.call(name, **parsed)
         message = f"{name}(): the arguments must be a JSON object, not {str(parsed)[:LONGEST_NAME]}"
