@@ -338,9 +338,7 @@ def test_an_error_says_what_to_do(name: str, arguments: dict[str, Any], message:
 
 def test_arguments_that_are_no_json_object_are_an_error_too() -> None:
     film = tools()
-    assert "must be a JSON object, not invalid JSON (" in error(
-        film.call_text("look", '{"times": [1, 2')
-    )
+    assert "must be a JSON object, not invalid JSON (" in error(film.call_text("look", '{"times": [1, 2'))
     assert "the arguments must be a JSON object, not [1]" in error(film.call_text("look", "[1]"))
     assert result(film.call_text("look", '{"times": 1}'))["frames"][0]["time"] == 1.0
 
