@@ -1,7 +1,8 @@
 // Requests to the server that this page came from, and what is said while it does not answer.
 "use strict";
 
-const API = (() => {
+VIEW.api = (() => {
+  const { el } = VIEW;
   const LOST = "The connection was lost before the server answered. Try again when it is back.";
   const EVERY = 1500; // Milliseconds between two tries while the server does not answer.
 
@@ -48,7 +49,7 @@ const API = (() => {
     for (;;) {
       let reply;
       try {
-        reply = await fetch(path, { ...options, headers: { ...options.headers, ...KEY.headers() } });
+        reply = await fetch(path, { ...options, headers: { ...options.headers, ...VIEW.key.headers() } });
       } catch (error) {
         if (error.name === "AbortError") throw error;
         const answered = lost();
@@ -59,7 +60,7 @@ const API = (() => {
       if (reply.ok) return reply;
       const content = await reply.json().catch(() => null);
       if (reply.status === 401) {
-        await KEY.ask();
+        await VIEW.key.ask();
         continue;
       }
       throw refusal(reply.status, content);
@@ -80,7 +81,7 @@ const API = (() => {
     for (;;) {
       const request = new XMLHttpRequest();
       request.open("POST", path);
-      for (const [name, value] of Object.entries(KEY.headers())) request.setRequestHeader(name, value);
+      for (const [name, value] of Object.entries(VIEW.key.headers())) request.setRequestHeader(name, value);
       request.responseType = "json";
       request.upload.onprogress = (event) => show(event.loaded, event.total);
       signal.onabort = () => request.abort();
@@ -89,7 +90,7 @@ const API = (() => {
         request.send(body);
       });
       signal.throwIfAborted();
-      if (request.status === 401) await KEY.ask();
+      if (request.status === 401) await VIEW.key.ask();
       else if (request.status === 200) return request.response;
       else if (request.status === 0) {
         lost();

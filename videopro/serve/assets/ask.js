@@ -1,7 +1,8 @@
 // The form of a question: its text, its choices if it has some, and the method that answers it.
 "use strict";
 
-const ASK = (() => {
+VIEW.form = (() => {
+  const { el } = VIEW;
   const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   let methods = null;
 
@@ -107,7 +108,7 @@ const ASK = (() => {
 
   async function fillMethods(field, note, chosen) {
     try {
-      methods ??= await API.get("v1/videopro/methods");
+      methods ??= await VIEW.api.get("v1/videopro/methods");
     } catch (error) {
       note.textContent = error.message;
       return;
@@ -131,7 +132,7 @@ const ASK = (() => {
   async function begin(filmId, body, after = null) {
     const content = { file_id: filmId, ...body };
     if (after !== null) content.follows = after;
-    return (await API.post("v1/videopro/questions", content)).id;
+    return (await VIEW.api.post("v1/videopro/questions", content)).id;
   }
 
   return { form, begin };

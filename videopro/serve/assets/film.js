@@ -1,7 +1,7 @@
 // What the server has of a film: its pictures for the viewer's components, and how it is called.
 "use strict";
 
-const FILM = (() => {
+VIEW.files = (() => {
   const SMALL = 320; // The longer side of pictures in a page, and of one in large.
   const LARGE = 1280;
   const about = new Map();
@@ -19,9 +19,9 @@ const FILM = (() => {
   async function read(id, { isFresh = false } = {}) {
     if (!about.has(id) || isFresh) {
       try {
-        about.set(id, await API.get(path(id)));
+        about.set(id, await VIEW.api.get(path(id)));
       } catch (error) {
-        if (!(error instanceof API.Refused) || ![404, 410].includes(error.status)) throw error;
+        if (!(error instanceof VIEW.api.Refused) || ![404, 410].includes(error.status)) throw error;
         about.set(id, null);
       }
     }

@@ -1,7 +1,8 @@
 // The first page: a film, a question about it, and the questions that were asked before.
 "use strict";
 
-const HOME = (() => {
+VIEW.home = (() => {
+  const { el, count, clock } = VIEW;
   let film = null; // The chosen one, as the server describes it.
   let draft = {}; // A question to begin with.
   let refresh = () => null;
@@ -16,16 +17,16 @@ const HOME = (() => {
     document.title = "VideoPro";
     main.className = "home";
     const chooser = el("section.chooser", { "aria-label": "Video" });
-    const form = ASK.form(async (body) => {
+    const form = VIEW.form.form(async (body) => {
       if (!film) throw new Error("Choose a video first.");
-      location.hash = VIEW.hash(await ASK.begin(film.id ?? film.named, body));
+      location.hash = VIEW.hash(await VIEW.form.begin(film.id ?? film.named, body));
     }, { draft });
     draft = {};
     const before = el("aside.earlier", { "aria-label": "Earlier questions" });
     main.replaceChildren(
-      PAGE.bar(null),
+      VIEW.app.bar(null),
       el("div.columns-ask", {},
-        el("div.asking", {}, el("h1", {}, "Ask about a video"), PAGE.model(),
+        el("div.asking", {}, el("h1", {}, "Ask about a video"), VIEW.app.model(),
           el("p.model", {}, "Everyone who can use this server sees all videos and questions, and can stop and delete them."),
           chooser, form.node),
         before));
@@ -55,8 +56,8 @@ const HOME = (() => {
   async function listFilms(node, there) {
     let films, inFolders;
     try {
-      films = await API.list("v1/files");
-      inFolders = await API.list("v1/videopro/folders");
+      films = await VIEW.api.list("v1/files");
+      inFolders = await VIEW.api.list("v1/videopro/folders");
     } catch (error) {
       there.replaceChildren(el("p.problem", {}, error.message));
       return;
@@ -64,8 +65,8 @@ const HOME = (() => {
     const uploaded = new Set(films.map((one) => one.filename));
     const entries = [
       ...films.map((one) => ({ film: one, name: one.filename, about: aboutFilm(one) })),
-      ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { path: one.path }, name: one.path, about: `${FILM.bytes(one.bytes)} · in a folder on the server` })),
-      ...(PAGE.sample() && !films.length ? [{ film: { named: PAGE.sample(), filename: PAGE.sample() }, name: PAGE.sample(), about: "a sample video, made with the first question" }] : []),
+      ...inFolders.filter((one) => !uploaded.has(one.path)).map((one) => ({ film: { path: one.path }, name: one.path, about: `${VIEW.files.bytes(one.bytes)} · in a folder on the server` })),
+      ...(VIEW.app.sample() && !films.length ? [{ film: { named: VIEW.app.sample(), filename: VIEW.app.sample() }, name: VIEW.app.sample(), about: "a sample video, made with the first question" }] : []),
     ];
     if (!entries.length) return;
     const list = el("ul.films");
@@ -85,7 +86,7 @@ const HOME = (() => {
 
   function aboutFilm({ bytes, videopro: more }) {
     const parts = more ? [clock(more.duration), `${more.width} × ${more.height}`] : [];
-    return [...parts, bytes ? FILM.bytes(bytes) : null, more?.subtitles ? "subtitles" : null].filter(Boolean).join(" · ");
+    return [...parts, bytes ? VIEW.files.bytes(bytes) : null, more?.subtitles ? "subtitles" : null].filter(Boolean).join(" · ");
   }
 
   function choose(node, chosen) {
@@ -99,7 +100,7 @@ const HOME = (() => {
     if (!entry.film.path) return choose(node, entry.film);
     node.replaceChildren(el("div.picked", {}, el("div.progress", {}, el("i.spin"), el("span", {}, `Opening ${entry.name} …`))));
     try {
-      choose(node, await API.post("v1/videopro/folders", { path: entry.film.path }));
+      choose(node, await VIEW.api.post("v1/videopro/folders", { path: entry.film.path }));
     } catch (error) {
       drawChooser(node);
       node.prepend(el("p.problem", { role: "alert" }, error.message));
@@ -112,19 +113,19 @@ const HOME = (() => {
     const subtitles = el("input.hidden", { type: "file", accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => subtitles.files[0] && addSubtitles(node, subtitles.files[0]) });
     node.replaceChildren(
       el("div.picked", {},
-        film.id && film.videopro ? el("img", { src: FILM.frame(film.id, film.videopro.duration / 2, 320), alt: "", width: 128, height: 72 }) : el("span.no-picture", { "aria-hidden": "true" }),
+        film.id && film.videopro ? el("img", { src: VIEW.files.frame(film.id, film.videopro.duration / 2, 320), alt: "", width: 128, height: 72 }) : el("span.no-picture", { "aria-hidden": "true" }),
         el("div", {}, el("strong", {}, film.filename), about,
           film.id ? el("div.more-about", {}, state, subtitles,
             el("button.quiet", { type: "button", onclick: () => subtitles.click() }, film.videopro?.subtitles ? "Replace subtitles" : "Add subtitles")) : null),
         el("button.plain", { type: "button", onclick: () => { film = null; drawChooser(node); node.querySelector("button").focus(); } }, "Change")),
-      PAGE.scope(film) ?? "");
+      VIEW.app.scope(film) ?? "");
     if (film.id) drawIndex(state);
   }
 
   async function addSubtitles(node, file) {
     try {
-      await API.upload(FILM.path(film.id, "/subtitles"), file);
-      film = await FILM.read(film.id, { isFresh: true });
+      await VIEW.api.upload(VIEW.files.path(film.id, "/subtitles"), file);
+      film = await VIEW.files.read(film.id, { isFresh: true });
       drawChooser(node);
     } catch (error) {
       node.append(el("p.problem", { role: "alert" }, error.message));
@@ -146,11 +147,11 @@ const HOME = (() => {
     const bar = progress("Indexing");
     node.replaceChildren(bar.node);
     try {
-      for await (const event of API.events(FILM.path(own.id, "/index"), { method: "POST" })) {
+      for await (const event of VIEW.api.events(VIEW.files.path(own.id, "/index"), { method: "POST" })) {
         if (event.type === "progress") bar.show(event.done, event.total, `${event.done} of ${event.total}`);
         if (event.type === "indexed" && event.error) throw new Error(event.error.message);
       }
-      const fresh = await FILM.read(own.id, { isFresh: true });
+      const fresh = await VIEW.files.read(own.id, { isFresh: true });
       if (film === own && fresh) film = fresh;
       drawIndex(node);
     } catch (error) {
@@ -179,8 +180,8 @@ const HOME = (() => {
       el("button.plain", { type: "button", onclick: () => stop.abort() }, "Cancel")));
     try {
       // A browser sends all of a film before it reads that it is too large.
-      if (file.size > PAGE.largestFilm()) throw new Error(`the limit of this server is ${FILM.bytes(PAGE.largestFilm())}`);
-      const made = await API.upload("v1/files", file, (done, total) => bar.show(done, total, `${FILM.bytes(done)} of ${FILM.bytes(total)}`), stop.signal);
+      if (file.size > VIEW.app.largestFilm()) throw new Error(`the limit of this server is ${VIEW.files.bytes(VIEW.app.largestFilm())}`);
+      const made = await VIEW.api.upload("v1/files", file, (done, total) => bar.show(done, total, `${VIEW.files.bytes(done)} of ${VIEW.files.bytes(total)}`), stop.signal);
       choose(node, made);
     } catch (error) {
       drawChooser(node);
@@ -214,7 +215,7 @@ const HOME = (() => {
     const list = el("ul");
     node.replaceChildren(el("h2", {}, "Earlier questions"), list);
     try {
-        const [questions, films] = await Promise.all([API.list("v1/videopro/questions"), API.list("v1/files")]);
+        const [questions, films] = await Promise.all([VIEW.api.list("v1/videopro/questions"), VIEW.api.list("v1/files")]);
         const names = new Map(films.map((one) => [one.id, one.filename]));
         list.replaceChildren(...questions.map((one) => line(one, names.get(one.film) ?? "a deleted video")));
         if (!questions.length) list.replaceChildren(el("li.none", {}, "None yet. Questions asked on this server appear here, with their evidence."));

@@ -2,7 +2,8 @@
 // itself, which sends the cookie of a session in its place.
 "use strict";
 
-const KEY = (() => {
+VIEW.key = (() => {
+  const { el } = VIEW;
   const KEPT = "videopro.key"; // Forgotten with the window.
   let asked = null;
 

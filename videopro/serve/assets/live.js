@@ -1,7 +1,8 @@
 // A question while it is being answered, and its answer: the viewer's page of a question, drawn anew with each event.
 "use strict";
 
-const LIVE = (() => {
+VIEW.live = (() => {
+  const { el, count, duration, clock } = VIEW;
   const PAUSE = 250; // Milliseconds between two readings of the page: events may come by the hundred.
   const DOING = {
     planning: "Writing a program", loading: "Loading a model", indexing: "Indexing the video", answering: "Answering",
@@ -12,7 +13,7 @@ const LIVE = (() => {
     leave();
     const own = (shown = { id, status: el("div.live", { role: "status" }), isRunning: false });
     main.className = "question asked-live";
-    main.replaceChildren(PAGE.bar(own), el("p.empty", {}, "Reading the question …"));
+    main.replaceChildren(VIEW.app.bar(own), el("p.empty", {}, "Reading the question …"));
     let content;
     try {
       content = await read(own);
@@ -23,9 +24,9 @@ const LIVE = (() => {
     if (shown !== own) return;
     document.title = `${content.question} · VideoPro`;
     own.parts = draw(content, false);
-    patch.remember(own.parts);
+    VIEW.patch.remember(own.parts);
     own.below = el("div.below");
-    main.replaceChildren(PAGE.bar(own), own.status, own.parts, own.below);
+    main.replaceChildren(VIEW.app.bar(own), own.status, own.parts, own.below);
     scrollTo(0, 0);
     settle(own, content);
     if (content.running) follow(own);
@@ -39,14 +40,14 @@ const LIVE = (() => {
 
   // The page's content, with what the viewer's components expect of a run.
   async function read(own) {
-    const content = await API.get(`v1/videopro/questions/${encodeURIComponent(own.id)}`);
+    const content = await VIEW.api.get(`v1/videopro/questions/${encodeURIComponent(own.id)}`);
     // Once anew: it may have been deleted since.
-    const film = content.film ? await FILM.read(content.film, { isFresh: own.film === undefined }) : null;
+    const film = content.film ? await VIEW.files.read(content.film, { isFresh: own.film === undefined }) : null;
     own.film = film;
     own.content = content;
-    content.video.film = film ? { url: FILM.url(film.id) } : null;
+    content.video.film = film ? { url: VIEW.files.url(film.id) } : null;
     content.video.key = film?.filename ?? content.video.key;
-    own.pictures = film ? FILM.pictures(film) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
+    own.pictures = film ? VIEW.files.pictures(film) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
     VIEW.run = { name: "VideoPro", prompts: content.beginnings };
     VIEW.byId = new Map([[content.id, { ...content.row, marks: new Set(content.row.marks) }]]);
     return content;
@@ -95,19 +96,19 @@ const LIVE = (() => {
   async function refresh(own) {
     const content = await read(own);
     if (shown !== own) return content;
-    patch(own.parts, draw(content, true));
+    VIEW.patch(own.parts, draw(content, true));
     settle(own, content);
     return content;
   }
 
   function gone(main, own, error) {
-    const isUnknown = error instanceof API.Refused && error.status === 404;
+    const isUnknown = error instanceof VIEW.api.Refused && error.status === 404;
     const text = isUnknown ? "This server does not have this question." : error.message;
-    main.replaceChildren(PAGE.bar(own), el("div.problem.gone", {}, el("p", {}, text), el("a.plain.button-like", { href: "#/" }, "Ask a question")));
+    main.replaceChildren(VIEW.app.bar(own), el("div.problem.gone", {}, el("p", {}, text), el("a.plain.button-like", { href: "#/" }, "Ask a question")));
   }
 
   const again = (own) =>
-    el("button.plain.again", { onclick: () => { HOME.prepare(own.film, { question: own.content.question, choices: own.content.choices }); location.hash = "#/"; } }, "Ask again");
+    el("button.plain.again", { onclick: () => { VIEW.home.prepare(own.film, { question: own.content.question, choices: own.content.choices }); location.hash = "#/"; } }, "Ask again");
 
   // ---- while it is being answered ----------------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ const LIVE = (() => {
     // The browser connects again by itself, and goes on after the last event; if the server refuses, it does not.
     source.onerror = async () => {
       if (shown !== own || !own.isRunning) return;
-      await API.get("v1/models").catch(() => null); // Says that the connection is lost, and waits.
+      await VIEW.api.get("v1/models").catch(() => null); // Says that the connection is lost, and waits.
       if (shown === own && own.isRunning && source.readyState === EventSource.CLOSED) finish(own);
     };
   }
@@ -169,7 +170,7 @@ const LIVE = (() => {
   async function stop(own) {
     own.status.querySelector(".stop").disabled = true;
     try {
-      await API.remove(`v1/videopro/questions/${encodeURIComponent(own.id)}`);
+      await VIEW.api.remove(`v1/videopro/questions/${encodeURIComponent(own.id)}`);
     } catch (error) {
       if (shown === own && own.isRunning) say(own, error.message);
     }
@@ -194,12 +195,12 @@ const LIVE = (() => {
   // ---- what follows the answer -------------------------------------------------------------------------------
 
   function settle(own, content) {
-    PAGE.updateBar(own, content);
+    VIEW.app.updateBar(own, content);
     if (content.running) return;
     own.status.replaceChildren();
     if (own.below.firstChild) return;
-    const form = ASK.form(async (body) => {
-      location.hash = VIEW.hash(await ASK.begin(content.film, body, own.id));
+    const form = VIEW.form.form(async (body) => {
+      location.hash = VIEW.hash(await VIEW.form.begin(content.film, body, own.id));
     }, { label: "Ask a follow-up question", draft: { method: content.method } });
     own.below.replaceChildren(...(content.error ? [again(own)] : []), ...(own.film ? [el("section.ask-on", {}, form.node)] : []));
   }
@@ -210,7 +211,7 @@ const LIVE = (() => {
       : page.error || !page.final ? ["error", "No answer"] : ["unscored", "Answered"];
     return el("p.verdict", { class: state }, el(`span.state.${state === "unscored" ? "answered" : state}`, { "aria-hidden": "true" }), text);
   };
-  VIEW.readTrace = (page) => API.get(`v1/videopro/questions/${encodeURIComponent(page.id)}/trace`);
+  VIEW.readTrace = (page) => VIEW.api.get(`v1/videopro/questions/${encodeURIComponent(page.id)}/trace`);
 
   return { show, leave, refresh: () => shown && !shown.isRunning && shown.parts ? refresh(shown).catch(() => null) : null };
 })();

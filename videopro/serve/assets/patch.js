@@ -2,7 +2,7 @@
 // or focused there.
 "use strict";
 
-const patch = (() => {
+VIEW.patch = (() => {
   const births = new WeakMap(); // Each element as it was made, before the reader changed it.
   const WHOLE = "a, button, label, .call, .picture, article.step"; // Replaced as a whole: their handlers know what they show.
 

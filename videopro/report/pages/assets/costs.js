@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, count, duration } = VIEW;
   VIEW.costs = (page) => {
     const rows = [];
     page.rounds.forEach((round, place) => {

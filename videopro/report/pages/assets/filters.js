@@ -2,6 +2,7 @@
 "use strict";
 
 VIEW.filters = (() => {
+  const { el, percent, two, count, meter } = VIEW;
   const RESULTS = { all: "All", right: "Right", wrong: "Wrong", none: "No answer" };
   const MARKS = {
     refined: "Refined",

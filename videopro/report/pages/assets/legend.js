@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, stateMark, meter } = VIEW;
   const tag = (kind, text) => el(`span.tag${kind ? `.${kind}` : ""}`, {}, text);
   const letter = (kind, text) => el("span.letter", { class: kind }, text);
   const key = (...names) => names.map((name) => el("kbd", {}, name));

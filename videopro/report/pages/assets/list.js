@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, percent, two, count, duration, stateMark, meter } = VIEW;
   const CHUNK = 60; // Rows added per scroll; thousands at once would be slow.
   let rows = [];
   let from = 0; // The rows that are drawn: returning to question 4,000 does not draw the thousands before it.
@@ -27,7 +28,7 @@
       main.replaceChildren(
         el("nav.bar", {},
           VIEW.run.overview ? el("a.back", { href: VIEW.run.overview }, "← all runs") : null,
-          hints(), VIEW.legend(VIEW.legend.list(hasSteps)), THEME.picker()),
+          hints(), VIEW.legend(VIEW.legend.list(hasSteps)), VIEW.theme.picker()),
         head(),
         el("div.columns", {},
           el("aside", {}, el("details.panel", { open: wide.matches }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),

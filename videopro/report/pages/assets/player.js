@@ -5,6 +5,7 @@
 "use strict";
 
 (() => {
+  const { el, clock } = VIEW;
   const LATER = 0.001; // Times are rounded to the millisecond; the film is set on the same frame, not on the one before.
   let film = null; // Of the question on the page: {page, video, failure, open, ...}; null if it has none.
 

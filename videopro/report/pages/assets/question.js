@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, two, count, duration, STATES, stateMark, meter } = VIEW;
   const KINDS = {
     plan: "Program",
     plan_program: "Multi-step program",
@@ -77,7 +78,7 @@
       el("span.place", {}, at < 0 ? "" : `${count(at + 1)} of ${count(around.length)}`),
       key("k"), link(-1, "Previous question (k)", "‹"), link(1, "Next question (j)", "›"), key("j"),
       page ? VIEW.legend(VIEW.legend.question(hasSteps(page), page.rounds.some((round) => round.calls.length || round.listing.length))) : null,
-      THEME.picker());
+      VIEW.theme.picker());
   }
 
   VIEW.verdict = (page) => el("p.verdict", { class: page.state }, stateMark(page.state), STATES[page.state], changed(page));

@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, two, clock, meter } = VIEW;
   // A text of the page, from the numbers of its lines.
   VIEW.text = (page, lines) => lines.map((line) => page.texts[line]).join("\n");
 

@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, percent, count } = VIEW;
   let runs = null;
   VIEW.runs = (_, content) => (runs = content);
 
@@ -14,7 +15,7 @@
     main.className = "runs";
     const titles = ["run", "method", "benchmark", "model", "accuracy", "questions", "videos", "no answer"];
     main.replaceChildren(
-      el("nav.bar", {}, el("span.grow"), THEME.picker()),
+      el("nav.bar", {}, el("span.grow"), VIEW.theme.picker()),
       el("header.run", {}, el("h1", {}, `${runs.length} runs`)),
       el("div.scroll", {}, el("table", {},
         el("thead", {}, el("tr", {}, titles.map((title) => el("th", { scope: "col" }, title)))),

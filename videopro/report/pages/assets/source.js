@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el } = VIEW;
   VIEW.details = (title, text, kind = "raw") =>
     text ? el("details", { class: kind }, el("summary", {}, title), copyable(el("pre", {}, text))) : null;
 

@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, count, duration } = VIEW;
   VIEW.steps = (page, round, pictures) => {
     const context = { page, round, pictures };
     const several = round.layout.length > 1;

@@ -2,7 +2,9 @@
 // never flashes in the other theme.
 "use strict";
 
-const THEME = (() => {
+const VIEW = {}; // Everything of a page is here: a run's pages open from disk, where browsers load classic scripts only.
+
+VIEW.theme = (() => {
   const KEY = "videopro.theme";
   const NAMES = { auto: "Auto", light: "Light", dark: "Dark" };
   const isDark = matchMedia("(prefers-color-scheme: dark)");
@@ -44,7 +46,7 @@ const THEME = (() => {
 
   return {
     picker: () =>
-      el("select.theme", { "aria-label": "Theme", title: "Theme", onchange: (event) => choose(event.target.value) },
-        Object.entries(NAMES).map(([name, title]) => el("option", { value: name, selected: name === chosen }, title))),
+      VIEW.el("select.theme", { "aria-label": "Theme", title: "Theme", onchange: (event) => choose(event.target.value) },
+        Object.entries(NAMES).map(([name, title]) => VIEW.el("option", { value: name, selected: name === chosen }, title))),
   };
 })();

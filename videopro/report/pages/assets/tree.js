@@ -2,6 +2,7 @@
 "use strict";
 
 (() => {
+  const { el, clock } = VIEW;
   // The bars, by depth; [] if the round has no tree. `share`: seconds to 0..1 of the axis.
   VIEW.tree = (page, round, share) => {
     if (!round.tree.length) return [];

@@ -5,172 +5,176 @@
 // disk may load scripts beside it, and may fetch nothing.
 "use strict";
 
-const VIEW = {
-  run: null, // What data/index.js says of the run.
-  rows: [], // The questions as objects, in the run's order.
-  byId: new Map(),
-  _arrived: new Map(),
-  _asked: new Map(),
-};
-
-VIEW.index = (_, content) => {
-  VIEW.run = content;
-  VIEW.rows = content.rows.map((row, place) => {
-    const record = { place };
-    content.columns.forEach((name, i) => (record[name] = row[i]));
-    record.marks = new Set(record.marks);
-    record.text = `${record.id}\n${record.question}\n${record.video}\n${Object.values(record.groups).join("\n")}`.toLowerCase();
-    return record;
+(() => {
+  Object.assign(VIEW, {
+    run: null, // What data/index.js says of the run.
+    rows: [], // The questions as objects, in the run's order.
+    byId: new Map(),
+    _arrived: new Map(),
+    _asked: new Map(),
   });
-  VIEW.byId = new Map(VIEW.rows.map((row) => [row.id, row]));
-};
-VIEW.page = (name, content) => VIEW._arrived.set(`data/questions/${name}.js`, content);
-VIEW.pictures = (name, content) => VIEW._arrived.set(`pictures/${name}.js`, { name, ...content });
 
-// The content of a data file, once; null if it is not there.
-VIEW.load = (path) => {
-  if (VIEW._asked.has(path)) return VIEW._asked.get(path);
-  const asked = new Promise((resolve) => {
-    const script = document.createElement("script");
-    const end = () => {
-      script.remove();
-      resolve(VIEW._arrived.get(path) ?? null);
-      VIEW._arrived.delete(path);
-    };
-    script.src = path;
-    script.onload = end;
-    script.onerror = end;
-    document.head.append(script);
-  });
-  VIEW._asked.set(path, asked);
-  // Someone who walks through thousands of questions needs the last ones only.
-  if (VIEW._asked.size > 200) VIEW._asked.delete(VIEW._asked.keys().next().value);
-  return asked;
-};
+  VIEW.index = (_, content) => {
+    VIEW.run = content;
+    VIEW.rows = content.rows.map((row, place) => {
+      const record = { place };
+      content.columns.forEach((name, i) => (record[name] = row[i]));
+      record.marks = new Set(record.marks);
+      record.text = `${record.id}\n${record.question}\n${record.video}\n${Object.values(record.groups).join("\n")}`.toLowerCase();
+      return record;
+    });
+    VIEW.byId = new Map(VIEW.rows.map((row) => [row.id, row]));
+  };
+  VIEW.page = (name, content) => VIEW._arrived.set(`data/questions/${name}.js`, content);
+  VIEW.pictures = (name, content) => VIEW._arrived.set(`pictures/${name}.js`, { name, ...content });
 
-// An element: el("div.row.wide", {title: "..."}, child, "text", ...). Null children are left out.
-function el(name, attributes, ...children) {
-  const [tag, ...classes] = name.split(".");
-  const node = document.createElement(tag || "div");
-  if (classes.length) node.className = classes.join(" ");
-  for (const [key, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (key === "style") for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v);
-    else if (key === "class") node.className = `${node.className} ${value}`.trim();
-    else node.setAttribute(key, value === true ? "" : value);
-  }
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-  return node;
-}
+  // The content of a data file, once; null if it is not there.
+  VIEW.load = (path) => {
+    if (VIEW._asked.has(path)) return VIEW._asked.get(path);
+    const asked = new Promise((resolve) => {
+      const script = document.createElement("script");
+      const end = () => {
+        script.remove();
+        resolve(VIEW._arrived.get(path) ?? null);
+        VIEW._arrived.delete(path);
+      };
+      script.src = path;
+      script.onload = end;
+      script.onerror = end;
+      document.head.append(script);
+    });
+    VIEW._asked.set(path, asked);
+    // Someone who walks through thousands of questions needs the last ones only.
+    if (VIEW._asked.size > 200) VIEW._asked.delete(VIEW._asked.keys().next().value);
+    return asked;
+  };
 
-const percent = (share, digits = 1) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`);
-const two = (share) => (share === null || share === undefined ? "–" : share.toFixed(2));
-const count = (number) => number.toLocaleString("en");
-
-function duration(seconds) {
-  if (seconds >= 100) return `${Math.round(seconds)} s`;
-  if (seconds > 0 && seconds < 0.1) return `${Math.max(1, Math.round(1000 * seconds))} ms`;
-  return seconds >= 10 ? `${seconds.toFixed(1)} s` : `${seconds.toFixed(2)} s`;
-}
-
-// Seconds of a video as 1:02:03, 2:03 or 2:03.5.
-function clock(seconds, fine = false) {
-  const whole = Math.floor(seconds + 1e-6);
-  const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
-  const text = (parts[0] ? [parts[0], pad(parts[1]), pad(parts[2])] : [parts[1], pad(parts[2])]).join(":");
-  const rest = Math.round((seconds - whole) * 10);
-  return fine && rest > 0 && rest < 10 ? `${text}.${rest}` : text;
-}
-const pad = (number) => String(number).padStart(2, "0");
-
-const STATES = {
-  right: "Right",
-  wrong: "Wrong",
-  unparsed: "No option recognized",
-  error: "No answer",
-  unscored: "Not scored",
-};
-const stateMark = (state) => el(`span.state.${state}`, { title: STATES[state], role: "img", "aria-label": STATES[state] });
-const meter = (share, title) =>
-  el("span.meter", { title, "aria-hidden": "true" }, el("i", { style: { width: `${100 * Math.max(0, Math.min(1, share))}%` } }));
-
-// ---- addresses: #/?filters for the list, #/q/ID?filters&t=12.5 for a question and a time of its video -------
-
-VIEW.address = () => {
-  const text = location.hash.replace(/^#\/?/, "");
-  const at = text.indexOf("?");
-  const path = at < 0 ? text : text.slice(0, at);
-  let id = null;
-  if (path.startsWith("q/")) {
-    try {
-      id = decodeURIComponent(path.slice(2));
-    } catch {
-      id = path.slice(2);
+  // An element: el("div.row.wide", {title: "..."}, child, "text", ...). Null children are left out.
+  function el(name, attributes, ...children) {
+    const [tag, ...classes] = name.split(".");
+    const node = document.createElement(tag || "div");
+    if (classes.length) node.className = classes.join(" ");
+    for (const [key, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else if (key === "style") for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v);
+      else if (key === "class") node.className = `${node.className} ${value}`.trim();
+      else node.setAttribute(key, value === true ? "" : value);
     }
+    node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    return node;
   }
-  const query = new URLSearchParams(at < 0 ? "" : text.slice(at + 1));
-  const time = Number.parseFloat(query.get("t"));
-  query.delete("t");
-  return { id, query: query.toString(), time: time >= 0 ? time : null };
-};
-VIEW.hash = (id = null, query = VIEW.filters.query(), time = null) => {
-  const rest = [query, time === null ? "" : `t=${time}`].filter(Boolean).join("&");
-  return `#/${id === null ? "" : `q/${encodeURIComponent(id)}`}${rest ? `?${rest}` : ""}`;
-};
-VIEW.go = (id) => (location.hash = VIEW.hash(id));
 
-VIEW.show = () => {
-  const { id, query, time } = VIEW.address();
-  const same = id !== null && VIEW._shown === `${id}\n${query}`;
-  VIEW._shown = `${id}\n${query}`;
-  if (same && time !== null && VIEW.seek(time)) return; // Another time of the question that is shown.
-  VIEW.filters.read(query);
-  if (id === null) VIEW.showList();
-  else VIEW.showQuestion(id);
-};
+  const percent = (share, digits = 1) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`);
+  const two = (share) => (share === null || share === undefined ? "–" : share.toFixed(2));
+  const count = (number) => number.toLocaleString("en");
 
-VIEW.start = () => {
-  const main = document.getElementById("main");
-  if (!VIEW.run) {
-    main.replaceChildren(el("p.empty", {}, "data/index.js is missing or broken; re-run the command that made this folder."));
-    return;
+  function duration(seconds) {
+    if (seconds >= 100) return `${Math.round(seconds)} s`;
+    if (seconds > 0 && seconds < 0.1) return `${Math.max(1, Math.round(1000 * seconds))} ms`;
+    return seconds >= 10 ? `${seconds.toFixed(1)} s` : `${seconds.toFixed(2)} s`;
   }
-  window.addEventListener("hashchange", VIEW.show);
-  document.addEventListener("keydown", VIEW.key);
-  VIEW.show();
-};
 
-// j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches, p plays, ? opens the legend. No key acts
-// while something is typed into a field. An open frame has its own keys, and so has the film for the arrows.
-VIEW.key = (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const field = event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea");
-  if (event.key === "Escape") {
-    if (field) field.blur();
-    else if (VIEW.toggleLegend(false)) document.querySelector(".legend-button").focus();
-    else if (VIEW.address().id !== null) VIEW.go(null);
-    return;
+  // Seconds of a video as 1:02:03, 2:03 or 2:03.5.
+  function clock(seconds, fine = false) {
+    const whole = Math.floor(seconds + 1e-6);
+    const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+    const text = (parts[0] ? [parts[0], pad(parts[1]), pad(parts[2])] : [parts[1], pad(parts[2])]).join(":");
+    const rest = Math.round((seconds - whole) * 10);
+    return fine && rest > 0 && rest < 10 ? `${text}.${rest}` : text;
   }
-  if (field) {
-    if (event.key === "Enter" && field.type === "search") VIEW.focusRow(0);
-    return;
-  }
-  const inQuestion = VIEW.address().id !== null;
-  const step = { j: 1, k: -1, ...(inQuestion ? { ArrowRight: 1, ArrowLeft: -1 } : { ArrowDown: 1, ArrowUp: -1 }) }[event.key];
-  if (event.target.matches?.("input[type=range]") || (event.target.matches?.("video") && event.key.startsWith("Arrow"))) return;
-  if (step) {
-    event.preventDefault();
-    if (inQuestion) VIEW.walk(step);
-    else VIEW.moveRow(step);
-  } else if (event.key === "?") {
-    event.preventDefault();
-    VIEW.toggleLegend();
-  } else if (event.key === "p" && inQuestion) {
-    event.preventDefault();
-    VIEW.togglePlay();
-  } else if (event.key === "/" && !inQuestion) {
-    event.preventDefault();
-    document.getElementById("search")?.focus();
-  }
-};
+  const pad = (number) => String(number).padStart(2, "0");
+
+  const STATES = {
+    right: "Right",
+    wrong: "Wrong",
+    unparsed: "No option recognized",
+    error: "No answer",
+    unscored: "Not scored",
+  };
+  const stateMark = (state) => el(`span.state.${state}`, { title: STATES[state], role: "img", "aria-label": STATES[state] });
+  const meter = (share, title) =>
+    el("span.meter", { title, "aria-hidden": "true" }, el("i", { style: { width: `${100 * Math.max(0, Math.min(1, share))}%` } }));
+
+  // ---- addresses: #/?filters for the list, #/q/ID?filters&t=12.5 for a question and a time of its video -------
+
+  VIEW.address = () => {
+    const text = location.hash.replace(/^#\/?/, "");
+    const at = text.indexOf("?");
+    const path = at < 0 ? text : text.slice(0, at);
+    let id = null;
+    if (path.startsWith("q/")) {
+      try {
+        id = decodeURIComponent(path.slice(2));
+      } catch {
+        id = path.slice(2);
+      }
+    }
+    const query = new URLSearchParams(at < 0 ? "" : text.slice(at + 1));
+    const time = Number.parseFloat(query.get("t"));
+    query.delete("t");
+    return { id, query: query.toString(), time: time >= 0 ? time : null };
+  };
+  VIEW.hash = (id = null, query = VIEW.filters.query(), time = null) => {
+    const rest = [query, time === null ? "" : `t=${time}`].filter(Boolean).join("&");
+    return `#/${id === null ? "" : `q/${encodeURIComponent(id)}`}${rest ? `?${rest}` : ""}`;
+  };
+  VIEW.go = (id) => (location.hash = VIEW.hash(id));
+
+  VIEW.show = () => {
+    const { id, query, time } = VIEW.address();
+    const same = id !== null && VIEW._shown === `${id}\n${query}`;
+    VIEW._shown = `${id}\n${query}`;
+    if (same && time !== null && VIEW.seek(time)) return; // Another time of the question that is shown.
+    VIEW.filters.read(query);
+    if (id === null) VIEW.showList();
+    else VIEW.showQuestion(id);
+  };
+
+  VIEW.start = () => {
+    const main = document.getElementById("main");
+    if (!VIEW.run) {
+      main.replaceChildren(el("p.empty", {}, "data/index.js is missing or broken; re-run the command that made this folder."));
+      return;
+    }
+    window.addEventListener("hashchange", VIEW.show);
+    document.addEventListener("keydown", VIEW.key);
+    VIEW.show();
+  };
+
+  // j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches, p plays, ? opens the legend. No key acts
+  // while something is typed into a field. An open frame has its own keys, and so has the film for the arrows.
+  VIEW.key = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const field = event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea");
+    if (event.key === "Escape") {
+      if (field) field.blur();
+      else if (VIEW.toggleLegend(false)) document.querySelector(".legend-button").focus();
+      else if (VIEW.address().id !== null) VIEW.go(null);
+      return;
+    }
+    if (field) {
+      if (event.key === "Enter" && field.type === "search") VIEW.focusRow(0);
+      return;
+    }
+    const inQuestion = VIEW.address().id !== null;
+    const step = { j: 1, k: -1, ...(inQuestion ? { ArrowRight: 1, ArrowLeft: -1 } : { ArrowDown: 1, ArrowUp: -1 }) }[event.key];
+    if (event.target.matches?.("input[type=range]") || (event.target.matches?.("video") && event.key.startsWith("Arrow"))) return;
+    if (step) {
+      event.preventDefault();
+      if (inQuestion) VIEW.walk(step);
+      else VIEW.moveRow(step);
+    } else if (event.key === "?") {
+      event.preventDefault();
+      VIEW.toggleLegend();
+    } else if (event.key === "p" && inQuestion) {
+      event.preventDefault();
+      VIEW.togglePlay();
+    } else if (event.key === "/" && !inQuestion) {
+      event.preventDefault();
+      document.getElementById("search")?.focus();
+    }
+  };
+
+  Object.assign(VIEW, { el, percent, two, count, duration, clock, STATES, stateMark, meter });
+})();
