@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 from openai import APIError, APIStatusError, NotFoundError, OpenAI
 from pydantic import ValidationError
 
-from tests.support.served import World, message
+from tests.support.served import QUESTION, World, message
 from videopro.pocket import model_dir
 from videopro.serve.chat import ChatRequest, Message, read_messages
 from videopro.serve.problems import Problem
+from videopro.serve.question_routes import MOST_EARLIER
 
 CHOICES = {"choices": ["red", "green", "blue"]}
 
@@ -53,7 +55,7 @@ def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
     assert about["evidence"][0]["times"] == [0.25, 0.75, 1.25, 1.75]
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (104, 1)
     page = world.client.get(f"/v1/videopro/questions/{about['question_id']}").json()
-    assert (page["film"], page["running"], page["final"]["letter"]) == (film, False, "B")
+    assert (page["file_id"], page["running"], page["final"]["letter"]) == (film, False, "B")
     assert page["row"]["question"] == page["question"] == "Which colour is shown?"
 
 
@@ -86,12 +88,33 @@ def test_an_open_question_and_its_conversation(client: OpenAI, world: World, fil
     assert listed["question"] == "And what colour has it?"
 
 
-def test_a_question_follows_another(world: World, film: str) -> None:
-    first = world.ask(film)
-    list(world.client.get(f"/v1/videopro/questions/{first}/events").iter_lines())
-    second = world.ask(film, question="Why?", choices=[], follows=first)
-    list(world.client.get(f"/v1/videopro/questions/{second}/events").iter_lines())
-    assert "Q: Which colour is shown?\nA: green\n" in world.backbone.prompts[-1]
+def test_a_question_follows_all_that_was_asked_before_it(world: World) -> None:
+    film = world.film("grey")
+
+    def ended(text: str, *choices: str, **about: Any) -> str:
+        question = world.ask(film, question=text, choices=choices, **about)
+        world.answered(question)
+        return question
+
+    def read() -> list[tuple[str, str]]:
+        return re.findall(r"^Q: (.*)\nA: (.*)$", world.backbone.prompts[-1], re.MULTILINE)
+
+    ended("Which colour?", "red", "grey")
+    ended("Which colour?", "grey", "blue")
+    ended("Is it dark?", "grey", "blue")
+    assert read() == [], "only a follow-up reads what was asked"
+    last = ended("Which colour?", "red", "grey", options={"frames": 2})
+    ended("What came later?", "grey", "green")
+    ended("Why?", follows=last)
+    # The first one was asked again, and what came later was not yet asked.
+    assert read() == [("Which colour?", "grey"), ("Is it dark?", "grey"), ("Which colour?", "grey")]
+    for number in range(MOST_EARLIER):
+        last = ended(f"Number {number}?", "grey", "red")
+    ended("Why?", "grey", "red", follows=last)
+    assert read() == [(f"Number {number}?", "grey") for number in range(MOST_EARLIER)]
+    about_another = {**QUESTION, "file_id": world.film("red"), "follows": last}
+    refused = world.client.post("/v1/videopro/questions", json=about_another)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "other_video")
 
 
 def test_another_film_begins_another_conversation() -> None:

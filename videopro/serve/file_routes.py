@@ -128,9 +128,13 @@ async def one_file(request: Request, id: str) -> dict[str, Any]:
 
 
 @router.delete("/v1/files/{id}")
-async def delete(request: Request, id: str) -> dict[str, Any]:
-    """Delete an uploaded video, or forget one in a folder."""
+async def delete(request: Request, id: str, questions: bool = False) -> dict[str, Any]:
+    """Delete an uploaded video, or forget one in a folder; `questions`: its questions too."""
     state = state_of(request)
+    if questions:
+        state.films.get(id)
+        about = await to_thread.run_sync(state.questions.list, id)
+        await state.questions.delete(each["id"] for each in about)
     if state.questions.about(id):
         message = "a question about this video is running; stop it, or wait"
         raise Problem(409, message, code="film_in_use")
