@@ -155,7 +155,8 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         content["state"] = entry["state"] = "running" if running else "stopped"
     problem = question.problem if isinstance(question, AskedQuestion) else None
     if problem is not None and content["error"] is None:
-        content["error"] = {"type": problem.code or "Error", "message": str(problem), "line": None, "log": ""}
+        kind = "Cancelled" if ended == "stopped" else problem.code or "Error"
+        content["error"] = {"type": kind, "message": str(problem), "line": None, "log": ""}
     return {
         **content,
         "beginnings": prompts_of_run.beginnings,
