@@ -18,6 +18,7 @@ from videopro.modules.calls import MODULES, OPEN_MODULES, CallContext, ClipHandl
 from videopro.modules.errors import ModuleError, NotFoundError
 from videopro.modules.tools.results import Evidence
 from videopro.storage import first_mistake, parse_json
+from videopro.video import stretches
 
 LONGEST_NAME = 100
 _ARGUMENT_CHARS = 100_000
@@ -76,9 +77,9 @@ class ToolCall:
 
     def looked(self, box: Sequence[float] | None = None) -> None:
         """Note the frames that were looked at as evidence."""
-        if times := [frame["time"] for frame in self.frames]:
+        for times in stretches(frame["time"] for frame in self.frames):
             time = times[0] if len(times) == 1 else None
-            self.found("frames", min(times), max(times), time=time, box=box)
+            self.found("frames", times[0], times[-1], time=time, box=box)
 
     def frame(self, time: float, box: Sequence[float] | None = None) -> FrameHandle:
         """The frame at a time, or the part of it in a box of shares. Raises ArgumentError."""

@@ -127,6 +127,28 @@ def test_what_a_call_found_in_one_frame(call: Call, kind: str, text: str, box: l
     assert (piece["kind"], piece["text"], piece["box"], piece["time"]) == (kind, text, box, 2.0)
 
 
+def test_frames_far_apart_are_moments_and_frames_close_together_a_stretch() -> None:
+    frames = [*((float(time), 64.0, 128.0) for time in (10, 11, 13, 100)), (200.0, *CROP[1:])]
+    result = world.refined(VIDEO)
+
+    def pieces(frames: list[Any]) -> list[dict[str, Any]]:
+        call = Call("query_native", {}, "Answer('a kite', confidence 0.9)", tuple(frames))
+        only = replace(result.rounds[0], execution=Execution("ok", calls=(call,)))
+        return evidence(replace(result, rounds=(only,), selected=0))
+
+    shown = [[each[key] for key in ("start", "end", "time", "times", "text")] for each in pieces(frames)]
+    # What was said of all is told once.
+    assert shown == [
+        [10.0, 13.0, None, [10.0, 11.0, 13.0], "a kite"],
+        [100.0, 100.0, 100.0, [100.0], None],
+        [200.0, 200.0, 200.0, [200.0], None],
+    ]
+    assert [each["box"] for each in pieces(frames)] == [None, None, [0.5, 0.0, 1.0, 1.0]]
+    # Of 18 moments, the middle one of each of six groups of three.
+    many = pieces([(10.0 * number, 64.0, 128.0) for number in range(18)])
+    assert [each["time"] for each in many] == [10.0, 40.0, 70.0, 100.0, 130.0, 160.0]
+
+
 def test_an_agents_evidence_names_its_steps_and_a_failed_question_has_none() -> None:
     result = agents.videoagent(VIDEO)
     shown = [(number, step) for number, step in enumerate(result.steps, 1) if step.segments or step.frames]

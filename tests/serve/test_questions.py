@@ -67,22 +67,29 @@ def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> 
     film = busy.film()
     running, waiting = busy.ask(film, question="Which? (slow)"), busy.ask(film)
     assert busy.backbone.begun.acquire(timeout=20)
-    for question in (waiting, running):
+    for question, says in ((waiting, "stopped in the queue after "), (running, "stopped after ")):
         assert busy.client.post(f"/v1/videopro/questions/{question}/stop").json()["stopped"]
         last = events(busy, question)[-1]
-        assert (last["type"], last["error"]) == ("error", {"type": "Cancelled", "message": "stopped"})
+        assert (last["type"], last["error"]["type"]) == ("error", "Cancelled")
+        assert re.fullmatch(rf"{says}\d+\.\d s", last["error"]["message"])
+        # What its models did is not known.
+        assert [*last["cost"]] == ["seconds"]
+        assert (last["cost"]["seconds"] > 0) == (question == running)
         assert state(busy, question) == "stopped"
     assert busy.state.line.wait_until_idle(20)
     assert len(busy.backbone.ended) == 1
     page = busy.client.get(f"/v1/videopro/questions/{running}").json()
-    assert (page["running"], page["state"], page["error"]["message"]) == (False, "stopped", "stopped")
+    assert (page["running"], page["state"], page["error"]["type"]) == (False, "stopped", "Cancelled")
+    assert page["error"]["message"] == last["error"]["message"]
+    assert round(page["cost"]["seconds"], 3) == last["cost"]["seconds"]
     assert not list((busy.folder / "out" / "answers").glob("*/traces.jsonl")), "no answer to keep"
 
 
 def test_a_question_has_a_time_limit(tmp_path: Path) -> None:
     world = World(tmp_path, seconds=0.05)
     last = events(world, world.ask(world.film(), question="Which? (slow)"))[-1]
-    assert last["error"]["message"] == "stopped: the time limit of 0.05 s is over"
+    assert re.fullmatch(r"stopped after \d+\.\d s: the time limit is 0\.05 s", last["error"]["message"])
+    assert 0.05 <= last["cost"]["seconds"] < 20
     assert world.state.line.wait_until_idle(20)
 
 

@@ -36,6 +36,7 @@ from videopro.traces import (
     shown_confidence,
     text_in,
 )
+from videopro.video import stretches
 
 # A detector's result where it sees nothing: no evidence of anything.
 _SEES_NOTHING = "[]"
@@ -96,7 +97,7 @@ def _of_call(call: Call, size: tuple[int, int] | None) -> Iterator[dict[str, Any
             yield _piece("text", None, None, text=read)
     elif call.frames and not boxes and call.result != _SEES_NOTHING:
         answer = answer_in(call.result)
-        yield _frames(call.frames, answer[0] if answer is not None else call.result)
+        yield from _frames(call.frames, answer[0] if answer is not None else call.result)
 
 
 def _of_step(step: Step) -> Iterator[dict[str, Any]]:
@@ -104,7 +105,7 @@ def _of_step(step: Step) -> Iterator[dict[str, Any]]:
         text = segment.text or segment.name or None
         yield _piece("interval", segment.start, segment.end, text=text)
     if step.frames:
-        yield _frames(step.frames, step.result or step.raw)
+        yield from _frames(step.frames, step.result or step.raw)
 
 
 def _piece(
@@ -124,11 +125,17 @@ def _at(frame: FrameRef, kind: EvidenceKind, box: list[float] | None, text: str)
     return _piece(kind, time, time, time=time, box=box, text=text)
 
 
-def _frames(frames: Sequence[FrameRef], text: str) -> dict[str, Any]:
-    times = sorted({round(frame[0], 3) for frame in frames})
-    box = _box(frames[0]) if len(frames) == 1 else None
-    time = times[0] if len(times) == 1 else None
-    return {**_piece("frames", times[0], times[-1], time=time, box=box, text=text), "times": times}
+def _frames(frames: Sequence[FrameRef], text: str) -> Iterator[dict[str, Any]]:
+    """The stretches of frames that were looked at together; the first one has what was made of all."""
+    for number, times in enumerate(stretches([round(frame[0], 3) for frame in frames])):
+        within = [frame for frame in frames if round(frame[0], 3) in times]
+        piece = _piece(
+            *("frames", times[0], times[-1]),
+            time=times[0] if len(times) == 1 else None,
+            box=_box(within[0]) if len(within) == 1 else None,
+            text=None if number else text,
+        )
+        yield {**piece, "times": times}
 
 
 def _box(frame: FrameRef) -> list[float] | None:

@@ -64,7 +64,8 @@ class Answerer:
         self.method = method
         self.own = owner_of(model)
         """The plug-in that the model comes from, if any."""
-        self._converses = self.own is None or self.own.converses
+        self.converses = self.own is None or self.own.converses
+        """Whether it reads earlier messages."""
         self._seed = seed
         self._methods = PreparedMethods(
             *(model, backbone or {}, method, options or {}, methods, max_new_tokens),
@@ -230,14 +231,14 @@ class Answerer:
             with called_by_name(self._names(film)):
                 prepared, protocol = self._methods.of(request)
                 backbone, video = self._backbone_for(prepared), video_of(film)
-            question = request.as_question(with_earlier=self._converses)
+            question = request.as_question(with_earlier=self.converses)
             item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
 
             with called_by_name(self._names(film)):
                 result = answer_one(
                     prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
                 )
-            if request.earlier and not self._converses:
+            if request.earlier and not self.converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:
                 message = with_names(result.error.message, self._names(film))

@@ -26,11 +26,9 @@ from videopro.serve.line import FairLine, Ticket
 from videopro.serve.methods import AskRequest
 from videopro.serve.problems import Problem, problem_of
 from videopro.storage import encodable, printable, write_atomically
-from videopro.traces import Failure, Result, Trace, VideoRef, read_traces
+from videopro.traces import Cost, Failure, Result, Trace, VideoRef, read_traces
 
 ID_PREFIX = "question-"
-STOPPED = "stopped"
-HUNG_UP = "stopped: the client disconnected"
 _INTERRUPTED = Failure("Cancelled", "the server was restarted before this question was answered; ask again")
 _KEPT_TRACES = 256
 
@@ -50,7 +48,8 @@ class StoredQuestion:
 
 def failure_of(problem: Problem) -> dict[str, str]:
     """Why a question has no answer, as replies say it."""
-    return {"type": problem.code or "Error", "message": str(problem)}
+    kind = "Cancelled" if problem.code == "stopped" else problem.code or "Error"
+    return {"type": kind, "message": str(problem)}
 
 
 def question_of(text: str, choices: tuple[str, ...]) -> Question:
@@ -112,7 +111,15 @@ class AskedQuestion:
     trace: Trace | None = None
     problem: Problem | None = None
     """Why there is no answer."""
-    why_stopped: str = STOPPED
+    why_stopped: str = ""
+    began: float | None = None
+    ended: float | None = None
+    """When it was answered, on the monotonic clock; None: not yet."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for which it has been answered; 0 in the queue."""
+        return 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
 
     def summary(self) -> dict[str, Any]:
         """It as a list shows it, while no run holds it."""
@@ -125,7 +132,7 @@ class AskedQuestion:
         text, choices = encodable(request.question), tuple(map(encodable, request.choices))
         return make_trace(
             Item(self.id, film.path, film.id, question_of(text, choices)),
-            Result() if self.rounds is None else self.rounds.result(),
+            replace(Result() if self.rounds is None else self.rounds.result(), cost=Cost(self.seconds)),
             VideoRef(str(film.path), film.id, film.id, film.duration),
             run_key="",
             protocol=Protocol(parser=ROBUST),
@@ -199,12 +206,13 @@ class Questions:
             raise
         if hang_up is not None:
             # Not on the thread that notices it: stopping closes connections, and waits for locks.
-            stop = threading.Thread(target=self.stop, args=(question, HUNG_UP), name="stop", daemon=True)
+            about = (question, "the client disconnected")
+            stop = threading.Thread(target=self.stop, args=about, name="stop", daemon=True)
             hang_up.on_cancel(stop.start)
         return question
 
-    def stop(self, question: AskedQuestion, reason: str = STOPPED) -> None:
-        """Stop a question that has no answer yet."""
+    def stop(self, question: AskedQuestion, reason: str = "") -> None:
+        """Stop a question that has no answer yet. `reason`: what its message adds."""
         with self._lock:
             if question.state not in ("waiting", "running"):
                 return
@@ -314,13 +322,14 @@ class Questions:
 
     def _answer(self, question: AskedQuestion) -> None:
         limit = threading.Timer(
-            self._seconds, self.stop, (question, f"stopped: the time limit of {self._seconds:g} s is over")
+            self._seconds, self.stop, (question, f"the time limit is {self._seconds:g} s")
         )
         # A question may outlast the server; its timer must not keep the process.
         limit.daemon = True
         with self._lock:
             # It may have been stopped between its turn and here.
-            question.state = "stopped" if question.cancellation.is_cancelled else "running"
+            if not question.cancellation.is_cancelled:
+                question.state, question.began = "running", time.monotonic()
         try:
             question.cancellation.check()
             limit.start()
@@ -370,17 +379,24 @@ class Questions:
         return self._asked / question.method / question.id
 
     def _end_stopped(self, question: AskedQuestion) -> None:
-        self._end(question, "stopped", Problem(499, question.why_stopped, code="stopped"))
+        passed, place = question.seconds, ""
+        if question.began is None:
+            passed, place = time.time() - question.asked_at, "in the queue "
+        reason = question.why_stopped and f": {question.why_stopped}"
+        message = f"stopped {place}after {passed:.1f} s{reason}"
+        self._end(question, "stopped", Problem(499, message, code="stopped"))
 
     def _end(self, question: AskedQuestion, state: State, problem: Problem) -> None:
-        question.problem = problem
+        question.problem, question.ended = problem, time.monotonic()
         with self._lock:
             question.state = state
             is_ending = self._is_ending
         if not is_ending:
             self._file_of(question).unlink(missing_ok=True)
         kind = "Cancelled" if state == "stopped" else "Error"
-        self._emit(question, error_event(Failure(kind, str(problem))))
+        # What its models have read and written is in no result.
+        cost = {"seconds": round(question.seconds, 3)}
+        self._emit(question, {**error_event(Failure(kind, str(problem))), "cost": cost})
         question.log.close()
 
     def _forget_old(self) -> None:

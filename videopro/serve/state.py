@@ -62,9 +62,9 @@ class Metrics:
         self._questions.labels(outcome).inc()
         if error is None:
             self._total.observe(passed)
-        self._tokens.labels("in").inc(cost["tokens_in"])
-        self._tokens.labels("out").inc(cost["tokens_out"])
-        self._frames.inc(cost["frames"])
+        self._tokens.labels("in").inc(cost.get("tokens_in", 0))
+        self._tokens.labels("out").inc(cost.get("tokens_out", 0))
+        self._frames.inc(cost.get("frames", 0))
 
     def text(self) -> bytes:
         """The counters, in the format of Prometheus."""
@@ -88,7 +88,7 @@ class ServerState:
 
     def stop(self) -> None:
         """Stop all work, because the server is shutting down."""
-        self.questions.stop_all("stopped: the server is shutting down")
+        self.questions.stop_all("the server is shutting down")
         self.indexing.stop_all()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -91,3 +91,16 @@ def clue_times(
 def _on_display(number: int, fps: float) -> float:
     """A time at which the frame `number` is shown, safe from rounding."""
     return (number + 0.5) / fps
+
+
+_APART = 2.0
+_MOST_STRETCHES = 6
+
+
+def stretches(times: Iterable[float]) -> list[list[float]]:
+    """The times (s) of frames that were looked at, in stretches for a player: a gap of more than two seconds
+    ends one. Of more than six stretches, six that are evenly chosen."""
+    moments = np.unique(list(times))
+    found = [each for each in np.split(moments, np.flatnonzero(np.diff(moments) > _APART) + 1) if each.size]
+    most = min(len(found), _MOST_STRETCHES)
+    return [found[int((part + 0.5) * len(found) / most)].tolist() for part in range(most)]
