@@ -14,6 +14,8 @@ from openai import APIError, APIStatusError, NotFoundError, OpenAI
 from pydantic import ValidationError
 
 from tests.support.served import QUESTION, World, message
+from videopro.backbones import find_video
+from videopro.benchmarks import load
 from videopro.pocket import model_dir
 from videopro.serve.chat import ChatRequest, Message, read_messages
 from videopro.serve.problems import Problem
@@ -43,6 +45,11 @@ def ask(client: OpenAI, messages: list[dict[str, Any]], asked: dict[str, Any], *
 
 def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
     assert [model.id for model in client.models.list()] == ["colours"]
+    assert world.client.get(f"/v1/files/{film}/questions").json() == {
+        "object": "list",
+        "any": True,
+        "data": [],
+    }
     reply = ask(client, [message(film)], CHOICES)
     (choice,) = reply.choices
     assert (choice.message.content, choice.finish_reason) == ("B. green", "stop")
@@ -255,3 +262,42 @@ def test_the_pocket_model_says_what_it_knows(tmp_path: Path, name: str) -> None:
     assert reply.status_code == 400
     for told in (about["problem"], reply.json()["error"]["message"]):
         assert told.startswith(f"red.mp4: model '{name}' knows the generated pocket videos only")
+
+
+def test_a_model_that_knows_its_own_questions_is_asked_no_others(tmp_path: Path) -> None:
+    made = [item for item in load("pocket", split="test").items if item.video.stem == "short_001"]
+    world = World(tmp_path, model="pocket", waiting=40)
+    content = find_video(Path("pocket:test/short_001")).read_bytes()
+    film = world.client.post("/v1/files", files={"file": ("mine.mp4", content)}).json()["id"]
+    listed = world.client.get(f"/v1/files/{film}/questions").json()
+    data = [{"question": item.question.text, "choices": [*item.question.choices]} for item in made]
+    assert (listed, len(data)) == ({"object": "list", "any": False, "data": data}, 11)
+    known = data[0]
+    text, choices = known["question"], known["choices"]
+    for same in (
+        *data,
+        {"question": f"  {text.upper().replace(' ', '  ')[:-1]} ", "choices": []},
+        {
+            "question": text,
+            "choices": [f"{letter}. {each}" for letter, each in zip("ABCD", choices[::-1], strict=True)],
+        },
+    ):
+        world.ask(film, **same)
+    for other in (
+        {"question": "And what colour is the star there?", "choices": []},
+        {"question": text, "choices": choices[:3]},
+        {"question": text, "choices": data[1]["choices"]},
+    ):
+        about = world.client.post("/v1/videopro/questions", json={**other, "file_id": film})
+        chat = {"model": "pocket", "messages": [message(film, other["question"])]}
+        chat |= {"videopro": {"choices": other["choices"]}}
+        for reply in (about, world.client.post("/v1/chat/completions", json=chat)):
+            error = reply.json()["error"]
+            assert (reply.status_code, error["code"]) == (400, "unknown_question")
+            assert error["message"] == (
+                "model 'pocket' answers only the questions made with its videos; choose one of GET "
+                f"/v1/files/{film}/questions"
+            )
+    real = world.film("red")
+    assert world.client.get(f"/v1/files/{real}/questions").json()["data"] == []
+    world.close()

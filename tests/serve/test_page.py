@@ -92,6 +92,9 @@ class StepwiseAnswerer:
     def scope_problem(self, film: Film) -> str | None:
         return None
 
+    def questions(self, film: Film) -> None:
+        """Any."""
+
     def check(self, request: AskRequest) -> None:
         pass
 

@@ -5,6 +5,7 @@ As in `videopro ask`, the method is prepared, the video is opened, and each step
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from videopro.methods import (
     video_ref,
 )
 from videopro.modules import ModuleModels
+from videopro.question import Question
 from videopro.runs import asked_identity
 from videopro.serve.events import EventLog
 from videopro.serve.films import Film, video_of
@@ -160,6 +162,10 @@ class Answerer:
             return str(error)
         return None
 
+    def questions(self, film: Film) -> Sequence[Question] | None:
+        """The only questions about a video that the model can answer; None: any."""
+        return None if self.own is None else self.own.questions_about(film.path)
+
     def _names(self, film: Film) -> dict[str, str]:
         """The clients' names of the video and the model, by their paths or the address of the model's
         server."""
@@ -177,6 +183,14 @@ class Answerer:
         with called_by_name(self._names(request.film)):
             prepared, _ = self._methods.of(request)
             self._backbone_for(prepared)
+            known = self.questions(request.film)
+        asked = request.as_question(with_earlier=False)
+        if known is not None and not any(_is_same(asked, each) for each in known):
+            message = (
+                f"model {self.name!r} answers only the questions made with its videos; choose one of GET "
+                f"/v1/files/{request.film.id}/questions"
+            )
+            raise Problem(400, message, code="unknown_question", param="question")
 
     def settings(self, request: AskRequest) -> dict[str, Any]:
         """The settings of the run that a question belongs to."""
@@ -260,6 +274,17 @@ class Answerer:
                 answering = own_model(self.backbone)
                 self._modules = ModuleModels(self._methods.module_settings(), answering=answering)
             return self._modules
+
+
+def _is_same(asked: Question, known: Question) -> bool:
+    """Whether it is the question that is known: by its words, and by its choices in any order, if it has
+    any."""
+
+    def words(text: str) -> list[str]:
+        return re.findall(r"\w+", text.casefold())
+
+    choices = [sorted(map(words, each.choices)) for each in (asked, known)]
+    return words(asked.text) == words(known.text) and (asked.is_open or choices[0] == choices[1])
 
 
 class FilmIndexes:

@@ -172,6 +172,15 @@ async def frame(
     )
 
 
+@router.get("/v1/files/{id}/questions")
+async def questions(request: Request, id: str) -> dict[str, Any]:
+    """List the only questions about a video that the model can answer; `any`: it takes any question."""
+    state = state_of(request)
+    known = await to_thread.run_sync(state.answerer.questions, state.films.get(id))
+    data = [{"question": each.text, "choices": list(each.choices)} for each in known or ()]
+    return {"object": "list", "any": known is None, "data": data}
+
+
 @router.post("/v1/files/{id}/subtitles")
 async def subtitles(request: Request, id: str) -> dict[str, Any]:
     """Upload subtitles for a video; they replace the current ones."""
