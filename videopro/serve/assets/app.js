@@ -76,8 +76,8 @@
 
   // A view that has nothing to show says why.
   function gone(main, text) {
-    main.replaceChildren(bar("Videos", "#/"), el("div.problem.gone", {}, el("p", { tabindex: -1 }, text), el("a.plain", { href: "#/" }, "Ask a question")));
-    settle(main.querySelector(".gone p"));
+    main.replaceChildren(bar("Videos", "#/"), el("div.problem.gone", {}, el("h1", { tabindex: -1 }, text), el("a.plain", { href: "#/" }, "Ask a question")));
+    settle(main.querySelector(".gone h1"));
   }
 
   // The focus moves with the view. On a screen for fingers, a field would open the keyboard over the page.

@@ -49,9 +49,8 @@
     }
 
     async #send({ body, isAlone }) {
-      const before = this.answered().at(-1);
-      const follows = body.follows ?? (before && !isAlone && VIEW.app.converses() ? before.id : undefined);
-      await VIEW.api.post("v1/videopro/questions", { ...body, file_id: this.id, follows });
+      const before = isAlone || !VIEW.app.converses() ? null : this.answered().at(-1);
+      await VIEW.api.post("v1/videopro/questions", { follows: before?.id, ...body, file_id: this.id });
       await this.refresh();
     }
 
