@@ -155,6 +155,8 @@ class Questions:
         self._seconds = seconds
         self._watch = watch
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while the file of a run is written: it must not be replaced between opening and writing."""
         self._pending: OrderedDict[str, AskedQuestion] = OrderedDict()
         self._stored: dict[str, StoredQuestion] = {}
         self._traces: LRUCache[str, Trace] = LRUCache(_KEPT_TRACES)
@@ -247,7 +249,8 @@ class Questions:
             if file.parent.parent == self._asked:
                 file.unlink(missing_ok=True)
             else:
-                self._run(file.parent.name).remove(there)
+                with self._writing:
+                    self._run(file.parent.name).remove(there)
         with self._lock:
             for held in (self._pending, self._stored, self._traces):
                 for id in ids:
@@ -341,9 +344,10 @@ class Questions:
     def _keep(self, question: AskedQuestion, trace: Trace) -> None:
         """Store an answer in the run of its settings."""
         identity = self._answerer.identity(question.request)
-        run = self._run(run_key(identity))
-        run.open(self._answerer.settings(question.request), identity)
-        run.add(trace)
+        with self._writing:
+            run = self._run(run_key(identity))
+            run.open(self._answerer.settings(question.request), identity)
+            run.add(trace)
         self._file_of(question).unlink(missing_ok=True)
         question.trace = trace
         with self._lock:
