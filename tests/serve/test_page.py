@@ -22,10 +22,15 @@ from videopro.errors import Cancellation, cancellable
 from videopro.methods import EventObserver, evidence, last_event
 from videopro.question import Question
 from videopro.serve import AskRequest, Film, ServeLimits, ServerState, create_app
+from videopro.serve.problems import Problem
 from videopro.traces import Trace, VideoRef
 
 pytestmark = needs_browser
 
+STEPS = 1 + sum(
+    2 + len(round.execution.calls) for round in world.refined(VideoRef("", "")).rounds if round.execution
+)
+"""Of one answer (`StepwiseAnswerer.let`)."""
 PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
 
 
@@ -92,11 +97,12 @@ class StepwiseAnswerer:
     def scope_problem(self, film: Film) -> str | None:
         return None
 
-    def questions(self, film: Film) -> None:
-        """Any."""
+    def questions(self, film: Film) -> list[Question] | None:
+        return self.known
 
     def check(self, request: AskRequest) -> None:
-        pass
+        if self.known is not None and request.question not in [each.text for each in self.known]:
+            raise Problem(400, "unknown; GET the questions", code="unknown_question")
 
     def settings(self, request: AskRequest) -> dict[str, Any]:
         return {"method": request.method or "videopro", "model": "stepwise"}
@@ -249,7 +255,7 @@ def test_from_a_video_to_an_answer_with_its_evidence(serve: Serve, open_page: Op
     page.wait_for_selector(".state-of-index:has-text('Indexed')")
     page.wait_for_selector(".answer .doing:text('Writing a program')")
     server.answerer.let(2)
-    page.wait_for_selector(".answer .doing:text('Running the program: get_subtitle_hints')")
+    page.wait_for_selector(".answer .doing:text('Running the program: ')")
     server.answerer.let()
     page.wait_for_selector(ANSWERED)
     assert page.inner_text(ANSWERED).split() == ["A", "a", "red", "kite"]
@@ -315,7 +321,7 @@ def test_questions_can_be_written_before_the_video_is_there(
     held[0].continue_()
     page.wait_for_selector(".turn:has-text('First?') .doing:text('Writing a program')")
     page.wait_for_selector(".queued:has-text('Second?'):has-text('Waits for the answer above')")
-    server.answerer.let(8)
+    server.answerer.let(STEPS)
     page.wait_for_selector(".turn:has-text('Second?') .doing:text('Writing a program')")
     server.answerer.let()
     page.wait_for_selector(f".turn:has-text('Second?') {ANSWERED}")
@@ -359,6 +365,7 @@ def test_another_method_answers_beside_the_first(begin: Begin) -> None:
     other = page.context.new_page()
     other.goto(copied[-1])
     other.wait_for_selector(".verdict:text('Answered')")
+    other.close()
 
 
 def test_what_was_asked_is_found_and_deleted(begin: Begin) -> None:
@@ -427,7 +434,7 @@ def test_a_model_that_knows_its_videos_questions(serve: Serve, open_page: Open, 
     ask_button = page.locator("form.ask .primary")
     page.fill("#question", "And what colour is the star there?")
     ask_button.click()
-    page.wait_for_selector("form .problem:has-text('knows')")
+    page.wait_for_selector("form .problem:has-text('answers the questions above only')")
     assert page.input_value("#question") == "And what colour is the star there?"
     page.click(".known button")
     ask_button.click()

@@ -418,7 +418,7 @@ class VideoProMethod(BaseProgramMethod):
     """Adaptive reasoning with self-refinement (section 3.5)."""
 
     name = "videopro"
-    about = "As adaptive, and tries again when it fails or is unsure. For hard questions."
+    about = "Answers at once or writes a program, and tries again when that fails or is unsure."
     Settings = VideoProSettings
     adaptive = True
 

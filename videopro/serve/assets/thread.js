@@ -44,7 +44,11 @@
   }
 
   async function ask(own, body) {
-    await own.talk.ask(body, own.isAlone);
+    try {
+      await own.talk.ask(body, own.isAlone);
+    } catch (error) {
+      throw error.code === "unknown_question" ? new Error("This model answers the questions above only. Choose one of them.") : error;
+    }
     own.form.clear();
     own.list.lastElementChild?.scrollIntoView({ block: "nearest" });
   }
