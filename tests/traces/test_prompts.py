@@ -171,5 +171,10 @@ def test_removed_traces_leave_nothing_and_whoever_had_the_file_open_writes_nothi
     assert whole_prompts(path) == [HEAD + BLOCK]
     with pytest.raises(RunError, match="was replaced or removed while in use; run the same command again"):
         log.append(make("e"))
-    assert TraceLog(path).append(asking("b", "Secret. " + HEAD))
+    remove_traces(path, ["a", "d"])
+    assert path.exists(), "a line that cannot be read is not ours to remove"
+    path.write_bytes(lines[0])
+    remove_traces(path, ["a"])
+    assert not path.exists(), "no run is left"
+    assert TraceLog(path).append_all([make("e"), asking("b", HEAD), asking("c", "Secret. " + HEAD)]) == 3
     assert stored(path) == [HEAD, "Secret. " + HEAD]

@@ -84,17 +84,9 @@ class AskedRun:
         return next(added for added in numbered if self.add(added))
 
     def remove(self, question_ids: Collection[str]) -> None:
-        """Remove answered questions from the run's files, whether it is open or not. Raises RunError."""
-        with self._lock:
-            is_open = self._log is not None
-            if self._log is not None:
-                self._log.close()
-                self._log = None
-            try:
-                remove_traces(self.folder.traces, question_ids)
-            finally:
-                # The file is another one now.
-                self._log = self.folder.log() if is_open else None
+        """Close the run, and remove answered questions from its files. Raises RunError."""
+        self.close()
+        remove_traces(self.folder.traces, question_ids)
 
     def read(self) -> list[Trace]:
         """The questions so far, in the order in which they were added. Raises RunError."""

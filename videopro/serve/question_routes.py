@@ -19,7 +19,7 @@ from videopro.serve.events import EventLog, EventStream
 from videopro.serve.films import Film
 from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem
-from videopro.serve.questions import AskedQuestion, StoredQuestion, ended_as, failure_of, question_of
+from videopro.serve.questions import AskedQuestion, StoredQuestion, question_of
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.traces import Trace, read_heads
 
@@ -87,7 +87,7 @@ async def trace(request: Request, id: str) -> Response:
     """The full record of an answered question, as in a run."""
     state = state_of(request)
     record = await to_thread.run_sync(lambda: state.questions.trace(state.questions.find(id)))
-    if record is None:
+    if state.questions.traces_file(id) is None:
         raise Problem(404, f"question {id[:60]!r} has no answer yet, so no record", code="no_answer")
     # The path on the server is the operator's.
     film = _film_of(state, record)
@@ -134,8 +134,7 @@ def _rows(state: ServerState, limit: int, film_id: str | None) -> dict[str, Any]
     names = {film.id: film.name for film in state.films.all()}
     rows = [{**each, "video": names.get(each["file_id"])} for each in every[:limit]]
     for each in rows if film_id is not None else ():
-        trace = state.questions.trace(state.questions.find(each["id"]))
-        each["evidence"] = [] if trace is None else _evidence(state, trace)
+        each["evidence"] = _evidence(state, state.questions.trace(state.questions.find(each["id"])))
     return {"object": "list", "data": rows, "has_more": len(every) > limit}
 
 
@@ -165,11 +164,8 @@ def _conversation(state: ServerState, id: str | None, film: Film) -> tuple[promp
 
 def _content(state: ServerState, id: str) -> dict[str, Any]:
     question = state.questions.find(id)
-    trace = state.questions.trace(question)
+    trace, summary = state.questions.trace(question), question.summary
     running = isinstance(question, AskedQuestion) and not question.log.is_closed
-    if trace is None:
-        assert isinstance(question, AskedQuestion)
-        trace = question.so_far()
     file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
@@ -178,20 +174,18 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     name = trace.video.key if film is None else film.name
     content["video"] |= {"path": name, "key": name}
     entry["video"] = name
-    ended = question.state if isinstance(question, AskedQuestion) else ended_as(trace)
-    if running or ended == "stopped":
+    if running or summary["state"] == "stopped":
         content["state"] = entry["state"] = "running" if running else "stopped"
-    problem = question.problem if isinstance(question, AskedQuestion) else None
-    if problem is not None and content["error"] is None:
-        content["error"] = {**failure_of(problem), "line": None, "log": ""}
+    if summary["error"] is not None and content["error"] is None:
+        content["error"] = {**summary["error"], "line": None, "log": ""}
     return {
         **content,
         "beginnings": prompts_of_run.beginnings,
-        "file_id": trace.video.key,
-        "method": question.method,
+        "file_id": summary["file_id"],
+        "method": summary["method"],
         "running": running,
         # Since it was asked: the clock of a browser may go wrong.
-        "seconds": max(0.0, time.time() - question.asked_at),
+        "seconds": max(0.0, time.time() - summary["time"]),
         "answer_evidence": _evidence(state, trace),
         "row": entry,
     }
@@ -213,7 +207,6 @@ def _film_of(state: ServerState, trace: Trace) -> Film | None:
 def _events_of(state: ServerState, question: StoredQuestion) -> EventLog:
     """The events of a question of an earlier process: its evidence and its end. The rest is in its record."""
     trace, log = state.questions.trace(question), EventLog()
-    assert trace is not None
     for piece in _evidence(state, trace):
         log.add({"type": "evidence", **piece})
     log.add(last_event(trace, question_of(trace.question, trace.choices)))

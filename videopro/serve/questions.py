@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -38,18 +38,10 @@ class StoredQuestion:
     """A question with an answer, or one that an earlier process did not finish."""
 
     id: str
-    method: str
-    asked_at: float
-    """Seconds since 1970."""
     summary: Mapping[str, Any]
+    """As a list shows it."""
     file: Path
     """The traces of its run; its prompts are next to it."""
-
-
-def failure_of(problem: Problem) -> dict[str, str]:
-    """Why a question has no answer, as replies say it."""
-    kind = "Cancelled" if problem.code == "stopped" else problem.code or "Error"
-    return {"type": kind, "message": str(problem)}
 
 
 def question_of(text: str, choices: tuple[str, ...]) -> Question:
@@ -57,20 +49,14 @@ def question_of(text: str, choices: tuple[str, ...]) -> Question:
     return Question(text, choices) if choices else Question.open(text)
 
 
-def ended_as(trace: Trace) -> Literal["answered", "failed", "stopped"]:
-    """How a question ended."""
-    if trace.error is None:
-        return "answered"
-    return "stopped" if trace.error.type == _INTERRUPTED.type else "failed"
-
-
 _ANSWER = ("letter", "choice", "text", "confidence", "notes")
 
 
 def summary_of(trace: Trace, method: str) -> dict[str, Any]:
-    """A question as a list shows it. `method`: the name of the method that answers it."""
+    """A question that ended, as a list shows it. `method`: the name of the method that answered it."""
     end = last_event(trace, question_of(trace.question, trace.choices))
     has_answer = trace.error is None and trace.final is not None
+    is_stopped = trace.error is not None and trace.error.type == _INTERRUPTED.type
     return {
         "id": trace.question_id,
         # Its id begins with the time.
@@ -79,7 +65,7 @@ def summary_of(trace: Trace, method: str) -> dict[str, Any]:
         "choices": list(trace.choices),
         "file_id": trace.video.key,
         "method": method,
-        "state": ended_as(trace),
+        "state": "answered" if trace.error is None else "stopped" if is_stopped else "failed",
         "seconds": end["cost"]["seconds"] if has_answer else None,
         "answer": {name: end[name] for name in _ANSWER} if has_answer else None,
         "error": end["error"],
@@ -121,13 +107,19 @@ class AskedQuestion:
         """Seconds for which it has been answered; 0 in the queue."""
         return 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
 
+    @property
     def summary(self) -> dict[str, Any]:
-        """It as a list shows it, while no run holds it."""
+        """As a list shows it."""
         summary = {**summary_of(self.so_far(), self.method), "state": self.state}
-        return summary if self.problem is None else {**summary, "error": failure_of(self.problem)}
+        if (problem := self.problem) is not None:
+            kind = "Cancelled" if problem.code == "stopped" else problem.code or "Error"
+            summary["error"] = {"type": kind, "message": str(problem)}
+        return summary
 
     def so_far(self) -> Trace:
         """Its record so far. Raises QuestionError for invalid choices."""
+        if self.trace is not None:
+            return self.trace
         request, film = self.request, self.request.film
         text, choices = encodable(request.question), tuple(map(encodable, request.choices))
         return make_trace(
@@ -163,6 +155,8 @@ class Questions:
         self._seconds = seconds
         self._watch = watch
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while the file of a run is written: it must not be replaced between opening and writing."""
         self._pending: OrderedDict[str, AskedQuestion] = OrderedDict()
         self._stored: dict[str, StoredQuestion] = {}
         self._traces: LRUCache[str, Trace] = LRUCache(_KEPT_TRACES)
@@ -228,34 +222,35 @@ class Questions:
         with self._lock:
             self._is_ending = True
             open_questions = [each for each in self._pending.values() if each.state in ("waiting", "running")]
-        # Those that wait first: none of them begins in the place of another.
-        for question in sorted(open_questions, key=lambda each: each.state != "waiting"):
-            self.stop(question, reason)
+        self._stop_each(open_questions, reason)
 
     async def delete(self, ids: Iterable[str]) -> None:
         """Delete questions with their answers, here and on the disk; those that have no answer yet are
         stopped first. Raises Problem for an unknown id, RunError."""
         questions = [self.find(id) for id in ids]
         asked = [each for each in questions if isinstance(each, AskedQuestion)]
-        # Those that wait first: none of them begins in the place of another.
-        for question in sorted(asked, key=lambda each: each.state != "waiting"):
-            await to_thread.run_sync(self.stop, question)
+        await to_thread.run_sync(self._stop_each, asked, "deleted")
         for question in asked:
             async for _ in question.log.follow():
                 pass
         await to_thread.run_sync(self._remove, [each.id for each in questions])
 
-    def _remove(self, ids: Iterable[str]) -> None:
+    def _stop_each(self, questions: Iterable[AskedQuestion], reason: str) -> None:
+        # Those that wait first: none of them begins in the place of another.
+        for question in sorted(questions, key=lambda each: each.state != "waiting"):
+            self.stop(question, reason)
+
+    def _remove(self, ids: Sequence[str]) -> None:
+        files = defaultdict[Path, list[str]](list)
         with self._lock:
-            files = defaultdict[Path, list[str]](list)
-            for id in ids:
-                if id in self._stored:
-                    files[self._stored[id].file].append(id)
+            for stored in filter(None, map(self._stored.get, ids)):
+                files[stored.file].append(stored.id)
         for file, there in files.items():
             if file.parent.parent == self._asked:
                 file.unlink(missing_ok=True)
             else:
-                self._run(file.parent.name).remove(there)
+                with self._writing:
+                    self._run(file.parent.name).remove(there)
         with self._lock:
             for held in (self._pending, self._stored, self._traces):
                 for id in ids:
@@ -286,10 +281,10 @@ class Questions:
             raise _unknown(id)
         return question
 
-    def trace(self, question: AskedQuestion | StoredQuestion) -> Trace | None:
-        """The trace of a question; None while it has none. Raises RunError, and Problem if it was deleted."""
+    def trace(self, question: AskedQuestion | StoredQuestion) -> Trace:
+        """The record of a question so far. Raises RunError, and Problem if it was deleted."""
         if isinstance(question, AskedQuestion):
-            return question.trace
+            return question.so_far()
         with self._lock:
             trace = self._traces.get(question.id)
         if trace is None:
@@ -309,8 +304,8 @@ class Questions:
     def list(self, film_id: str | None = None) -> list[dict[str, Any]]:
         """All questions, or those about a video, newest first."""
         with self._lock:
-            rows = [{**each.summary} for each in self._stored.values()]
-            rows += [each.summary() for id, each in self._pending.items() if id not in self._stored]
+            every: dict[str, AskedQuestion | StoredQuestion] = {**self._pending, **self._stored}
+            rows = [dict(each.summary) for each in every.values()]
         rows = [each for each in rows if film_id in (None, each["file_id"])]
         return sorted(rows, key=lambda each: float(each["time"]), reverse=True)
 
@@ -349,9 +344,10 @@ class Questions:
     def _keep(self, question: AskedQuestion, trace: Trace) -> None:
         """Store an answer in the run of its settings."""
         identity = self._answerer.identity(question.request)
-        run = self._run(run_key(identity))
-        run.open(self._answerer.settings(question.request), identity)
-        run.add(trace)
+        with self._writing:
+            run = self._run(run_key(identity))
+            run.open(self._answerer.settings(question.request), identity)
+            run.add(trace)
         self._file_of(question).unlink(missing_ok=True)
         question.trace = trace
         with self._lock:
@@ -369,10 +365,8 @@ class Questions:
             return self._runs.setdefault(key, AskedRun(self._answers / key))
 
     def _remember(self, trace: Trace, file: Path, method: str) -> None:
-        summary = summary_of(trace, method)
-        self._stored[trace.question_id] = StoredQuestion(
-            trace.question_id, method, summary["time"], summary, file
-        )
+        id = trace.question_id
+        self._stored[id] = StoredQuestion(id, summary_of(trace, method), file)
 
     def _file_of(self, question: AskedQuestion) -> Path:
         """The file of a question until it has its answer, was stopped, or failed for a reason of its own."""

@@ -69,9 +69,9 @@ def read_traces(path: Path, run_key: str | None = None, *, set_aside: SetAside |
 
 
 def remove_traces(path: Path, question_ids: Collection[str]) -> None:
-    """Remove questions from a file of traces, and from its prompts the heads that only they have. Each file
-    is replaced at once, so a kill leaves it as it was or as it will be; whoever has it open must open it
-    again. Raises RunError."""
+    """Remove questions from a file of traces, and from its prompts the heads that only they have; a file
+    without a question goes. Each file is replaced at once, so a kill leaves it as it was or as it will be. A
+    log that has it open must be opened again. Raises RunError."""
     with JsonLinesLog(path) as file, file.locked():
         kept, keys = [], set[str]()
         for line in file.read().split(b"\n")[:-1]:
@@ -86,7 +86,10 @@ def remove_traces(path: Path, question_ids: Collection[str]) -> None:
         try:
             # First: if a kill comes in between, the questions are still there, to be removed again.
             remove_heads(path, keys)
-            write_atomically(path, b"".join(line + b"\n" for line in kept))
+            if kept:
+                write_atomically(path, b"".join(line + b"\n" for line in kept))
+            else:
+                path.unlink()
         except OSError as error:
             raise RunError(cannot_write(path, error)) from error
 
