@@ -53,4 +53,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=30m \
 ENTRYPOINT ["videopro"]
 # Without another command: the pocket model, which needs no GPU and no download, and knows its own videos only. No key is
 # needed: whoever publishes the port says who can reach it.
-CMD ["serve", "--model", "pocket", "--method", "videopro", "--host", "0.0.0.0", "--no-key", "--port", "8080", "--output", "/data/serve"]
+CMD ["serve", "--model", "pocket", "--host", "0.0.0.0", "--no-key", "--port", "8080", "--output", "/data/serve"]

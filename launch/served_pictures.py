@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"http://[\d.:]+/?")
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """A server that keeps its films and answers in a folder; its address."""
-    command = ["videopro", "serve", "--model", "pocket", "--method", "videopro"]
+    command = ["videopro", "serve", "--model", "pocket"]
     films = find_video(Path(f"pocket:test/{FILM}")).parent
     command += ["--folders", str(films), "--output", str(folder / "serve"), "--port", "0"]
     with subprocess.Popen(

@@ -128,7 +128,7 @@ def test_what_a_call_found_in_one_frame(call: Call, kind: str, text: str, box: l
 
 
 def test_frames_far_apart_are_moments_and_frames_close_together_a_stretch() -> None:
-    frames = [*((float(time), 64.0, 128.0) for time in (10, 11, 13, 100)), (200.0, *CROP[1:])]
+    frames = [*((float(time), 64.0, 128.0) for time in (10, 11, 14, 100)), (200.0, *CROP[1:])]
     result = world.refined(VIDEO)
 
     def pieces(frames: list[Any]) -> list[dict[str, Any]]:
@@ -139,7 +139,7 @@ def test_frames_far_apart_are_moments_and_frames_close_together_a_stretch() -> N
     shown = [[each[key] for key in ("start", "end", "time", "times", "text")] for each in pieces(frames)]
     # What was said of all is told once.
     assert shown == [
-        [10.0, 13.0, None, [10.0, 11.0, 13.0], "a kite"],
+        [10.0, 14.0, None, [10.0, 11.0, 14.0], "a kite"],
         [100.0, 100.0, 100.0, [100.0], None],
         [200.0, 200.0, 200.0, [200.0], None],
     ]

@@ -31,13 +31,13 @@ from tests.support.colours import load_fake
 from videopro.commands.serve import main
 sys.exit(main(load=lambda *words, **settings: load_fake(*words, is_concurrent=True, **settings)))
 """
+WORDS = ("--model", "colours", "--method", "native", "--port", "0")
 
 
 @contextmanager
 def server(output: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], OpenAI]]:
-    words = ["--model", "colours", "--port", "0", "--output", str(output), *more]
     with subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *words],
+        [sys.executable, "-c", COMMAND, *WORDS, "--output", str(output), *more],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -90,7 +90,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         listed: Any = client.get("/videopro/questions", cast_to=object)
         assert [each["state"] for each in listed["data"]] == ["stopped", "answered"]
         second = subprocess.run(
-            [sys.executable, "-c", COMMAND, "--model", "colours", "--port", "0", "--output", str(output)],
+            [sys.executable, "-c", COMMAND, *WORDS, "--output", str(output)],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -175,12 +175,13 @@ def test_where_it_cannot_listen_or_be_called_nothing_is_loaded(
     def load(model: str, **settings: Any) -> Any:
         raise AssertionError("nothing is loaded")
 
-    assert main(["--model", "colours", "--host", "no.such.host.invalid"], load=load) == 2
+    native = ["--model", "colours", "--method", "native"]
+    assert main([*native, "--host", "no.such.host.invalid"], load=load) == 2
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main(["--model", "colours", "--port", str(taken.getsockname()[1])], load=load) == 2
+        assert main([*native, "--port", str(taken.getsockname()[1])], load=load) == 2
     assert "choose another --host or --port" in capsys.readouterr().err
     monkeypatch.setenv("VIDEOPRO_SERVE_KEYS", "good bäd")
-    assert main(["--model", "colours", "--port", "0"], load=load) == 2
+    assert main([*native, "--port", "0"], load=load) == 2
     error = capsys.readouterr().err
     assert "VIDEOPRO_SERVE_KEYS: clients cannot send key 2" in error
     assert "bäd" not in error

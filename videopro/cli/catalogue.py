@@ -58,9 +58,8 @@ _ANSWER = (
         "access can see, stop and delete everything.",
         (
             "videopro serve --model Qwen/Qwen3-VL-8B-Instruct --folders videos",
-            "videopro serve --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1 "
-            "--method videopro",
-            "videopro serve --model pocket --method videopro",
+            "videopro serve --model server:Qwen/Qwen3-VL-8B-Instruct@http://localhost:8000/v1",
+            "videopro serve --model pocket",
         ),
     ),
     Command(

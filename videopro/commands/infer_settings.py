@@ -17,6 +17,10 @@ from videopro.video import NEAREST_INTACT_HELP
 
 QUESTIONS, METHOD, RUN = "Questions", "Method and model", "Run"
 """Headings of --help."""
+METHOD_HELP = (
+    f"answering method: {', '.join(methods.METHODS.ours())}, a plug-in or your own file (.py); with "
+    "--help, the options of this method are listed below"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +35,7 @@ class FilmSettings:
 class MethodSettings:
     """Which method a model answers with."""
 
-    method: str = option(
-        "native",
-        f"answering method: {', '.join(methods.METHODS.ours())}, a plug-in or your own file (.py); with "
-        "--help, the options of this method are listed below",
-        group=METHOD,
-    )
+    method: str = option("native", METHOD_HELP, group=METHOD)
     options: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("options of the method; frames=16 is the same as --frames 16", group=METHOD),

@@ -20,7 +20,13 @@ from pathlib import Path
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.cli import CommandLine, check_needs, exit_status, key_problem, needs_extra, option
-from videopro.commands.infer_settings import METHOD, AnswerSettings, MethodSettings, WordsSettings
+from videopro.commands.infer_settings import (
+    METHOD,
+    METHOD_HELP,
+    AnswerSettings,
+    MethodSettings,
+    WordsSettings,
+)
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
 
@@ -84,6 +90,7 @@ class ServingSettings(MethodSettings):
 class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     """The settings of `videopro serve`."""
 
+    method: str = option("videopro", METHOD_HELP, group=METHOD)
     output: Path = option(Path("runs/serve"), "folder for uploaded videos and answers; kept across restarts")
     folders: tuple[Path, ...] = option((), "folders of videos that clients can name by relative path")
     port: int = option(8080, "port; 0: any free port", group=ADDRESS)

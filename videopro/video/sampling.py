@@ -93,12 +93,12 @@ def _on_display(number: int, fps: float) -> float:
     return (number + 0.5) / fps
 
 
-_APART = 2.0
+_APART = 3.0
 _MOST_STRETCHES = 6
 
 
 def stretches(times: Iterable[float]) -> list[list[float]]:
-    """The times (s) of frames that were looked at, in stretches for a player: a gap of more than two seconds
+    """The times (s) of frames that were looked at, in stretches for a player: a gap above three seconds
     ends one. Of more than six stretches, six that are evenly chosen."""
     moments = np.unique(list(times))
     found = [each for each in np.split(moments, np.flatnonzero(np.diff(moments) > _APART) + 1) if each.size]
