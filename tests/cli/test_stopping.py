@@ -144,7 +144,6 @@ sys.exit(status.code)
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
     error = process.communicate(b"go\n", timeout=60)[1]

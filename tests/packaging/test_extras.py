@@ -184,7 +184,6 @@ def test_all_holds_every_extra_but_those_for_work_on_the_project() -> None:
     extras = PROJECT["optional-dependencies"]
     (requirement,) = extras["all"]
     names = re.fullmatch(r"videopro\[(.*)\]", requirement)
-    assert names is not None
     assert sorted(names[1].split(",")) == sorted({*extras} - {"all", "test", "docs", "perf"})
 
 

@@ -95,7 +95,6 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (summary["n"], summary["coverage"]) == (0, pytest.approx(2 / 3))
     assert summary["metrics"]["Overall"]["robust"] is None
     (first,) = [trace for trace in read_traces(run / "traces.jsonl") if trace.question_id == "0"]
-    assert first.final is not None
     assert "You will be provided with 4 separate frames" in first.final.raw
     assert first.reference == "OPEN"
 

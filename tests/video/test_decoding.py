@@ -56,7 +56,6 @@ def times(video: Video, count: int = 60) -> list[float]:
 
 
 def kill(pool: processes.DecodingProcesses) -> None:
-    assert pool._executor is not None
     for each in list(pool._executor._processes):
         with contextlib.suppress(ProcessLookupError):  # killed before, and gone by now
             os.kill(each, signal.SIGKILL)

@@ -63,7 +63,6 @@ def test_qwens_own_processors_take_every_shape(shape: tuple[int, int], family: s
     for shown in (frames, frames[:1], [frames[0], Frame(noise(20, 30), 5.0)]):
         encoded = inputs.head(shown)
         grid = encoded.tensors.get("image_grid_thw", encoded.tensors.get("video_grid_thw"))
-        assert grid is not None
         tokens = int(grid.prod(-1).sum()) // 4
         assert sum(kind > 0 for kind in encoded.types) == tokens
 

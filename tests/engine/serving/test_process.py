@@ -66,7 +66,6 @@ def test_a_killed_engine_is_started_again_with_its_adapters_at_the_same_address(
         url = engine.url
         # The server, and then the guard around it.
         for number, pid in enumerate((stub_engine.starts(folder)[0]["pid"], None), 1):
-            assert engine._process is not None
             os.kill(pid or engine._process.pid, signal.SIGKILL)
             until(lambda: len(stub_engine.starts(folder)) == number + 1)  # noqa: B023
             engine.wait()
@@ -237,7 +236,6 @@ time.sleep(600)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_ends_with_its_parent_however_that_ends(folder: Path, number: signal.Signals) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(folder)], stdout=subprocess.PIPE, cwd=ROOT)
-    assert parent.stdout is not None
     assert parent.stdout.readline() == b"up\n"
     assert all(is_alive(pid) for pid in processes(folder))
     parent.send_signal(number)

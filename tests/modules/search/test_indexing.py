@@ -161,7 +161,6 @@ def test_each_precision_has_an_index_of_its_own(
         """As a run has it: it reads what the command wrote, without a word, or makes its own."""
         models = ModuleModels(ModuleSettings(**ONLY_ENCODER, encoder=spec, **settings), root=tmp_path)
         context = models.context(Video.open(film), SceneBackbone(), None)
-        assert context.index is not None
         assert context.notes == ()
         return context.index.vectors
 

@@ -50,7 +50,6 @@ def test_a_planner_records_the_prompts_that_it_was_trained_on(tmp_path: Path) ->
         (str(tmp_path / "merged"), {}),
     ):
         planner = load_backbone(model, **settings).planner
-        assert planner is not None
         assert planner.prompts == texts
         assert planner.base == ("" if settings else str(Path(base).resolve()))
     plain = json.loads((tmp_path / "first" / "videopro.json").read_text())
