@@ -262,9 +262,9 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     if failures := summary["program_failures"]:
         yield f"{_questions(len(failures))} without an answer, as the program failed:"
         yield from failure_lines(failures, str(traces))
-    if summary.get("broken_records"):
-        count = summary["broken_records"]
-        yield "1 broken record was skipped" if count == 1 else f"{count} broken records were skipped"
+    if broken := summary.get("broken_records"):
+        yield "broken records, which were skipped:"
+        yield from failure_lines(broken, "`videopro benchmarks check`")
     if summary.get("defects"):
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
