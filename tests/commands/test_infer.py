@@ -146,8 +146,12 @@ def test_what_is_left_out_stands_beside_every_accuracy(
     assert seeds.main([f"one={output}"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("left out: 3 VideoError") == 3
-    assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main"]) == 0
+    why = "(v1q0, v1q1, v1q2): FFmpeg cannot read it as a video"
+    assert said.count(why) == 3
+    assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main", "runs"]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
+    assert why in capsys.readouterr().out
+    assert why in page
     assert "Left out of the accuracy: Native VideoLLM 3 VideoError." in page
 
 

@@ -188,7 +188,7 @@ def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     assert len(log.read_text().splitlines()) == 2, "the same question was asked twice"
     shown = capsys.readouterr().out
     assert "oracle modes filled in: native 2, program 1; 1 rows already had one" in shown
-    assert "3 rows still lack one (line 5, 6, 7; the first: VideoError" in shown
+    assert "3 rows still lack one:\n  line 5: VideoError: " in shown
 
     # GRPO gives the mode reward now: a native program for (0) earns it, one of several steps does not.
     modes = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}

@@ -237,6 +237,7 @@ class SomeRewards(nullcontext[Any]):
         self.backbone = backbone
         self.functions = [spread]
         self.weights = [1.0]
+        self.left_out_lines: list[str] = []
         SomeRewards.latest = self
 
     def prepare(self, *given: Any) -> None:

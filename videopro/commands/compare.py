@@ -45,6 +45,7 @@ from videopro.traces.scoring import (
     accuracy,
     exclusions,
     exclusions_text,
+    failed_questions,
     is_answerable,
     lack_of_model,
     mean_costs,
@@ -139,6 +140,8 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             config = COMMAND.parse(argv)
             runs = run_methods(config, load=load)
         Console().print(*tables_of(runs))
+        for line in failed_questions({run.name: run.traces for run in runs}):
+            print(line)
     return status.code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def test_an_unreadable_video_is_dropped_and_named(tmp_path: Path, capsys: pytest
     assert sft.main(flags(output, **changes, use_peft="true")) == 0
     said = capsys.readouterr().err
     assert "3 rows dropped" in said
-    assert "rows lost-1, lost-3" in said
+    assert re.search(r"  \S*broken\.mp4 \(lost-1, lost-3\): FFmpeg cannot read", said)
+    assert re.search(r"  \S*missing\.mp4 \(lost-2\): no such file; check the path", said)
     record = json.loads((output / "training_record.json").read_text())
     assert record["rows"] == 2
     assert set(record["dropped"]) == set(videos)

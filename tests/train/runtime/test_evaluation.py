@@ -280,7 +280,8 @@ def test_a_lost_video_is_counted_and_leaves_the_rest(
     found = evaluation(tmp_path, video="videos/lost.mp4")(by_heart)
     assert (found["questions"], found["errors"]) == (1, 1)
     assert found["well_formed"] == 1.0
-    assert "question q0 skipped" in capsys.readouterr().err
+    assert "evaluation: skipped questions:\n  q0: " in (said := capsys.readouterr().err)
+    assert "lost.mp4: " in said
 
 
 def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
