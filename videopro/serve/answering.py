@@ -231,10 +231,8 @@ class Answerer:
             with called_by_name(self._names(film)):
                 prepared, protocol = self._methods.of(request)
                 backbone, video = self._backbone_for(prepared), video_of(film)
-            question = request.as_question(with_earlier=self.converses)
-            item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
-
-            with called_by_name(self._names(film)):
+                question = request.as_question(with_earlier=self.converses)
+                item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
                 result = answer_one(
                     prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
                 )

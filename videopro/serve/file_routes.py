@@ -131,15 +131,16 @@ async def one_file(request: Request, id: str) -> dict[str, Any]:
 async def delete(request: Request, id: str, questions: bool = False) -> dict[str, Any]:
     """Delete an uploaded video, or forget one in a folder; `questions`: its questions too."""
     state = state_of(request)
-    about = await to_thread.run_sync(state.questions.list, id) if questions else []
-    await state.questions.delete(each["id"] for each in about)
-    if state.questions.about(id):
+    about = await to_thread.run_sync(state.questions.list, id)
+    if questions:
+        await state.questions.delete(each["id"] for each in about)
+    elif any(each["state"] in ("waiting", "running") for each in about):
         message = "a question about this video is running; stop it, or wait"
         raise Problem(409, message, code="film_in_use")
     try:
         await to_thread.run_sync(state.films.delete, id)
     except Problem:
-        if not about:  # The questions of a video that was deleted before are gone now.
+        if not (questions and about):  # The questions of a video that was deleted before are gone now.
             raise
     return {"id": id, "object": "file", "deleted": True}
 

@@ -256,14 +256,6 @@ class Questions:
                 for id in ids:
                     held.pop(id, None)
 
-    def about(self, film_id: str) -> bool:
-        """Whether a question about a video is waiting or running."""
-        with self._lock:
-            return any(
-                each.request.film.id == film_id and each.state in ("waiting", "running")
-                for each in self._pending.values()
-            )
-
     def close(self) -> None:
         """Close the run folders. Raises RunError if an answer did not reach the disk."""
         with self._lock:
