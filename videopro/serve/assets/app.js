@@ -138,7 +138,7 @@
     try {
       [model] = await VIEW.api.list("v1/models");
     } catch (error) {
-      document.getElementById("main").replaceChildren(el("p.empty", {}, error.message));
+      document.getElementById("main").replaceChildren(el("h1.empty", {}, error.message));
       return;
     }
     addEventListener("hashchange", show);

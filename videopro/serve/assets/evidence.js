@@ -17,17 +17,7 @@
     const item = (piece) => el("li", {}, one(piece, pictures, link));
     const list = el("ul.pieces", {}, pieces.slice(0, most).map(item));
     const rest = pieces.slice(most);
-    if (!rest.length) return [list];
-    const more = el("button.quiet", {
-      type: "button",
-      onclick: () => {
-        const added = rest.map(item);
-        list.append(...added);
-        more.remove();
-        added[0].querySelector("a")?.focus();
-      },
-    }, `${rest.length} more`);
-    return [list, more];
+    return [list, rest.length ? VIEW.more(`${rest.length} more`, () => rest.map(item), (...items) => list.append(...items)) : null];
   };
 
   function one(piece, pictures, link) {

@@ -10,7 +10,7 @@ VIEW.live = (() => {
     leave();
     const own = (shown = { id, status: el("div.status"), isRunning: false });
     main.className = "question asked-live";
-    main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("p.empty", {}, "Reading the question …"));
+    main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("h1.empty", {}, "Reading the question …"));
     let content;
     try {
       content = await read(own);

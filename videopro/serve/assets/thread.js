@@ -12,7 +12,7 @@
     leave();
     const own = (shown = { id, cards: new Map(), turns: new Map(), isAlone: false });
     main.className = "thread";
-    main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("p.empty", {}, "Reading the conversation …"));
+    main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("h1.empty", {}, "Reading the conversation …"));
     try {
       own.methods = await VIEW.form.methods();
       own.talk = await VIEW.talk.of(id);
@@ -190,10 +190,10 @@
         answer && answer.confidence !== null ? el("span.sure", { title: "confidence, from 0 to 1" }, meter(answer.confidence), `confidence ${two(answer.confidence)}`) : null,
         row.seconds !== null && answer ? el("span.took", {}, duration(row.seconds)) : null),
       answer
-        ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", {}, answer.choice ?? answer.text ?? "No option recognized"))
+        ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", {}, answer.choice ?? (answer.text.trim() || "No option recognized")))
         : el("p.problem", {}, el("strong", {}, ENDS[row.state]), error ? `: ${error.message}` : ""),
       (answer?.notes ?? []).map((note) => el("p.note", {}, note)),
-      row.evidence.length ? shownPieces : null, more ?? null,
+      row.evidence.length ? shownPieces : null, more,
       el("footer", {},
         el("a.button-like", { href: details }, "Details"),
         el("button.quiet", { type: "button", onclick: (event) => VIEW.app.copy(event.currentTarget, textOf(row)) }, "Copy"),
@@ -228,7 +228,7 @@
 
   function textOf({ id, question, choices, method, answer, error, evidence }) {
     const { LETTERS } = VIEW.form;
-    const given = answer ? [answer.letter, answer.choice ?? answer.text].filter(Boolean).join(". ") : error?.message ?? "no answer";
+    const given = answer ? [answer.letter, answer.choice ?? answer.text.trim()].filter(Boolean).join(". ") : error?.message ?? "no answer";
     return [
       `Question: ${question}`,
       ...choices.map((text, place) => `${LETTERS[place]}. ${text}`),
