@@ -125,12 +125,15 @@ def test_a_question_follows_all_that_was_asked_before_it(world: World) -> None:
 
 
 def test_another_film_begins_another_conversation() -> None:
+    # Front ends send their own prompts, which no method reads.
     messages = [
+        {"role": "system", "content": "You are a pirate."},
         message("file-1", "Is it red?"),
         {"role": "assistant", "content": "Yes."},
         message("file-2", "Is it blue?"),
         {"role": "assistant", "content": [{"type": "text", "text": "No."}]},
         {"role": "user", "content": "Sure?"},
+        {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
     ]
     film, question, earlier = read_messages([Message.model_validate(each) for each in messages])
     assert (film, question) == ("file-2", "Sure?")
@@ -141,7 +144,8 @@ def test_another_film_begins_another_conversation() -> None:
     ("messages", "says"),
     [
         ([{"role": "user", "content": "Which colour?"}], "no message names a video; upload one to /v1/files"),
-        ([{"role": "system", "content": "Be brief."}, message("file-1")], "messages.0.role\n"),
+        ([{"role": "tool", "content": "4"}, message("file-1")], "messages.0.role\n"),
+        ([{"role": "system", "content": "Be brief."}], "must be the user's question"),
         ([message("file-1"), {"role": "assistant", "content": "Yes."}], "must be the user's question"),
         ([message("file-1", "  ")], "must be the user's question"),
         ([{"role": "user", "content": 7}], "messages.0.content"),

@@ -10,8 +10,10 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -51,6 +53,20 @@ def test_a_film_is_sent_in_ranges_and_as_pictures(world: World) -> None:
     film = world.film("blue")
     part = world.client.get(f"/v1/files/{film}/content", headers={"Range": "bytes=4-7"})
     assert (part.status_code, part.content) == (206, b"ftyp")
+    address = f"/v1/files/{film}/content"
+    whole = world.client.get(address)
+    # RFC 9110: what is no range of bytes is ignored, and what is outside the file is refused.
+    for ignored in ("frames=4-7", "bytes", "bytes=", "bytes=x-y", "bytes=7-4"):
+        reply = world.client.get(address, headers={"Range": ignored})
+        assert (reply.status_code, reply.content) == (200, whole.content), ignored
+    assert world.client.get(address, headers={"Range": "bytes=999999-"}).status_code == 416
+    head = world.client.head(address)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(len(whole.content))
+    assert (head.headers["accept-ranges"], head.headers["content-type"]) == ("bytes", "video/mp4")
+    for path in ("/", "/health", "/v1/models", f"/v1/files/{film}"):
+        assert world.client.head(path).status_code == 200, path
+    assert world.client.head(f"/v1/files/{film}/subtitles").status_code == 405
     picture = world.client.get(f"/v1/files/{film}/frame?time=1&side=32")
     image = Image.open(io.BytesIO(picture.content))
     assert (image.format, image.size) == ("JPEG", (32, 24))
@@ -63,6 +79,29 @@ def test_a_film_is_sent_in_ranges_and_as_pictures(world: World) -> None:
         reply = world.client.get(f"/v1/files/{film}/frame?time={wrong}")
         assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error"), wrong
         assert str(world.folder) not in reply.text
+
+
+NAME = "Kätzchen 日本.mp4"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f'filename="{NAME}"',  # curl and browsers
+        f"filename*=UTF-8''{quote(NAME)}",
+        f"filename=\"K_tzchen __.mp4\"; filename*=utf-8'de'{quote(NAME)}",
+    ],
+)
+def test_a_name_beyond_ascii_is_kept(tmp_path: Path, red: Path, said: str) -> None:
+    world = World(tmp_path)
+    head = HEAD.replace(b'filename="a.mp4"', said.encode())
+    reply = world.client.post("/v1/files", headers=FORM, content=head + red.read_bytes() + b"\r\n--x--\r\n")
+    assert reply.json()["filename"] == NAME
+    content = world.client.get(f"/v1/files/{reply.json()['id']}/content")
+    # As a browser reads it (RFC 6266), by the standard library.
+    told = Message()
+    told["Content-Disposition"] = content.headers["content-disposition"]
+    assert (told.get_content_disposition(), told.get_filename()) == ("inline", NAME)
 
 
 def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: World) -> None:

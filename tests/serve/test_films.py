@@ -84,7 +84,7 @@ def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path
 
 @pytest.mark.parametrize("about", ['{"id": ', '{"of": "a later version"}'])
 def test_a_film_whose_record_cannot_be_read_is_not_lost(
-    tmp_path: Path, red: bytes, about: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, red: bytes, about: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     film = uploaded(FilmStore(tmp_path, 10**9), red)
     record = film.path.with_name("about.json")
@@ -92,7 +92,7 @@ def test_a_film_whose_record_cannot_be_read_is_not_lost(
     (tmp_path / "films" / f"file-{'0' * 32}").mkdir()  # An upload that was cut off.
     again = FilmStore(tmp_path, 10**9)
     assert again.all() == []
-    assert f"{record}: cannot be read" in capsys.readouterr().err
+    assert f"{record}: cannot be read" in caplog.text
     assert [home.name for home in (tmp_path / "films").iterdir()] == [film.id]
     assert film.path.read_bytes() == red
     assert uploaded(again, red).id == film.id, "sent again, it is there again"

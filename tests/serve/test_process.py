@@ -83,8 +83,22 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.read() == "", "one line is all"
-        said = process.stderr.read().splitlines()
-        assert said == ["loading the model ...", "", "stopped; videos and answers are kept"]
+        *log, empty, last = process.stderr.read().splitlines()
+        assert (empty, last) == ("", "stopped; videos and answers are kept")
+        time_of = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO "
+        for line, says in zip(
+            log,
+            (
+                r"loading the model \.\.\.",
+                r"POST /v1/files: 200 in \d+ ms \(127\.0\.0\.1\)",
+                r"question-\w+: answered \(\d+\.\d s, 127\.0\.0\.1\)",
+                r"POST /v1/chat/completions: 200 in \d+ ms \(127\.0\.0\.1\)",
+                r"question-\w+: stopped after .*: the server is shutting down \(.*\)",
+                r"POST /v1/chat/completions: 200 in \d+ ms \(127\.0\.0\.1\)",
+            ),
+            strict=True,
+        ):
+            assert re.fullmatch(time_of + says, line), line
     with server(output) as (process, client):
         assert [each.id for each in client.files.list()] == [film]
         listed: Any = client.get("/videopro/questions", cast_to=object)
@@ -187,7 +201,7 @@ def test_where_it_cannot_listen_or_be_called_nothing_is_loaded(
     assert "bäd" not in error
 
 
-def test_a_served_model_answers_and_is_let_go(tmp_path: Path) -> None:
+def test_a_served_model_answers_and_is_let_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make_video(tmp_path / "red.mp4", "red")
     with StubServer(lambda body: letter("A", [("A", -0.1), ("B", -3.0)])) as stub:
         world = World(tmp_path, answerer=Answerer(f"server:served@{stub.url}", backbone={"retries": 1}))
@@ -206,8 +220,15 @@ def test_a_served_model_answers_and_is_let_go(tmp_path: Path) -> None:
         assert world.answered(slow)["state"] == "stopped"
         stub.faults = []
         stub.is_down = True
-        lost = world.answered(world.ask(film, question="Which, then?", choices=["red", "blue"]))
-        assert "server served cannot be reached" in lost["error"]["message"], "without its address"
+        lost = world.ask(film, question="Which, then?", choices=["red", "blue"])
+        says = "the model's server does not answer; try again later, or ask the operator"
+        assert world.answered(lost)["error"]["message"] == says
+        assert world.client.get(f"/v1/videopro/questions/{lost}/trace").json()["error"]["message"] == says
+        # The operator reads where it is, and how to start it.
+        (detail,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+        assert detail.startswith(f"{lost}: server {stub.url} cannot be reached (")
+        assert "start it (such as vllm serve served)" in detail
+        assert f"{lost}: failed: {says} (" in caplog.text
         # Nothing is kept of that: the next question finds the server again.
         stub.is_down = False
         again = world.answered(world.ask(film, question="And now?", choices=["red", "blue"]))

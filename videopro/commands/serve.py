@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import logging
 import os
 import re
 import socket
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.cli import CommandLine, check_needs, exit_status, key_problem, needs_extra, option
@@ -29,6 +31,8 @@ from videopro.commands.infer_settings import (
 )
 from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS
+
+logger = logging.getLogger(__name__)
 
 KEYS = "VIDEOPRO_SERVE_KEYS"
 ADDRESS, _LIMITS = "Address", "Limits"
@@ -95,6 +99,10 @@ class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     folders: tuple[Path, ...] = option((), "folders of videos that clients can name by relative path")
     port: int = option(8080, "port; 0: any free port", group=ADDRESS)
     root_path: str = option("", "path at a reverse proxy, such as /videos", group=ADDRESS)
+    log_level: Literal["error", "warning", "info", "debug"] = option(
+        "info",
+        "log on stderr: failures (error), failed questions too (warning), all requests and questions (info)",
+    )
     video_gib: float = option(8.0, "largest video, in GiB", group=_LIMITS)
     store_gib: float = option(64.0, "all uploaded videos together, in GiB", group=_LIMITS)
 
@@ -111,8 +119,25 @@ COMMAND = CommandLine("serve", ServeConfig, options=METHOD_OPTIONS)
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     with exit_status("stopped; videos and answers are kept") as status:
-        serve(COMMAND.parse(argv), load=load)
+        config = COMMAND.parse(argv)
+        with _log(config.log_level):
+            serve(config, load=load)
     return status.code
+
+
+@contextmanager
+def _log(level: str) -> Iterator[None]:
+    """Log to stderr, one line with its time each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    # Not the root's: libraries have debug lines of their own.
+    ours = logging.getLogger("videopro")
+    ours.setLevel(level.upper())
+    ours.addHandler(handler)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
 
 
 def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone) -> None:
@@ -149,11 +174,10 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
     check_needs(answerer.needs())
     with listen(config.host, config.port) as sock:
         config.check_key(sock, keys)
-        for note in answerer.notes():
-            print(note, file=sys.stderr)
-        if (about := answerer.about()) is not None:
-            print(about, file=sys.stderr)
-        print("loading the model ...", file=sys.stderr)
+        for note in (*answerer.notes(), answerer.about()):
+            if note:
+                logger.info(note)
+        logger.info("loading the model ...")
         answerer.load()
         # What is loaded stays until the end. The collector would look through all of it again and again, and
         # once more, for seconds, when the process ends.

@@ -31,7 +31,7 @@ from videopro.runs import asked_identity
 from videopro.serve.events import EventLog
 from videopro.serve.films import Film, video_of
 from videopro.serve.methods import AskRequest, PreparedMethods
-from videopro.serve.problems import Problem, called_by_name, problem_of, with_names
+from videopro.serve.problems import Problem, called_by_name, failure_told, problem_of, told_of, with_names
 from videopro.storage import encodable
 from videopro.traces import Trace
 
@@ -159,7 +159,7 @@ class Answerer:
             with called_by_name(self._names(film)):
                 check_scope({"model": self.model}, [film.path])
         except ConfigError as error:
-            return str(error)
+            return told_of(str(error))
         return None
 
     def questions(self, film: Film) -> Sequence[Question] | None:
@@ -167,14 +167,10 @@ class Answerer:
         return None if self.own is None else self.own.questions_about(film.path)
 
     def _names(self, film: Film) -> dict[str, str]:
-        """The clients' names of the video and the model, by their paths or the address of the model's
-        server."""
+        """The clients' names of the video and the model."""
         names = {str(film.path): film.name}
-        if self.model.startswith("server:"):
-            names[self.model.rpartition("@")[2]] = self.name
-        elif "/" in self.model and Path(self.model).expanduser().is_dir():
-            names[self.model] = self.name
-        return names
+        # Another name may be a word of any message.
+        return {**names, self.model: self.name} if "/" in self.model else names
 
     # -- questions
 
@@ -239,8 +235,8 @@ class Answerer:
             if request.earlier and not self.converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:
-                message = with_names(result.error.message, self._names(film))
-                result = replace(result, error=replace(result.error, message=message))
+                named = replace(result.error, message=with_names(result.error.message, self._names(film)))
+                result = replace(result, error=failure_told(named, id))
             plain = replace(item, question=replace(question, text=encodable(request.question)))
             reference, served = video_ref(item, video), backbone.versions
             trace = make_trace(plain, result, reference, run_key="", protocol=protocol, served=served)
@@ -351,7 +347,8 @@ class Indexing:
         except Cancelled:
             error = {"type": "Cancelled", "message": "stopped"}
         except BaseException as failure:
-            error = {"type": type(failure).__name__, "message": str(problem_of(failure))}
+            problem = problem_of(failure, f"index of {film.id}")
+            error = {"type": type(failure).__name__, "message": str(problem)}
         finally:
             self._running.remove(job)
             log.add({"type": "indexed", "error": error})

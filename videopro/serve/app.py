@@ -18,6 +18,7 @@ import uvicorn
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -120,6 +121,10 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
     app.state.videopro = state
     for routes in (file_routes.router, chat.router, question_routes.router, router):
         app.include_router(routes)
+        for route in routes.routes:
+            # Players and monitors look before they load. Events have no size, and go on.
+            if isinstance(route, APIRoute) and route.methods == {"GET"} and route.name != "events":
+                app.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)
     # Other errors are told by the guard.
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)

@@ -57,9 +57,9 @@ class _VideoUrl(BaseModel):
 
 
 class Message(BaseModel):
-    """A message. Methods have their own prompts, so there are no system messages."""
+    """A message. Methods have their own prompts, so those of the system and the developer are not read."""
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system", "developer"]
     content: (
         Annotated[str, Field(max_length=LONGEST_TEXT)]
         | list[Annotated[_Text | _File | _VideoUrl, Field(discriminator="type")]]
@@ -93,8 +93,8 @@ class ChatRequest(BaseModel):
 
     model: str
     messages: list[Message] = Field(min_length=1, max_length=1000)
-    stream: bool = False
-    stream_options: StreamOptions = StreamOptions()
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     # A question has one answer, and a method calls the video's modules itself.
@@ -135,7 +135,8 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
     assert question is not None
     reply = _Reply(state, question)
     if chat.stream:
-        return EventStream(reply.chunks(with_usage=chat.stream_options.include_usage))
+        options = chat.stream_options or StreamOptions()
+        return EventStream(reply.chunks(with_usage=options.include_usage))
     if question.problem is not None:
         raise question.problem
     return JSONResponse(reply.completion())
@@ -169,8 +170,12 @@ def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exch
     """The client's name of the video, the question, and the earlier questions and answers about that video.
     Raises Problem."""
     film, exchanges, question = "", list[prompts.Exchange](), ""
+    last = ""
     for index, message in enumerate(messages):
-        if message.role == "assistant":
+        if message.role in ("system", "developer"):
+            continue
+        last = message.role
+        if last == "assistant":
             if question:
                 exchanges.append(prompts.Exchange(question, message.text))
             question = ""
@@ -182,7 +187,7 @@ def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exch
         if message.films - {film}:
             (film,), exchanges = message.films, []
         question = message.text
-    if messages[-1].role != "user" or not question.strip():
+    if last != "user" or not question.strip():
         raise Problem(400, "the last message must be the user's question", param="messages")
     if not film:
         refusal = (

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import mimetypes
-from pathlib import Path
+import re
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import simplejpeg
@@ -13,7 +16,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, MalformedRangeHeader, Response
 
 from videopro.errors import VideoError
 from videopro.serve.events import EventStream
@@ -29,6 +32,9 @@ _JPEG_QUALITY = 85
 _BOX = r"[\d.]+(,[\d.]+){3}"
 
 
+_EXTENDED_NAME = re.compile(rb"filename\*=utf-8'[^']*'([^;\s]*)", re.IGNORECASE)
+
+
 class _Form(MultiPartParser):
     """A form whose file is written to its final disk. Starlette first writes to the system's temporary
     folder, which is often in memory and too small for a video."""
@@ -41,6 +47,11 @@ class _Form(MultiPartParser):
 
     def on_headers_finished(self) -> None:
         """A field begins."""
+        # Some clients send names beyond ASCII as downloads have them.
+        self._current_part.content_disposition = _EXTENDED_NAME.sub(
+            lambda name: b'filename="%b"' % unquote_to_bytes(name[1]).replace(b'"', b"'"),
+            self._current_part.content_disposition or b"",
+        )
         super().on_headers_finished()
         upload = self._current_part.file
         if upload is not None:
@@ -73,6 +84,16 @@ async def receive_file(request: Request, part: Path, most: int) -> str:
     # The last of it may still be in the file's buffer.
     await upload.close()
     return upload.filename or ""
+
+
+class _VideoResponse(FileResponse):
+    """A file. Ranges that are malformed, or not of bytes, are ignored (RFC 9110, section 14.2)."""
+
+    @classmethod
+    def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
+        with suppress(MalformedRangeHeader):
+            return super()._parse_range_header(http_range, file_size)
+        return []
 
 
 async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
@@ -151,7 +172,13 @@ async def content(request: Request, id: str) -> Response:
     film = state_of(request).films.get(id)
     kind = mimetypes.guess_type(film.path.name)[0] or ""
     kind = kind if kind.startswith("video/") else "video/mp4"
-    return FileResponse(film.path, media_type=kind, headers={"Cache-Control": "private, max-age=86400"})
+    return _VideoResponse(
+        film.path,
+        media_type=kind,
+        headers={"Cache-Control": "private, max-age=86400"},
+        filename=PurePosixPath(film.name).name,
+        content_disposition_type="inline",
+    )
 
 
 @router.get("/v1/files/{id}/frame")

@@ -11,9 +11,9 @@ there; its id comes from its path, size and modification time.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
-import sys
 import threading
 import time
 import uuid
@@ -39,6 +39,8 @@ from videopro.video import (
     load_subtitles,
     subtitles_of,
 )
+
+logger = logging.getLogger(__name__)
 
 ID_PREFIX = "file-"
 FOLDER_PREFIX = "folder:"
@@ -292,7 +294,8 @@ def _read(home: Path) -> Film | None:
     try:
         film = _RECORD.validate_json((home / _ABOUT).read_bytes())
     except (OSError, ValueError) as error:
-        print(f"{home / _ABOUT}: cannot be read; its video is not available ({error!r})", file=sys.stderr)
+        reason = printable(str(error), _LONGEST_NAME)
+        logger.warning("%s: cannot be read; its video is not available (%s)", home / _ABOUT, reason)
         return None
     # The folder of the server may have been moved since.
     subtitles = None if film.subtitles is None else _in(home, film.subtitles)

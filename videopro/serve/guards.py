@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import logging
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from videopro.errors import Cancellation, ConfigError
 from videopro.serve.problems import Problem, body_of, problem_of, too_large
+from videopro.storage import printable
+
+logger = logging.getLogger(__name__)
 
 GIB = 2**30
 SUBTITLE_BYTES = 32 * 2**20
@@ -109,15 +114,16 @@ class Guard:
         origin: str | None = None
         hang_up = scope[HANG_UP] = Cancellation()
         most, larger = self._limit(scope)
-        count, is_begun, is_whole, is_over = 0, False, False, False
+        count, status, is_whole, is_over = 0, 0, False, False
+        about, began = f"{scope['method']} {printable(scope['path'], 200)}", time.monotonic()
 
         async def guarded(message: Message) -> None:
-            nonlocal is_begun
+            nonlocal status
             if is_over:
                 return
             if message["type"] == "http.response.start":
-                is_begun = True
-                self._on_request(getattr(scope.get("route"), "path", "none"), message["status"])
+                status = message["status"]
+                self._on_request(getattr(scope.get("route"), "path", "none"), status)
                 sent = MutableHeaders(scope=message)
                 sent["X-Content-Type-Options"] = "nosniff"
                 sent["Referrer-Policy"] = "no-referrer"
@@ -130,7 +136,7 @@ class Guard:
             await send(message)
 
         async def refuse(problem: Problem) -> None:
-            if not is_begun:
+            if not status:
                 await JSONResponse(body_of(problem), problem.status, problem.headers)(scope, receive, guarded)
 
         async def counted() -> Message:
@@ -166,8 +172,11 @@ class Guard:
         except ClientDisconnect:
             return
         except Exception as error:
-            # An unexpected one is printed here, so that the server does not print it too.
-            await refuse(problem_of(error))
+            await refuse(problem_of(error, about))
+        finally:
+            host = (scope.get("client") or ("-",))[0]
+            passed = 1000 * (time.monotonic() - began)
+            logger.info("%s: %s in %.0f ms (%s)", about, status or "no reply", passed, host)
 
     def _check_host(self, headers: Headers) -> None:
         match = _HOST.fullmatch(headers.get("host", "").lower())

@@ -1,18 +1,41 @@
-"""Errors for clients, in OpenAI's format: one line that names the fix, never a stack trace."""
+"""Errors for clients, in OpenAI's format: one line that names the fix, never a stack trace.
+
+Flags, packages, paths and addresses are the operator's: they are in the log, and clients are told what they
+can do without them.
+"""
 
 from __future__ import annotations
 
-import sys
-import traceback
+import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from videopro.errors import BackboneError, VideoProError, is_full
+from videopro.errors import (
+    BackboneError,
+    Failure,
+    NativeError,
+    RunError,
+    UnexpectedError,
+    VideoProError,
+    is_full,
+)
 from videopro.storage import encodable
 
+logger = logging.getLogger(__name__)
+
 _RETRY_SECONDS = 30
-_UNEXPECTED = "unexpected error; see the server's own output"
+_UNEXPECTED = "unexpected error; ask the operator, whose log has the details"
+_NOT_SET_UP = "this server is not set up for this; ask the operator"
+_SILENT = "the model's server does not answer; try again later, or ask the operator"
+_REFUSED = "the model refused this question; shorten it, use fewer frames, or ask the operator"
+_MODEL_SERVER = re.compile(r"\bserver https?://")
+_REFUSAL = "refused the request"
+_OPERATORS = re.compile(
+    r"(?<![\w-])--[a-z]|\w://|(?<![\w./])/\w[\w.-]*/|\b(?:pip install|hf download|vllm serve|MODEL@URL)\b"
+)
 
 
 class Problem(VideoProError):
@@ -43,9 +66,9 @@ class Problem(VideoProError):
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
-def problem_of(error: BaseException) -> Problem:
-    """The problem that clients get for an error. Prints unexpected errors on stderr, with their stack
-    trace."""
+def problem_of(error: BaseException, about: str) -> Problem:
+    """The problem that clients get for an error. Logs what they are not told; `about`: the question or the
+    request that met it."""
     if isinstance(error, Problem):
         return error
     cause: BaseException | None = error
@@ -54,12 +77,35 @@ def problem_of(error: BaseException) -> Problem:
     if cause is not None:
         message = "the server's disk is full; delete videos, or ask the operator"
         return Problem(507, message, code="disk_full", retry_after=_RETRY_SECONDS)
-    if isinstance(error, BackboneError):
-        return Problem(502, str(error), code="model_error")
     if isinstance(error, VideoProError):
-        return Problem(400, str(error))
-    traceback.print_exception(error, file=sys.stderr)
+        message = told_of(str(error))
+        if message != str(error):
+            logger.error("%s: %s", about, error)
+        if isinstance(error, BackboneError) or _MODEL_SERVER.search(str(error)):
+            return Problem(502, message, code="model_error")
+        return Problem(500 if isinstance(error, RunError | UnexpectedError) else 400, message)
+    logger.error("%s: unexpected error", about, exc_info=error)
     return Problem(500, _UNEXPECTED, code="unexpected")
+
+
+def told_of(message: str) -> str:
+    """An error message without what only the operator can use."""
+    if _MODEL_SERVER.search(message):
+        return _REFUSED if _REFUSAL in message else _SILENT
+    if not _OPERATORS.search(message):
+        return message
+    parts = [part for part in message.split("; ") if not _OPERATORS.search(part)]
+    return "; ".join([*parts, "ask the operator"]) if parts else _NOT_SET_UP
+
+
+def failure_told(failure: Failure, about: str) -> Failure:
+    """The failure of a question as clients are told it. Logs what they are not; `about` as in
+    `problem_of`."""
+    is_unexpected = failure.type in (UnexpectedError.__name__, NativeError.__name__)
+    message = _UNEXPECTED if is_unexpected else told_of(failure.message)
+    if message != failure.message:
+        logger.error("%s: %s", about, failure.log or failure.message)
+    return replace(failure, message=message, log="")
 
 
 def body_of(problem: Problem) -> dict[str, Any]:
@@ -82,10 +128,9 @@ def called_by_name(names: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except VideoProError as error:
-        shown = with_names(str(error), names)
-        if isinstance(error, Problem) or shown == str(error):
-            raise
-        raise type(error)(shown) from error
+        if not isinstance(error, Problem):
+            error.args = (with_names(str(error), names), *error.args[1:])
+        raise
 
 
 def with_names(message: str, names: Mapping[str, str]) -> str:

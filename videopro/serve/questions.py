@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -27,6 +28,8 @@ from videopro.serve.methods import AskRequest
 from videopro.serve.problems import Problem, problem_of
 from videopro.storage import encodable, printable, write_atomically
 from videopro.traces import Cost, Failure, Result, Trace, VideoRef, read_traces
+
+logger = logging.getLogger(__name__)
 
 ID_PREFIX = "question-"
 _INTERRUPTED = Failure("Cancelled", "the server was restarted before this question was answered; ask again")
@@ -329,7 +332,7 @@ class Questions:
             self._end_stopped(question)
         # Whatever it was, the client waits for an end, and the line for its place.
         except BaseException as error:
-            self._end(question, "failed", problem_of(error))
+            self._end(question, "failed", problem_of(error, question.id))
         finally:
             limit.cancel()
 
@@ -350,7 +353,7 @@ class Questions:
                 trace.error.type, 400
             )
             question.problem = Problem(status, trace.error.message, code=trace.error.type)
-        question.log.close()
+        self._close(question)
 
     def _run(self, key: str) -> AskedRun:
         with self._lock:
@@ -383,6 +386,16 @@ class Questions:
         # What its models have read and written is in no result.
         cost = {"seconds": round(question.seconds, 3)}
         self._emit(question, {**error_event(Failure(kind, str(problem))), "cost": cost})
+        self._close(question)
+
+    def _close(self, question: AskedQuestion) -> None:
+        level, how = logging.INFO, str(question.problem or "answered")
+        if question.state == "failed":
+            level, how = logging.WARNING, f"failed: {how}"
+        elif question.log.all()[-1].get("is_fallback"):
+            how = "answered directly, because no program gave an answer"
+        passed, host = time.time() - question.asked_at, question.client.partition("@")[2] or "-"
+        logger.log(level, "%s: %s (%.1f s, %s)", question.id, how, passed, host)
         question.log.close()
 
     def _forget_old(self) -> None:
