@@ -28,7 +28,7 @@ from videopro.backbones import (
 from videopro.backbones.server import ChatClient, api_config, encode_frames, visual_parts
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
 from videopro.cli import option, read_yaml, setting
-from videopro.errors import BackboneError, RunError, VideoError, failure_lines
+from videopro.errors import BackboneError, RunError, VideoError, failure_lines, reason_of
 from videopro.runs.folder import RunFolder
 from videopro.runs.grading import grade_of, needs_look, shown_answer, why_ungraded
 from videopro.runs.summary import summarize, write_summary
@@ -228,7 +228,7 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(
-            f"{path}: cannot be read ({error}); restore it, or delete it to grade again"
+            f"{path}: cannot be read ({reason_of(error)}); restore it, or delete it to grade again"
         ) from error
     lines: dict[str, dict[str, Any]] = {}
     set_aside = SetAside(path, "their answers are graded again")

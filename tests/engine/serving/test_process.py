@@ -248,7 +248,7 @@ def test_vllm_is_found_in_path_or_in_its_environment(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="vLLM is not in PATH"):
         EngineSettings().command()
-    with pytest.raises(ConfigError, match="not found at /no/such"):
+    with pytest.raises(ConfigError, match="program '/no/such' not found"):
         EngineSettings(program="/no/such").command()
     with pytest.raises(ConfigError, match="vllm: flags"):
         EngineSettings(flags="'").command()
