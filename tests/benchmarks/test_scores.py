@@ -5,8 +5,6 @@ How official readers interpret a reply is described in `videopro.question.offici
 scripts named there.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

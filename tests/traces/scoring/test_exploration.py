@@ -1,7 +1,5 @@
 """Distances of chosen segments to the evidence, on trajectories written by hand after VCA's Figs. 4 and 9."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tests.support.traces import make
