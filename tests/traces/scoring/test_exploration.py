@@ -41,17 +41,6 @@ FIGURE_4 = (
 )
 
 
-def test_a_trajectory_that_turns_back_to_the_evidence() -> None:
-    # The evidence is in the middle of 1.3.
-    assert segment_choices(trace(((147.0, 150.0),), *FIGURE_4)) == [
-        # 4 is three segments after 1.
-        SegmentChoice(0, "4", 3, "4", 3),
-        # Now the parts of 4 count as seven leaves; the best score is that of 1 itself.
-        SegmentChoice(1, "1", 0, "1", 0),
-        SegmentChoice(2, "1.3", 0, "1.2", -1),
-    ]
-
-
 def test_several_pieces_of_evidence_count_by_the_nearest() -> None:
     # In 0 and in 6: from 4 it is two segments to 6 and four to 0.
     choices = segment_choices(trace(((10.0, 20.0), (650.0, 660.0)), *FIGURE_4))
