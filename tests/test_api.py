@@ -1,7 +1,5 @@
 """The names that `videopro` exports: asking, following a question, running a benchmark, reading a run."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

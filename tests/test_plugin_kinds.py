@@ -1,8 +1,6 @@
 """Plug-ins by name, by entry point and by file: what is found, what is said of what is not, and what the
 run's key has of them; and a file of one's own for each kind that no example shows."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Sequence

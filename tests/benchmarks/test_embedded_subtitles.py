@@ -1,7 +1,5 @@
 """Subtitles inside a video file, where no other is listed: in a folder of own questions, and in ask."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How a command line ends when it is stopped from outside or the disk is full; freed memory goes back."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pty

@@ -1,7 +1,5 @@
 """`videopro ask`: what it prints of one question, for programs (--json) too, and what it keeps (--output)."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """`videopro` and how its commands read their settings: names, help, files, flags, completion."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ The long test runs 60 of them, `VIDEOPRO_HOSTILE=1000 pytest tests/commands/test
 thousand.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 """Runs: their settings, what they record and which questions they ask; what goes wrong in them and is counted
 as the question's error, or stops them with its cause."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

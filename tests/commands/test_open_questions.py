@@ -1,7 +1,5 @@
 """Open questions of one's own through every command: ask, infer, judge, compare, report, seeds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Prompts for GRPO without a teacher, and the oracle mode of rows that lack it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`videopro transcribe`: many films with every kind of sound, subtitle files, a benchmark's videos."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

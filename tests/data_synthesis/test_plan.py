@@ -1,7 +1,5 @@
 """The plan of a synthesis: its figures by hand, what they rest on, and that it spends nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

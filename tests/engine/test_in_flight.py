@@ -1,7 +1,5 @@
 """What a process says that it is answering, and questions that must be in flight without others."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack

@@ -1,8 +1,6 @@
 """The worked examples of CONTRIBUTING.md and docs/benchmark.md: they show the files of docs/examples, and
 each one runs, as an installed package and by its file, from outside of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The snippets of docs/extend.md and docs/how-it-works.md, run as they stand there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

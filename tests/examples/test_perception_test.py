@@ -1,8 +1,6 @@
 """The example docs/examples/perception_test.py: rows of the hub's form, asked and read as in lmms-eval's task
 `perceptiontest_val_mc`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

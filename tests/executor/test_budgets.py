@@ -2,8 +2,6 @@
 What was breached stays breached, whatever the program catches.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

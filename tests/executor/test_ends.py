@@ -3,8 +3,6 @@ sends, however many small messages. Programs that meddle with their own process 
 would; the host continues.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Ordinary programs in the sandbox: CPython's results, handles, errors with their lines, the calls made."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

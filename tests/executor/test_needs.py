@@ -1,7 +1,5 @@
 """What ordinary programs need of Python: modules, results in their plain form, and errors that help."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from typing import Any

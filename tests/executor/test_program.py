@@ -4,8 +4,6 @@ The replies are the shapes that the paper (Figs. 8 to 10) and real planners prod
 were read by hand.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -4,8 +4,6 @@ and is reported as a failure of the sandbox. A cancelled program is killed, and 
 was.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -2,8 +2,6 @@
 install, start and end; manifests against KubeRay's own schema. What they do on a real cluster is not
 tested."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """Every method answers questions of the pocket world with the served model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Calls of modules: errors for wrong ones, what a returned value says to an open question, and equal calls.
 The library: the calls of the public release fit, and docs/reference/modules.md is what the code makes now."""
 
-from __future__ import annotations
-
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor

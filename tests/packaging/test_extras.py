@@ -1,7 +1,5 @@
 """A missing extra is one line that says what to install; help needs neither an extra nor a model library."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The requests of perf.tool_choice are served by their calls, and right calls are told from wrong ones."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

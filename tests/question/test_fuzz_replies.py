@@ -1,7 +1,5 @@
 """Fuzz tests of what reads a model's words: letters, boxes, grades. Long run: see `tests.support.fuzzing`."""
 
-from __future__ import annotations
-
 import time
 
 from hypothesis import example, given

@@ -1,7 +1,5 @@
 """What reports are based on: averages with intervals, and what a run would record under other settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

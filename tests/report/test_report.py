@@ -1,7 +1,5 @@
 """The tables of reports, of accuracies and of costs, against values worked out by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

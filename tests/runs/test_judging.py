@@ -1,7 +1,5 @@
 """Open answers of a run are graded by a judge, once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

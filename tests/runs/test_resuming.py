@@ -1,7 +1,5 @@
 """Resuming a run: nothing is repeated, and another run, model or text of a question is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Users without a home folder: containers that run with any user id."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,8 +1,6 @@
 """Files that are written completely or not at all, the lock of an output folder, and the file under every
 log: complete lines at any moment, even if writers die or the disk is full."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

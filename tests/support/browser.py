@@ -4,8 +4,6 @@ Needs `chromium` on the PATH (Debian's package of that name; `launch/test.sh all
 and playwright, which drives it; without them the tests are skipped.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import shutil

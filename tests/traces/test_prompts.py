@@ -1,7 +1,5 @@
 """What prompts begin with is stored once beside a run's traces, and no trace names what is not there."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Traces and the log: what is written can be read, and no line of another run counts."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """What a trained planner records of itself, and a merged checkpoint against base and adapter in PEFT."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,8 +1,6 @@
 """Decoding in processes and in threads: the same pictures in order, and neither kills nor closing nor what is
 cancelled leaves anything behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Pictures of any shape: the margin, the models that get them with it, and what they say mapped back."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Sequence

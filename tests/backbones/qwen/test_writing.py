@@ -1,8 +1,6 @@
 """Replies written in steps that stay at one place on the device: the same as by the library's passes,
 whatever is written beside them."""
 
-from __future__ import annotations
-
 import functools
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """What is known of a served model: budgets, the planner's record, the prompt that the engine made of it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An engine that is started, watched and stopped: a program in vLLM's place that has a child of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the agents share: structured replies and their repair, budgets, shared time, sessions, and runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The names, signatures and forms of results are those of the release's runtime AP
 their own, frames are pictures and answers are mappings.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The clip index: exact bounds, one pass, interruption, keys, two processes, search, the command."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

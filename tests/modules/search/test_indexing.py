@@ -1,7 +1,5 @@
 """Indexing many videos: decoding ahead, several processes on the same files, shards, precisions."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import threading

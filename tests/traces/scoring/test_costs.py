@@ -1,7 +1,5 @@
 """Costs of questions, worked out on paper: own, raw and amortised."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

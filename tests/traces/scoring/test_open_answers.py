@@ -1,7 +1,5 @@
 """Exact match and token F1: golden outputs of SQuAD's own script, and metrics worked out by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

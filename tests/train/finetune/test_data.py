@@ -1,7 +1,5 @@
 """Reading rows, and the frames of their videos on disk."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole fine-tuning runs, also in two processes that share weights as on GPUs, against one's steps."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fine-tuning steps against transformers' own gradients; which weights take part in them, at which rates."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the pocket models are trained on, in which order, and what is kept of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

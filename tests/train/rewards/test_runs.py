@@ -1,7 +1,5 @@
 """How programs are run for rewards, which failures stop a run, and what is logged."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

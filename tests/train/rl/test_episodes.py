@@ -1,7 +1,5 @@
 """Episodes of two turns: prompts as in inference, rewards by hand, gradients by transformers alone."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

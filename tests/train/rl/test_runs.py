@@ -1,7 +1,5 @@
 """Whole GRPO runs: the command, resumed, in two processes, from an adapter, with invalid settings."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

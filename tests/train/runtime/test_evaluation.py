@@ -1,7 +1,5 @@
 """What an evaluation on held-out rows and questions measures, and that training stays as it was."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence
