@@ -11,9 +11,9 @@ import pytest
 from tests.support import agent_traces as agents
 from tests.support import view_world as world
 from videopro.errors import Cancellation, Cancelled, cancellable
-from videopro.methods import EventObserver, evidence, last_event
+from videopro.methods import EventObserver, last_event
 from videopro.question import Question
-from videopro.traces import Call, Cost, Execution, Failure, Result, VideoRef
+from videopro.traces import Call, Cost, Execution, Failure, Result, VideoRef, evidence
 
 VIDEO = VideoRef("numbers.mp4", "numbers.mp4", "", world.SECONDS)
 QUESTION = Question("What flies over the hill?", world.CHOICES)

@@ -19,11 +19,11 @@ from tests.support import view_world as world
 from tests.support.browser import Open, needs_browser, opening, violations
 from tests.support.making_videos import make
 from videopro.errors import Cancellation, cancellable
-from videopro.methods import EventObserver, evidence, last_event
+from videopro.methods import EventObserver, last_event
 from videopro.question import Question
 from videopro.serve import AskRequest, Film, ServeLimits, ServerState, create_app
 from videopro.serve.problems import Problem
-from videopro.traces import Trace, VideoRef
+from videopro.traces import Trace, VideoRef, evidence
 
 pytestmark = needs_browser
 

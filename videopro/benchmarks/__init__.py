@@ -11,6 +11,7 @@ from videopro.benchmarks.archives import UNPACKING, Archive, packed
 from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Issue, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
+from videopro.benchmarks.citations import Citations, citations
 from videopro.benchmarks.fields import (
     check_is_file,
     file_name,
@@ -43,6 +44,8 @@ from videopro.traces import SetMember
 from videopro.traces.scoring import GROUP_SEPARATOR
 
 __all__ = [
+    "Citations",
+    "citations",
     "downloaded",
     "AnswerPrompt",
     "Archive",

@@ -14,7 +14,6 @@ from videopro.methods.base import RunRequest as RunRequest
 from videopro.methods.base import answer_each as answer_each
 from videopro.methods.events import EventObserver as EventObserver
 from videopro.methods.events import error_event as error_event
-from videopro.methods.events import evidence as evidence
 from videopro.methods.events import last_event as last_event
 from videopro.methods.preparing import PreparedModels as PreparedModels
 from videopro.methods.preparing import PreparedRun as PreparedRun

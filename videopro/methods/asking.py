@@ -10,9 +10,9 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import Failure, VideoProError
 from videopro.methods.base import Method, MethodContext, Observer, answer_each
-from videopro.methods.events import evidence, last_event
+from videopro.methods.events import last_event
 from videopro.question import Question
-from videopro.traces import Cost, Result
+from videopro.traces import Cost, Result, evidence
 from videopro.video import Video
 
 

@@ -1,6 +1,4 @@
-"""What happens while a question is answered as JSON objects, one an event, for programs that watch; and on
-what the answer rests: the parts of the video that the round which gave it found and looked at, with times
-that a player can seek to.
+"""What happens while a question is answered as JSON objects, one an event, for programs that watch.
 
     observer = EventObserver(emit)        # {"type": "reply", ...}, {"type": "call", ...}, ...
     ...
@@ -12,10 +10,9 @@ docs/reference/commands.md (JSON lines) describes each type for users.
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from videopro.errors import check_cancelled
 from videopro.executor import planning_text
@@ -30,126 +27,19 @@ from videopro.traces import (
     Result,
     Round,
     Step,
-    answer_in,
-    boxes_in,
-    lines_in,
     shown_confidence,
-    text_in,
 )
-from videopro.video import stretches
-
-# A detector's result where it sees nothing: no evidence of anything.
-_SEES_NOTHING = "[]"
-
-EvidenceKind = Literal["frames", "interval", "subtitle", "text", "box"]
-
-
-def evidence(result: Result, size: tuple[int, int] | None = None) -> list[dict[str, Any]]:
-    """The pieces of evidence of the answer that counts, in the order in which they were come by, each once.
-    None for a question without an answer. `size`: width and height of the video; without it what a detector
-    saw has no box, as its boxes are in pixels.
-
-    A piece has "kind", "start" and "end" in seconds, "time" of a single frame, "box" in 0..1 of the whole
-    picture, "text", "source" and "round"; of frames also their "times". None stands for what a piece lacks.
-    """
-    if result.selected is None:
-        return []
-    execution = result.rounds[result.selected].execution
-    found: list[tuple[str, dict[str, Any]]] = []
-    for index, call in enumerate(execution.calls if execution else (), 1):
-        found += [(f"call {index} {call.fn}", piece) for piece in _of_call(call, size)]
-    # An agent's steps are counted over its question, and told by identity: two may be equal.
-    own = {id(step) for step in execution.steps} if execution else ()
-    for index, step in enumerate(result.steps, 1):
-        if id(step) in own:
-            found += [(f"step {index} {step.kind}", piece) for piece in _of_step(step)]
-    pieces: dict[str, dict[str, Any]] = {}
-    for source, piece in found:
-        # Loops of programs repeat their calls.
-        pieces.setdefault(json.dumps(piece), {**piece, "source": source, "round": result.selected})
-    return list(pieces.values())
 
 
 def _shown(frames: Sequence[FrameRef]) -> list[dict[str, Any]]:
     """Frames as a page shows them: the time in s, and the box in 0..1 of a crop."""
-    return [{"time": round(frame[0], 3), "box": _box(frame)} for frame in frames]
-
-
-def _of_call(call: Call, size: tuple[int, int] | None) -> Iterator[dict[str, Any]]:
-    lines = lines_in(call.result)
-    for line in lines:
-        yield _piece("subtitle", line.start, line.end, text=line.text)
-    # The record shows the first lines; of the others it has the times.
-    named = {(round(line.start, 1), round(line.end, 1)) for line in lines}
-    for start, end in call.intervals:
-        if (round(start, 1), round(end, 1)) not in named:
-            yield _piece("subtitle" if lines else "interval", start, end)
-    boxes = boxes_in(call.result)
-    if len(call.frames) == 1:
-        for box in boxes:
-            within = None if size is None else _within(call.frames[0], box.corners, size)
-            yield _at(call.frames[0], "box", within, f"{box.label} ({box.score:.2f})")
-    read = text_in(call.result)
-    if read is not None:
-        if read.strip() and len(call.frames) == 1:
-            yield _at(call.frames[0], "text", _box(call.frames[0]), read)
-        elif read.strip():
-            yield _piece("text", None, None, text=read)
-    elif call.frames and not boxes and call.result != _SEES_NOTHING:
-        answer = answer_in(call.result)
-        yield from _frames(call.frames, answer[0] if answer is not None else call.result)
-
-
-def _of_step(step: Step) -> Iterator[dict[str, Any]]:
-    for segment in step.segments:
-        text = segment.text or segment.name or None
-        yield _piece("interval", segment.start, segment.end, text=text)
-    if step.frames:
-        yield from _frames(step.frames, step.result or step.raw)
-
-
-def _piece(
-    kind: EvidenceKind,
-    start: float | None,
-    end: float | None,
-    *,
-    time: float | None = None,
-    box: list[float] | None = None,
-    text: str | None = None,
-) -> dict[str, Any]:
-    return {"kind": kind, "start": start, "end": end, "time": time, "box": box, "text": text or None}
-
-
-def _at(frame: FrameRef, kind: EvidenceKind, box: list[float] | None, text: str) -> dict[str, Any]:
-    time = round(frame[0], 3)
-    return _piece(kind, time, time, time=time, box=box, text=text)
-
-
-def _frames(frames: Sequence[FrameRef], text: str) -> Iterator[dict[str, Any]]:
-    """The stretches of frames that were looked at together; the first one has what was made of all."""
-    for number, times in enumerate(stretches([round(frame[0], 3) for frame in frames])):
-        within = [frame for frame in frames if round(frame[0], 3) in times]
-        piece = _piece(
-            *("frames", times[0], times[-1]),
-            time=times[0] if len(times) == 1 else None,
-            box=_box(within[0]) if len(within) == 1 else None,
-            text=None if number else text,
-        )
-        yield {**piece, "times": times}
-
-
-def _box(frame: FrameRef) -> list[float] | None:
-    """The box of a crop, in 0..1 of the whole picture; None of a whole one."""
-    return [round(value, 4) for value in frame[3:7]] if len(frame) >= 7 else None
-
-
-def _within(frame: FrameRef, corners: Sequence[float], size: tuple[int, int]) -> list[float]:
-    """A box in pixels of a frame or a crop of a video of this size, in 0..1 of the whole picture."""
-    left, top, right, bottom = _box(frame) or (0.0, 0.0, 1.0, 1.0)
-    (x0, y0, x1, y1), (width, height) = corners, size
-    placed = (left + x0 / width, top + y0 / height, left + x1 / width, top + y1 / height)
-    limits = ((left, right), (top, bottom)) * 2
-    return [round(min(max(value, low), high), 4) for value, (low, high) in zip(placed, limits, strict=True)]
+    return [
+        {
+            "time": round(frame[0], 3),
+            "box": [round(value, 4) for value in frame[3:7]] if len(frame) >= 7 else None,
+        }
+        for frame in frames
+    ]
 
 
 class EventObserver:

@@ -9,6 +9,7 @@ from functools import partial
 from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.report import papers
+from videopro.report.citations import cited
 from videopro.report.comparisons import efficiency, modes, modules, pairs, training
 from videopro.report.confidence import TAUS, confidence, thresholds
 from videopro.report.costs import costs
@@ -49,6 +50,7 @@ BUILDERS: Mapping[str, Builder] = {
     "modes": modes,
     "confidence": confidence,
     "tau": thresholds,
+    "citations": cited,
     "durations": durations,
     "metrics": own_metrics,
     "open": open_answers,

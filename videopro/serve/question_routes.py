@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from videopro.methods import evidence, last_event
+from videopro.methods import last_event
 from videopro.question import prompts
 from videopro.report.pages import StoredPrompts, page, row
 from videopro.serve.events import EventLog, EventStream
@@ -21,7 +21,7 @@ from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem
 from videopro.serve.questions import AskedQuestion, StoredQuestion, question_of
 from videopro.serve.state import ServerState, client_of, film_named, state_of
-from videopro.traces import Trace, read_heads
+from videopro.traces import Trace, evidence, read_heads
 
 router = APIRouter()
 

@@ -5,6 +5,8 @@ from videopro.question import Answer as Answer
 from videopro.traces.arguments import ArgumentRecorder as ArgumentRecorder
 from videopro.traces.clock import SharedClock as SharedClock
 from videopro.traces.clock import Stopwatch as Stopwatch
+from videopro.traces.evidence import box_of as box_of
+from videopro.traces.evidence import evidence as evidence
 from videopro.traces.log import NO_REDO as NO_REDO
 from videopro.traces.log import OTHER_FILES as OTHER_FILES
 from videopro.traces.log import Redo as Redo

@@ -94,13 +94,12 @@ def _on_display(number: int, fps: float) -> float:
 
 
 _APART = 3.0
-_MOST_STRETCHES = 6
 
 
-def stretches(times: Iterable[float]) -> list[list[float]]:
+def stretches(times: Iterable[float], most: int = 6) -> list[list[float]]:
     """The times (s) of frames that were looked at, in stretches for a player: a gap above three seconds
-    ends one. Of more than six stretches, six that are evenly chosen."""
+    ends one. Of more than `most` stretches, as many that are evenly chosen."""
     moments = np.unique(list(times))
     found = [each for each in np.split(moments, np.flatnonzero(np.diff(moments) > _APART) + 1) if each.size]
-    most = min(len(found), _MOST_STRETCHES)
+    most = min(len(found), most)
     return [found[int((part + 0.5) * len(found) / most)].tolist() for part in range(most)]

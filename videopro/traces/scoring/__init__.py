@@ -21,6 +21,7 @@ from videopro.traces.scoring.costs import question_costs as question_costs
 from videopro.traces.scoring.intervals import FEW_VIDEOS_NOTE as FEW_VIDEOS_NOTE
 from videopro.traces.scoring.intervals import MIN_VIDEOS as MIN_VIDEOS
 from videopro.traces.scoring.intervals import clustered_interval as clustered_interval
+from videopro.traces.scoring.intervals import mean_interval as mean_interval
 from videopro.traces.scoring.intervals import percent as percent
 from videopro.traces.scoring.intervals import percent_interval as percent_interval
 from videopro.traces.scoring.intervals import shown_interval as shown_interval
