@@ -16,7 +16,7 @@ from typing import Any
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, CG_BENCH_FILES, Item, read_cg_bench
 from videopro.data_synthesis.questions import drawn
-from videopro.errors import BenchmarkError, ConfigError
+from videopro.errors import BenchmarkError, ConfigError, reason_of
 from videopro.storage import parse_json
 from videopro.video import content_if_readable, files_below
 
@@ -194,7 +194,9 @@ def _add_benchmark(excluded: EvaluationVideos, name: str, split: str, root: Path
         protocol = "videopro" if "videopro" in names else ""
         benchmark = benchmarks.load(name, split=split, root=root, protocol=protocol, skip_broken=True)
     except (BenchmarkError, ConfigError) as error:
-        raise ConfigError(f"exclude: {error}") from error
+        # Its advice is about --root.
+        problem, _, _ = str(error).partition("; ")
+        raise ConfigError(f"exclude: {problem}; pass {name}:FOLDER with the folder of its files") from error
     part_of = f"{benchmark.name} {benchmark.split}".rstrip()
     for key, path in sorted({(item.video_key, item.video) for item in benchmark.items}):
         where = f"video {key} of {part_of}"
@@ -233,8 +235,9 @@ def add_rows(excluded: EvaluationVideos, path: Path, setting: str) -> None:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{setting}: {path} cannot be read ({error}); pass a folder of videos, a JSONL with 'video' or "
-            "'videos' in each line, a CG-Bench annotation file (.json), or a benchmark as NAME:FOLDER"
+            f"{setting}: {path} cannot be read ({reason_of(error)}); pass a folder of videos, a JSONL "
+            "with 'video' or 'videos' in each line, a CG-Bench annotation file (.json), or a benchmark as "
+            "NAME:FOLDER"
         ) from error
     videos: set[str] = set()
     for number, line in enumerate(lines, start=1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,21 @@ from videopro.data_synthesis.datasets import assemble, evaluation_rows, limited,
 from videopro.data_synthesis.folder import SynthesisFolder
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.questions import QuestionSelection
+from videopro.data_synthesis.rules import PLAN
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import read_teacher_usage
+from videopro.errors import failure_lines
+from videopro.traces import Trace
+from videopro.traces.scoring import failures
 
 
-def show_end(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
-    """Print what was made; the card has the rest."""
+def show_end(
+    card: Mapping[str, Any],
+    folder: Path,
+    open_questions: int,
+    unanswered: Mapping[str, Sequence[tuple[str, str, str]]],
+) -> None:
+    """Print what was made; the card has the rest. `unanswered`: what failed, by kind, for `failure_lines`."""
     questions, first, native, teacher = (
         card["questions"],
         card["programs"]["first"],
@@ -42,6 +51,9 @@ def show_end(card: Mapping[str, Any], folder: Path, open_questions: int) -> None
             f"teacher: {teacher['requests']} requests ({teacher['refused']} gave no text), "
             f"{teacher['tokens_in']} + {teacher['tokens_out']} tokens{cost}"
         )
+    for what, failed in unanswered.items():
+        if failed:
+            print(f"{what}:", *failure_lines(failed, str(folder / "records.jsonl")), sep="\n")
     print(f"folder: {folder} (families, what was rejected and why: {CARD_MD})")
     if open_questions:
         print(
@@ -67,8 +79,22 @@ def finish(
     """Datasets and card; one command on the folder at a time, and each from all that is recorded."""
     with folder.locked("finish.lock"):
         card, open_questions = _write(config, folder, selection, guard, items)
-    show_end(card, folder.path, open_questions)
+    traces = folder.read()
+    unanswered = {
+        "questions without a result": failures(traces),
+        "first programs that failed": _failed_programs(traces),
+    }
+    show_end(card, folder.path, open_questions, unanswered)
     return card
+
+
+def _failed_programs(traces: Sequence[Trace]) -> list[tuple[str, str, str]]:
+    return [
+        (trace.video.key, trace.question_id, f"{execution.error.type}: {execution.error.message}")
+        for trace in traces
+        for round in trace.rounds
+        if round.prompt_kind == PLAN and (execution := round.execution) is not None and execution.error
+    ]
 
 
 def _write(

@@ -134,7 +134,7 @@ class DecontaminationGuard:
         if not splits:
             return
         key, video = sorted(splits.items())[0]
-        more = f"(and {len(splits) - 1} more videos)" if len(splits) > 1 else ""
+        more = f" (and {len(splits) - 1} more videos)" if len(splits) > 1 else ""
         mini = " (to hold out only its questions: --cg-bench-mini questions)" if MINI in str(video) else ""
         raise ConfigError(
             f"{selection.benchmark.name}: video {key!r} is {video}, which is for evaluation{more}; pass "

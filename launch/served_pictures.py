@@ -1,5 +1,5 @@
-"""The pictures of docs/serve: the page of `videopro serve` while a question is answered and at its end, from
-the real server with the pocket model."""
+"""The pictures of docs/serve: a conversation on the page of `videopro serve` and an answer in detail, from the
+real server with the pocket model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from videopro.backbones import find_video
 
 FILM = "long_007"
 QUESTION = "Which color does the triangle at the cave have?"
-CHOICES = ("green", "orange", "red", "white")
+SIZES = ((1440, 900), (390, 844))
 _ADDRESS = re.compile(r"http://[\d.:]+/?")
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """A server that keeps its films and answers in a folder; its address."""
-    command = ["videopro", "serve", "--model", "pocket"]
+    command = ["videopro", "serve", "--model", "pocket", "--log-level", "warning"]
     films = find_video(Path(f"pocket:test/{FILM}")).parent
     command += ["--folders", str(films), "--output", str(folder / "serve"), "--port", "0"]
     with subprocess.Popen(
@@ -37,27 +37,32 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def take_served(address: str, browser: Any, save: Callable[[Any, str], None]) -> None:
-    """Ask a question on the page, and `save(page, name)` a picture in the middle and one at the end."""
+    """Ask a question on the page with two methods, and `save(page, name)` the conversation in each size and
+    theme, and an answer in detail."""
     page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
+    page.set_default_timeout(120_000)
     page.goto(address)
-    page.fill(".there input", FILM)
+    page.fill("input[type=search]", FILM)
     page.click(".film-row")
-    page.wait_for_selector(".picked img")
-    page.fill("#question", QUESTION)
-    page.click("text=Add choices")
-    for choice in CHOICES:
-        page.keyboard.type(choice)
-        page.keyboard.press("Enter")
+    page.click(f".known button:has-text('{QUESTION}')")
     page.click("form.ask .primary")
-    page.wait_for_selector("[data-round='1'] .call", timeout=120_000)
-    # The first program is done, and the next one is being written.
-    page.wait_for_selector("[data-round='1'] .outcome", timeout=120_000)
-    page.wait_for_timeout(500)
-    save(page, "middle-1440-light.png")
-    page.wait_for_selector(".ask-on", timeout=120_000)
+    page.wait_for_selector(".answered")
+    page.click(".again button")
+    page.wait_for_selector(".answers > .answered >> nth=1")
+    conversation = page.url
+    page.click(".answer >> text=Details")
+    page.wait_for_selector(".rests-on a")
     page.wait_for_load_state("networkidle")
-    page.locator(".rests-on a").first.click()
-    page.wait_for_timeout(1500)
-    page.evaluate("scrollTo(0, 0)")
-    save(page, "end-1440-light.png")
+    save(page, "details-1440-light.png")
     page.close()
+    for width, height in SIZES:
+        for theme in ("light", "dark"):
+            size = {"width": width, "height": height}
+            page = browser.new_page(viewport=size, color_scheme=theme)
+            page.goto(conversation)
+            page.wait_for_selector(".answered")
+            page.wait_for_load_state("networkidle")
+            page.wait_for_timeout(1000)  # The player hides that it was loading.
+            page.evaluate("scrollTo(0, 0)")
+            save(page, f"conversation-{width}-{theme}.png")
+            page.close()

@@ -1,7 +1,5 @@
 """The names that `videopro` exports: asking, following a question, running a benchmark, reading a run."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -75,7 +73,6 @@ def test_a_program_is_in_the_answer_and_its_calls_among_the_events(blue: Path, t
     with VideoPro("m", "program", options=options, load=load_fake) as ready:
         answer = ready.ask(blue, "Which colour?", COLOURS)
         assert answer.letter == "C"
-        assert answer.program is not None
         assert answer.program.strip() == PROGRAM.strip()
         told: list[dict[str, Any]] = list(ready.events(blue, "Which colour?", COLOURS))
     kinds = [event["type"] for event in told if event["type"] != "wait"]

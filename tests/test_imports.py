@@ -1,8 +1,6 @@
 """What import contracts cannot say: that breaking one is detected, that a bare install imports, that every
 module has one name, which mypy knows too."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

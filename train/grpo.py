@@ -161,6 +161,9 @@ def train(
         if is_main:
             trainer.accelerator.print(_startup_line(trainer, rows.train))
         run_training(trainer, model_settings, start, rows)
+        # Each process has its own rows.
+        for line in rewards.left_out_lines:
+            print(line, file=sys.stderr)
     if is_main:
         # TRL's copy of the initial adapter, for the KL term.
         shutil.rmtree(output / "ref", ignore_errors=True)

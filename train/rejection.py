@@ -29,7 +29,15 @@ from videopro.backbones import (
     read_spec,
 )
 from videopro.cli import Counter, build_settings, check_needs, exit_status, needs_extra
-from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError, unexpected_as
+from videopro.errors import (
+    ConfigError,
+    DatasetError,
+    NativeError,
+    RunError,
+    VideoError,
+    failure_lines,
+    unexpected_as,
+)
 from videopro.executor import Program, parse_program
 from videopro.methods import named_plugins
 from videopro.methods.planners import load_answerer
@@ -54,9 +62,10 @@ def sample(
     rewards: ProgramRewards,
     config: RejectionConfig,
     keep: Callable[[str, list[str]], None],
-) -> None:
+) -> list[str]:
     """Sample and run programs for each prompt. Calls `keep` with each row's id and its correct, well-formed
-    replies. Videos that cannot be read are reported and skipped."""
+    replies. Returns lines that name the videos and rows that were skipped, and why."""
+    unread: list[tuple[str, str, str]] = []
     groups: dict[Path, list[GRPORow]] = {}
     for row in rows:
         groups.setdefault(row.video, []).append(row)
@@ -72,8 +81,7 @@ def sample(
                         size = policy.frame_size(video.height, video.width, policy.frames)
                         visual = stack.enter_context(policy.prefix(video.sample(policy.frames, size=size)))
             except (VideoError, NativeError) as error:
-                where = "" if isinstance(error, VideoError) else f"{path}: "
-                print(f"skipped: {where}{error}", file=sys.stderr)
+                unread.append((str(path), "", str(error)))
                 video_rows = [row for row in video_rows if not row.prompt_video]
             # All samples of a prompt are in one batch.
             at_once = max(1, config.batch_size // config.samples)
@@ -101,6 +109,8 @@ def sample(
                             correct[row.id].append(turn.reply)
                 for name, replies in correct.items():
                     keep(name, replies)
+    lines = ["videos that cannot be read:", *failure_lines(unread)] if unread else []
+    return lines + rewards.left_out_lines
 
 
 def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
@@ -148,6 +158,7 @@ def run(config: RejectionConfig) -> str:
         done = _sampled_earlier(log, identity)
         if not done:
             right.append({"settings": identity})
+        skipped: list[str] = []
         open_rows = [row for row in prompts if row.id not in done]
         if open_rows:
             policy, rewards = _load(config)
@@ -159,22 +170,24 @@ def run(config: RejectionConfig) -> str:
 
             with rewards, Counter("sampling programs", len(prompts)) as counter:
                 counter.start(len(prompts) - len(open_rows))
-                sample(open_rows, policy, rewards, config, keep)
+                skipped = sample(open_rows, policy, rewards, config, keep)
     finally:
         right.close()
     # A row whose video cannot be read has no replies.
     replies_to = [done.get(prompt.id, []) for prompt in prompts]
     own_rows = [row for each in zip(prompts, replies_to, strict=True) for row in as_rows(*each)]
     if not own_rows:
-        raise RunError(f"no correct program for any of {len(prompts)} prompts; raise samples or temperature")
+        reason = f"no correct program for any of {len(prompts)} prompts; raise samples or temperature"
+        raise RunError("\n".join((reason, *skipped)))
     try:
         write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in own_rows))
     except OSError as error:
         raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
-    return (
+    made = (
         f"{config.output}: {len(own_rows)} programs, of {sum(map(len, replies_to))} correct among "
         f"{config.samples * len(prompts)}; {sum(map(bool, replies_to))} of {len(prompts)} prompts have one"
     )
+    return "\n".join((made, *skipped))
 
 
 def _read_prompts(config: RejectionConfig) -> list[GRPORow]:

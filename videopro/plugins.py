@@ -164,8 +164,7 @@ class Registry(Mapping[str, T]):
             content = path.read_bytes()
         except OSError as error:
             raise self.error(
-                f"{self.kind} {spelling!r}: {path} cannot be read ({error.strerror}); pass a .py file on "
-                "this machine"
+                f"{self.kind} {spelling!r} cannot be read ({error.strerror}); pass a .py file on this machine"
             ) from error
         try:
             module = _run(path, content)

@@ -1,7 +1,5 @@
 """Addresses of models on servers: a strict grammar, no default, and no secret in a message or a record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fuzz tests of what reads a server's replies. Long run: see `tests.support.fuzzing`."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """What a process shares with its threads: the settings of a training under ZeRO-3, beside which models are
 loaded whole (what answers inside programs, and the models behind the modules), and the GPU."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -12,8 +12,6 @@ so it needs no network. FOLDER holds a git directory OWNER+NAME/repo, or a clone
 repository.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """The commands that `check` prints for archives: each is run, and the videos are then found."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,8 +1,6 @@
 """Folders and files that are not the benchmark's, or are broken or torn: each is named, and the good records
 run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

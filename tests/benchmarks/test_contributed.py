@@ -3,8 +3,6 @@
 The questions are those of test_official_scores.py, which compares the scores with official ones.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Subtitles inside a video file, where no other is listed: in a folder of own questions, and in ask."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -89,7 +87,6 @@ def test_the_track_of_a_run_is_part_of_its_key(
         assert (trace.error is not None) is (name == "two")
         recorded = read_yaml(output / "config.yaml")
         assert recorded["identity"]["protocol"].get("subtitle_track") == track
-    assert trace.error is not None
     assert "has no subtitle track '2'; it has 0: srt (eng); 1: srt (ger)" in trace.error.message
     capsys.readouterr()
     # The same folder with another track is another run.

@@ -1,8 +1,6 @@
 """Fuzz tests of what reads annotations: one bad record among good ones, in every benchmark. Long run: see
 `tests.support.fuzzing`."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

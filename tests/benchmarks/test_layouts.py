@@ -3,8 +3,6 @@
 The layouts are those named in each loader's docstring; the records are ours.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Our official scores of 1,000 replies for each benchmark against what the official code made of them
 (official_scorers/recorded, with repository, file and commit), to the last digit that it prints."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.benchmarks.official_scores import CASES, Case, compare, digest, recorded, table

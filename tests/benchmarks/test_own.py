@@ -1,7 +1,5 @@
 """Benchmarks that are a file: found, run, changed, broken, gone, and offered by a package."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,8 +1,6 @@
 """Benchmarks through the command lines: a run with gaps, check, several under one name. Protocols: each names
 its source, survives a run folder and fills its prompt."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plain progress lines, where no bar can be drawn."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

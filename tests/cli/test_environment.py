@@ -1,8 +1,6 @@
 """What the environment says about proxies, certificates and keys: one line that names the variable and the
 fix, before any client is made."""
 
-from __future__ import annotations
-
 import threading
 from importlib.util import find_spec
 from typing import Any

@@ -1,7 +1,5 @@
 """Everything that a command needs is checked before a model is loaded, and told at once."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

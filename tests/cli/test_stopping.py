@@ -1,7 +1,5 @@
 """How a command line ends when it is stopped from outside or the disk is full; freed memory goes back."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pty
@@ -144,7 +142,6 @@ sys.exit(status.code)
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
     error = process.communicate(b"go\n", timeout=60)[1]

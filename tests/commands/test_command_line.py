@@ -1,7 +1,5 @@
 """`videopro` and how its commands read their settings: names, help, files, flags, completion."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass, field
@@ -175,10 +173,6 @@ def test_options_of_what_is_chosen_are_flags_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text", "expected"),
     [
-        (["--share", "0.5"], "", "--share: way 'quick' has no such setting; it belongs to deep"),
-        (["--size", "few", "--options", "size=many"], "", "--size is 'few', but --options sets size='many'"),
-        (["--depht", "1"], "", "videopro.chooser: unknown argument '--depht'; did you mean '--depth'?"),
-        (["--way", "deep", "--tools"], "", "--tools has no value; pass at least one, or leave it out"),
         (["--time", "{"], "", "--time: cannot read the value '{': "),
         (["--depth", "x"], "", 'invalid value for --depth: unable to convert "x" into int'),
         ([], "share: 1", "FILE: share: way 'quick' has no such setting; it belongs to deep"),

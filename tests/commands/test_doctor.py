@@ -1,7 +1,5 @@
 """videopro doctor: what it shows of a machine, and what it never shows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import namedtuple

@@ -1,8 +1,6 @@
 """Runs: their settings, what they record and which questions they ask; what goes wrong in them and is counted
 as the question's error, or stops them with its cause."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -54,11 +52,9 @@ def test_a_run_and_what_it_records(root: Path, tmp_path: Path, capsys: pytest.Ca
     assert trace.video.id
     assert trace.choices == ("green", "blue", "grey", "red")
     assert trace.gold == "B"
-    assert trace.final is not None
     assert (trace.final.letter, trace.final.confidence, trace.official) == ("B", 0.9, "B")
     assert trace.final == trace.first
     (attempt,) = trace.rounds
-    assert attempt.execution is not None
     # Midpoints of three equal parts of 2 s: 1/3, 1 and 5/3 s; on display then: frames of 2/8, 8/8, 13/8 s.
     assert attempt.execution.calls[0].frames == ((0.25, 24, 32), (1.0, 24, 32), (1.625, 24, 32))
     total = [sum(getattr(t.cost, name) for t in traces.values()) for name in ("frames", "calls", "tokens_in")]
@@ -148,8 +144,12 @@ def test_what_is_left_out_stands_beside_every_accuracy(
     assert seeds.main([f"one={output}"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("left out: 3 VideoError") == 3
-    assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main"]) == 0
+    why = "(v1q0, v1q1, v1q2): FFmpeg cannot read it as a video"
+    assert said.count(why) == 3
+    assert report_main([str(output), "--output", str(tmp_path / "report"), "--tables", "main", "runs"]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
+    assert why in capsys.readouterr().out
+    assert why in page
     assert "Left out of the accuracy: Native VideoLLM 3 VideoError." in page
 
 

@@ -1,7 +1,5 @@
 """Open questions of one's own through every command: ask, infer, judge, compare, report, seeds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial
@@ -122,7 +120,6 @@ def test_a_run_answers_in_words_and_grades_them(runs: Path, method: str) -> None
     traces, summary = traces_of(runs / method), summary_of(runs / method)
     assert {traces[f"q{place}"].final.raw for place in (0, 4)} == {"The red one."}  # type: ignore[union-attr]
     execution = traces["q0"].rounds[-1].execution
-    assert execution is not None
     assert execution.status == "ok"
     # Each word has log-probability -0.6, so Eq. 2 gives exp(-0.6) for any number of words.
     assert execution.answer.confidence == pytest.approx(0.5488, abs=1e-4)

@@ -1,7 +1,5 @@
 """Prompts for GRPO without a teacher, and the oracle mode of rows that lack it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -109,7 +107,6 @@ def test_rows_show_what_the_planner_was_trained_with(root: Path, tmp_path: Path)
     asked = 0
     for trace in read_traces(out / "planner/traces.jsonl"):
         prompt = trace.rounds[0].prompt
-        assert prompt is not None
         assert plans[trace.question_id]["prompt"] == heads.get(prompt.key, prompt.head) + prompt.text
         asked += 1
     assert asked == len(plans) == 6
@@ -189,7 +186,7 @@ def test_the_oracle_mode_of_rows_is_filled_in_and_nothing_else(
     assert len(log.read_text().splitlines()) == 2, "the same question was asked twice"
     shown = capsys.readouterr().out
     assert "oracle modes filled in: native 2, program 1; 1 rows already had one" in shown
-    assert "3 rows still lack one (line 5, 6, 7; the first: VideoError" in shown
+    assert "3 rows still lack one:\n  line 5: VideoError: " in shown
 
     # GRPO gives the mode reward now: a native program for (0) earns it, one of several steps does not.
     modes = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}

@@ -1,7 +1,5 @@
 """videopro push and pull, by the hub's real client, against a hub on this machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The table over seeds: pooled answers, answers before refinement, routing against the oracle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A team from a library: native runs, pseudo-labels, the team file; resumed, and without any gold answer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

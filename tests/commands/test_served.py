@@ -1,7 +1,5 @@
 """Runs against servers: what one lacks is told everywhere, and a planner's is killed and started again."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`videopro transcribe`: many films with every kind of sound, subtitle files, a benchmark's videos."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -48,7 +46,10 @@ def test_every_kind_of_film_is_counted_and_named_and_the_rest_goes_on(
     assert rows["broken.mkv"].startswith("failed")
     assert "5 videos" in done.out
     assert "2 failed" in done.out
-    assert "without a transcript: broken.mkv, no.mp4" in done.out
+    head, broken, text = done.err.splitlines()[-3:]
+    assert head == "not transcribed:"
+    assert broken.startswith(f"  {films / 'broken.mkv'}: its audio track is damaged")
+    assert text.startswith(f"  {films / 'no.mp4'}: FFmpeg cannot read it")
     assert f"error: {films / 'broken.mkv'}: its audio track is damaged" in done.err
     assert f"error: {films / 'no.mp4'}" in done.err
     assert done.out.splitlines()[-1].startswith(f"next: videopro ask {films / 'a.mkv'}")

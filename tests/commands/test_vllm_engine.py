@@ -1,7 +1,5 @@
 """--engine vllm of infer and synthesize, with a program in vLLM's place that answers A to everything."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The small world in which the tests of this folder synthesize."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which rows are left within limits, which videos are for which dataset, and questions with fewer modules."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

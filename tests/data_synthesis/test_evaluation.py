@@ -1,7 +1,5 @@
 """No video of an evaluation split gets in, known by its content, its name or its seed (pocket)."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The plan of a synthesis: its figures by hand, what they rest on, and that it spends nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +113,6 @@ def test_rates_are_measured_where_enough_is_recorded(cg_bench: Path) -> None:
     )
     traces = [sure] * 10 + [fixed] * 20
     rates = measured_rates(traces, "sft", config(cg_bench))
-    assert rates is not None
     assert (rates.questions, rates.requests, rates.refinements) == (30, 70 / 30, 40 / 30)
     assert rates.sft == {"native": 10 / 30, "bug_fix": 20 / 30, "native_refinement": 20 / 30}
     assert rates.grpo == {"plan": 1.0, "bug_fix": 20 / 30, "native_refinement": 20 / 30}

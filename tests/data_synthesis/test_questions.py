@@ -1,7 +1,5 @@
 """What is asked, in which order and with options in which places; CG-Bench's annotation files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Synthesis that is stopped, enlarged or shared by commands makes the same datasets; no other resumes it."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """R1 to R4 on hand-made records: every rule, every tie, every edge. Expected rows are written out by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

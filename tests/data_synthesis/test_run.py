@@ -1,7 +1,5 @@
 """Synthesis as a whole: from questions to datasets and their card, and what goes wrong."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An API teacher over real HTTP: every kind of failure, nothing lost, nothing paid twice, caps that hold."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """docs/results/deviations.md: every setting that its table names to restore something is one that a command
 takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import fields

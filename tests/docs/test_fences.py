@@ -1,8 +1,6 @@
 """README and the ten pages: every command and Python snippet runs as it stands, after installation, in an
 empty folder. What needs more says so above its fence: `<!-- needs: a GPU -->`."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

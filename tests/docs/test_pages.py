@@ -1,8 +1,6 @@
 """README and docs: lengths, links, anchors; what they, scripts and configs name of the code exists;
 tables that list commands, extras, configs, exit statuses and the like have all of them, and no others."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -7,8 +7,6 @@ list whose figures are in these records, relative to the repository, or in a tab
 numbers with a decimal point; whole numbers are mostly sizes and settings.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """One voice: words that no message, help text or page uses, each with the field's word."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a process says that it is answering, and questions that must be in flight without others."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -107,6 +105,7 @@ def test_what_was_asked_beside_others_is_no_cheaper_for_what_comes_after_it_alon
     assert first == pytest.approx([50 / 32, 50 / 32])
     assert second == pytest.approx([50, 50])
     assert sum(first + second) == pytest.approx(own.share)
+    assert own.wall == 200.0
 
 
 def test_more_seconds_than_have_passed_get_a_share_too() -> None:

@@ -1,7 +1,5 @@
 """When one exception ends a run, and what is kept of it; what a run shows before its first answer."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections.abc import Iterable

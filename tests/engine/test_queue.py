@@ -1,8 +1,6 @@
 """The queue of a run: crash records, leases that workers of several ranks share, shards, and walks over
 things that other processes are at too."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Cancelled work stops at its next check, in whichever thread it runs."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Exceptions that nobody foresaw: which are the machine's, and what a record says."""
 
-from __future__ import annotations
-
 import errno
 import pickle
 import sqlite3

@@ -1,8 +1,6 @@
 """The worked examples of CONTRIBUTING.md and docs/benchmark.md: they show the files of docs/examples, and
 each one runs, as an installed package and by its file, from outside of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -114,11 +112,9 @@ def test_all_three_run_from_outside(site: Path, garden: Path, tmp_path: Path) ->
     assert summary["settings"]["plugins"].keys() == {"method middle"}
     for trace in read_traces(work / "run" / "traces.jsonl"):
         execution = trace.rounds[0].execution
-        assert execution is not None
         # The middle second of two.
         assert all(0.5 <= frame[0] <= 1.5 for frame in execution.calls[0].frames)
     assert "middle" in (work / "report" / "tables" / "main.csv").read_text()
     (asked,) = read_traces(next((work / "asked").rglob("traces.jsonl")))
     execution = asked.rounds[0].execution
-    assert execution is not None
     assert [call.fn for call in execution.calls].count("get_brightness") == 2

@@ -1,7 +1,5 @@
 """The snippets of docs/extend.md and docs/how-it-works.md, run as they stand there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -44,7 +42,6 @@ def test_the_module_finds_the_brightest_frame(files: Path) -> None:
         answer = ready.ask(files / "film.mp4", "Which colour?", COLOURS)
     assert answer.choice == "grey"
     execution = answer.trace.rounds[0].execution
-    assert execution is not None
     assert "get_brightness" in [call.fn for call in execution.calls]
 
 

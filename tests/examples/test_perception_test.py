@@ -1,8 +1,6 @@
 """The example docs/examples/perception_test.py: rows of the hub's form, asked and read as in lmms-eval's task
 `perceptiontest_val_mc`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +59,6 @@ def test_the_prompt_is_lmms_evals(root: Path) -> None:
     """The question, a line for each option, and the request for a letter."""
     benchmark = benchmarks.load(FILE, root=root)
     asked = benchmark.protocol.answer_prompt
-    assert asked is not None
     assert asked.fill(benchmark.items[0].question) == (
         "Which colour is it?\nA. red\nB. green\nC. blue\n"
         "Answer with the option's letter from the given choices directly."

@@ -1,8 +1,6 @@
 """How a program's process is confined: the filter, by a BPF interpreter written here and system call numbers
 from the kernel's tables; running children, by what the kernel reports of them; every attack, tried once."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import platform

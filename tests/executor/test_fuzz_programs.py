@@ -1,7 +1,5 @@
 """Fuzz tests of what reads programs out of replies. Long run: see `tests.support.fuzzing`."""
 
-from __future__ import annotations
-
 import time
 
 from hypothesis import example, given

@@ -1,7 +1,5 @@
 """What ordinary programs need of Python: modules, results in their plain form, and errors that help."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from typing import Any
@@ -185,7 +183,6 @@ def test_a_lone_surrogate_does_not_get_out(pool: Executor, value: str) -> None:
         (body("return query_mcc(1)"), "name 'query_mcc' is not defined. Did you mean: 'query_mc'?"),
         (body("return re.findall('a', 'b')"), "name 're' is not defined. Did you forget to import 're'?"),
         (body("return wholly_unknown"), "name 'wholly_unknown' is not defined"),
-        (body("return open('x')"), "open() is not available to programs"),
         (body("return 'a'.lowr()"), "'str' object has no attribute 'lowr'. Did you mean: 'lower'?"),
         (
             body("import math\nreturn math.flor(1)"),
@@ -197,7 +194,6 @@ def test_a_lone_surrogate_does_not_get_out(pool: Executor, value: str) -> None:
 def test_did_you_mean(pool: Executor, program: str, message: str) -> None:
     # A class of handles is not suggested.
     outcome = pool.run(program, {"query_mc": int}, {}, prelude="class Frame(Handle):\n    pass")
-    assert outcome.error is not None
     assert outcome.error.message == message
 
 

@@ -4,8 +4,6 @@ The replies are the shapes that the paper (Figs. 8 to 10) and real planners prod
 were read by hand.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
@@ -119,19 +117,11 @@ def test_the_mode(body: str, mode: str) -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("def execute_command(video:\n    return 1", "It is not Python: '(' was never closed (line 1)."),
-        ("def solve(video):\n    return 1", "It has no execute_command."),
-        (f"{NATIVE}\n{NATIVE}", "It defines execute_command more than once."),
-        ("def execute_command():\n    return 1", "execute_command takes no video."),
-        ("def execute_command(video):\n    query_native(video)", "execute_command returns nothing."),
         (
             "def execute_command(v):\n    def f():\n        return 1\n    f()",
             "execute_command returns nothing.",
         ),
-        (f"import os\n{NATIVE}", "It imports os."),
         (f"from . import x\n{NATIVE}", "It imports a sibling."),
-        (f"exec('1')\n{NATIVE}", "It uses exec."),
-        (f"x = ().__class__.__base__.__subclasses__()\n{NATIVE}", "It uses .__subclasses__."),
         (f"y = __builtins__\n{NATIVE}", "It uses __builtins__."),
         (f"class A:\n    def __del__(self): pass\n{NATIVE}", "It defines __del__."),
     ],

@@ -1,7 +1,5 @@
 """What the log shows: short, harmless to a chat template, and about the program."""
 
-from __future__ import annotations
-
 import random
 import re
 import time

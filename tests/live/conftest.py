@@ -1,7 +1,5 @@
 """A real vLLM with the pocket model, started by `launch/live.sh`, and the same model in this process."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

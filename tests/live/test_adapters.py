@@ -1,7 +1,5 @@
 """Adapters under names of their own, loaded while the engine runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

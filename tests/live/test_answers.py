@@ -1,7 +1,5 @@
 """Letters, yes or no, words, log-probabilities, videos and pictures: the engine beside the local model."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.live_engine import Engine

@@ -1,7 +1,5 @@
 """What the engine says when it refuses, and what users are told of it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

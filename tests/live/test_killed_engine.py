@@ -1,7 +1,5 @@
 """An engine that is killed in the middle of a run, and started again by whoever keeps it running."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

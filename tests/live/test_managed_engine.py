@@ -1,8 +1,6 @@
 """Engines that VideoPro starts itself, with a real vLLM: a run, training whose engine dies, an adapter that
 does not fit."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every method answers questions of the pocket world with the served model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -49,7 +47,6 @@ def test_programs_by_a_served_planner(engine: Engine, tmp_path: Path, method: st
     summary = infer(engine, output, method, "--planner", planner, "--options", "temperature=0")
     assert summary["notes"] == {}
     recorded = RunFolder(output).recorded_identity()
-    assert recorded is not None
     planner_settings = [recorded["method"][f"planner_{name}"] for name in ("prompt", "frames", "pixels")]
     assert planner_settings == ["short", 16, 15_360]
     # A planner that was asked in another way than it was trained writes no programs that run.

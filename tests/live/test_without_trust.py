@@ -1,7 +1,5 @@
 """An engine without --trust-request-mm-kwargs: what users are told, and what still works."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

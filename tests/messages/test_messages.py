@@ -10,8 +10,6 @@
 behind in that folder, and is told in one line, before a model is loaded.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How the native method asks by a protocol, and reads a written reply; expected values by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """The frames and subtitle lines that official loaders show of random videos, and ours
 (tests/benchmarks/official_scorers/recorded/details.json, with repository, file and commit)."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

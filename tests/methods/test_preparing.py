@@ -1,7 +1,5 @@
 """The one call that prepares a run: what it checks in which order, and what workers get."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The methods that write programs, in runs and on the command line."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 in the trace and counted. Picture 21 of the film is damaged, and with it those up to the key frame 30: of ten
 pictures a second, 2.1 to 3.0 s."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

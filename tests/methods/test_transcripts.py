@@ -1,7 +1,5 @@
 """Every method gets the same transcripts, by one setting, and their cost is a preparation's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a call could have returned instead, by docs/results/methods/confidence.md; values by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Answers: how they behave inside a program, what answering modules ask, and what a returned value says."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cancelled work on what several questions share: the others get it all the same."""
 
-from __future__ import annotations
-
 import fcntl
 import threading
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Frames, clips and subtitle lines that modules give, what of them the model looks at, and hints of what is
 said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

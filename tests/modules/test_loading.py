@@ -1,8 +1,6 @@
 """Which models stand behind the modules, when they are loaded, and what of them is a run's identity; the
 paper's own models as a preset, and Whisper where it is on the machine."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models of the pocket world are refused for other videos, before anything is loaded."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

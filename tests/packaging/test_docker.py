@@ -4,8 +4,6 @@ Whether an image can be built no test here says: there is no Docker daemon (docs
 launch/lint_docker.sh` has the tools of others read both.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """A missing extra is one line that says what to install; help needs neither an extra nor a model library."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -184,7 +182,6 @@ def test_all_holds_every_extra_but_those_for_work_on_the_project() -> None:
     extras = PROJECT["optional-dependencies"]
     (requirement,) = extras["all"]
     names = re.fullmatch(r"videopro\[(.*)\]", requirement)
-    assert names is not None
     assert sorted(names[1].split(",")) == sorted({*extras} - {"all", "test", "docs", "perf"})
 
 

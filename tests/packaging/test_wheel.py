@@ -1,7 +1,5 @@
 """The wheel: what is in it, and every command of it, outside the checkout."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

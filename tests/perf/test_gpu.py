@@ -1,8 +1,6 @@
 """What the docs claim of the GPU check: published shapes, counted operations, cases that end alone, quoted
 figures. `SHAPES=tiny bash launch/gpu_check.sh` runs its parts on a CPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys

@@ -1,7 +1,5 @@
 """What `python -m perf.mutants` changes, and which tests it then runs."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The recorded plans of the shipped roads are what the command expects today."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The requests of perf.tool_choice are served by their calls, and right calls are told from wrong ones."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -12,7 +10,6 @@ import pytest
 
 from perf.tool_choice import REQUESTS, ToolChoiceSettings, is_right, read_requests, work
 from tests.support.stub_server import StubServer, completion
-from videopro.errors import ConfigError
 from videopro.modules.tools import TOOLS
 
 VIDEO, CALLS = read_requests(REQUESTS)
@@ -92,14 +89,3 @@ def test_a_model_is_scored_by_its_first_calls(tmp_path: Path, capsys: pytest.Cap
     assert lines[-1] == f"| all | 40 | {wanted['search'] + 1} | 1 |"
     by_request = {row["request"]: row["given"] for row in record["rows"]}
     assert by_request["Give me the full transcript."] is None
-
-
-def test_a_server_or_a_file_that_is_none_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "wrong.yaml").write_text("requests: [{request: Why?}]")
-    with pytest.raises(ConfigError, match="is no file of requests"):
-        read_requests(tmp_path / "wrong.yaml")
-    with StubServer(lambda body: 1 / 0, models=None) as server:
-        url = server.url
-    settings = ToolChoiceSettings(url=url, model="stub", output=tmp_path / "scores.json")
-    with pytest.raises(ConfigError, match="stub gave no reply"):
-        work(settings)

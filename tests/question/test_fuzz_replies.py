@@ -1,7 +1,5 @@
 """Fuzz tests of what reads a model's words: letters, boxes, grades. Long run: see `tests.support.fuzzing`."""
 
-from __future__ import annotations
-
 import time
 
 from hypothesis import example, given
@@ -73,7 +71,6 @@ def test_boxes_are_four_finite_numbers(reply: str) -> None:
 @given(st.one_of(replies, odd_text))
 @example("9" * 5000)
 def test_a_grade_is_a_number_of_the_scale_or_none(reply: str) -> None:
-    assert JUDGE is not None
     grade = read_grade(reply, JUDGE)
     assert grade is None or JUDGE.low <= grade <= JUDGE.high
     official = read_official(reply)

@@ -1,7 +1,5 @@
 """Intervals in replies; what each says was written down by hand."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

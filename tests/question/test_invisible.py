@@ -1,7 +1,5 @@
 """Letters with characters around them that no reader sees, and options that are equal."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

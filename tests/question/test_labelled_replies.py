@@ -3,8 +3,6 @@
 The counts are those of docs/results/answer-reader.md; `python -m perf.replies` prints them.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

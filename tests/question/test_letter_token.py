@@ -1,7 +1,5 @@
 """The token of a reply whose probability is the confidence of its letter. Expected values: by hand."""
 
-from __future__ import annotations
-
 import math
 import re
 

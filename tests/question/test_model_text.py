@@ -4,8 +4,6 @@ A prompt that changes by a letter is another prompt to a trained model, to recor
 replies, so a change must be a decision: `python -m tests.golden.make` writes the files again.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import ROOT

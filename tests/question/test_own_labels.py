@@ -1,7 +1,5 @@
 """Choices that bring their own labels are not shown with two."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

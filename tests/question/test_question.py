@@ -44,7 +44,6 @@ def test_a_letter_that_names_no_option_is_refused(letter: str) -> None:
         # What they make of replies that extract_letter reads (replies.txt).
         ("videomme", "Answer: D", "A"),
         ("videomme", "A man is running, so the answer is (B).", "A"),
-        ("cgbench_6677fe3", "A man is running, so the answer is (B).", "A | B"),
         ("mlvu", "The correct option is B) Cats and Dogs", None),
         ("videopro", "(B)", None),
         ("mlvu", "(B)", None),
@@ -56,36 +55,17 @@ def test_a_letter_that_names_no_option_is_refused(letter: str) -> None:
         ("videomme", "The correct option is D", "D"),
         ("videomme", "Best option: C", "B"),  # the missing comma: "Best option:" is never cut
         ("videomme", "E", None),  # four options only
-        ("longvideobench", "F", None),  # the official scorer draws a random option
-        ("longvideobench", "no idea", None),
         ("videomme", "", None),
-        ("lvbench", "", None),
         ("mlvu", "B) Cats and Dogs", "B"),
         ("mlvu", " B )", "B"),
         ("mlvu", "B. Cats and Dogs", None),
-        ("cgbench_6677fe3", '```json\n{"result": "B"}\n```', "B"),
-        ("cgbench_6677fe3", '```json\n{"result": B}\n```', "B"),
-        ("cgbench_6677fe3", "```json\n{broken\n``` It is C.", "C"),
-        ("cgbench_6677fe3", "no idea", None),
-        ("cgbench_6677fe3", '```json\n{"result": ["B"]}\n```', ""),  # compared, and wrong
-        ("cgbench_6677fe3", "```json\n```\nB", "B"),
-        ("videomme_afd52cf", "Answer: D", "D"),
-        ("videomme_afd52cf", "Best option: C", "B"),  # its commas are missing still
-        ("mlvu_4bcc3c0", "(B)", "B"),
-        ("mlvu_4bcc3c0", "The answer is B) Cats and Dogs", "B"),
-        ("mlvu_4bcc3c0", " B", None),
-        ("mlvu_4bcc3c0", ") B", None),
-        ("egoschema_77a7d8e3", "B", "B"),
-        ("egoschema_77a7d8e3", "B.", None),
-        ("egoschema_1d3f34ab", "A man, so (B)", "A"),  # the first in the reply: the A of "A man"
-        ("egoschema_1d3f34ab", "The cat is (B)", "B"),
-        ("egoschema_1d3f34ab", "no idea", None),
         ("videopro", "Yes, it is.", "Yes"),
         ("videopro", "  D. Four horses", "D"),
         ("videopro", "Based on the video", None),
     ],
 )
 def test_official_readers(reader: str, reply: str, read: str | None) -> None:
+    """Those that tests/benchmarks/test_official_scores.py does not compare with the official code."""
     assert OFFICIAL_EXTRACTORS[reader](reply, PETS) == read
 
 

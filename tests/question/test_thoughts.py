@@ -1,7 +1,5 @@
 """What a model thinks is told apart from what it says, in every form in which models write it."""
 
-from __future__ import annotations
-
 import pytest
 
 from videopro.executor import parse_program

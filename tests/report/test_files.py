@@ -1,7 +1,5 @@
 """The files of reports and the command line: forms, figures, one self-contained page, exports, messages."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What reports are based on: averages with intervals, and what a run would record under other settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -106,7 +104,6 @@ def test_a_lower_tau_takes_back_a_refinement() -> None:
 def test_a_higher_tau_takes_what_was_stored() -> None:
     """A run with tau 0.5 and refine_below 0.9 let 0.6 stand and stored the refinement."""
     stored = trace(1, [program("B", 0.6), program("A", 0.8)], selected=0, refined=0)
-    assert stored.final is not None
     assert stored.final.letter == "B"
     raised, answer = rescored(stored, 0.75)
     assert (answer.letter, raised.refined) == ("A", 1)
@@ -130,7 +127,6 @@ def test_a_fallback_stays_under_every_tau() -> None:
         assert found.cost.seconds == pytest.approx(4.25)
     assert without_stored_rounds(fallen) == fallen
     first = rescore_before_refinement(fallen)
-    assert first.final is not None
     assert (first.final.letter, first.cost.seconds) == (None, pytest.approx(1.75))
 
 

@@ -1,7 +1,5 @@
 """The other papers' tables: our runs in the right rows, and the settings of those rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import count, product
 from pathlib import Path

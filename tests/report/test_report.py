@@ -1,7 +1,5 @@
 """The tables of reports, of accuracies and of costs, against values worked out by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -445,7 +443,6 @@ def test_the_picture_of_accuracy_against_cost(tmp_path: Path) -> None:
     own = f"mine={run('A' * 40, 16, preset='equal')}"
     other = write_run(tmp_path / "n", answers("AB"), benchmark="other")
     found = costs(*runs, own, planned_run(tmp_path / "v"), lost, other)
-    assert found.figure is not None
     figure = found.figure.draw()
     frames, tokens, *of_other = figure.axes
     assert {axes.get_xscale() for axes in figure.axes} == {"log"}

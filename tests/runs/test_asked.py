@@ -1,7 +1,5 @@
 """A run of questions that no benchmark asked grows over restarts and from several processes, and is a run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is made of runs of one benchmark: CG-Bench's metrics over several tasks, and a file to submit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

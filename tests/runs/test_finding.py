@@ -1,7 +1,5 @@
 """Runs are found at a path or below it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run folder on a full disk: the file is named, nothing is left half-written, and the run resumes."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

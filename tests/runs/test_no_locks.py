@@ -1,7 +1,5 @@
 """A run folder on a disk without file locks, such as Lustre without its mount option."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

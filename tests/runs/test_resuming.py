@@ -1,7 +1,5 @@
 """Resuming a run: nothing is repeated, and another run, model or text of a question is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -214,7 +212,6 @@ def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
     hear("a red film")
     heard = read_transcript(stored)
-    assert heard is not None
     video = VideoRef("v0.mp4", "videos/v0.mp4", content_id(tmp_path / "b" / "videos" / "v0.mp4"), 2.0)
     about = replace(video, key=benchmark.items[0].video_key, text_id=heard.id)
     trace = make("v0q0", video=about, prepared=(Preparation("transcript", "key"),))

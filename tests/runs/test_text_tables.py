@@ -1,7 +1,5 @@
 """Tables in a terminal: numbers are whole at 80 columns, names wrap, and few videos have no interval."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

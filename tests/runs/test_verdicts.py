@@ -1,7 +1,5 @@
 """The grade in a judge's reply: what stands for itself, and nothing else."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

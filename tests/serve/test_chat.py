@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ import pytest
 from openai import APIError, APIStatusError, NotFoundError, OpenAI
 from pydantic import ValidationError
 
-from tests.support.served import World, message
+from tests.support.served import QUESTION, World, message
+from videopro.backbones import find_video
+from videopro.benchmarks import load
 from videopro.pocket import model_dir
 from videopro.serve.chat import ChatRequest, Message, read_messages
 from videopro.serve.problems import Problem
+from videopro.serve.question_routes import MOST_EARLIER
 
 CHOICES = {"choices": ["red", "green", "blue"]}
 
@@ -41,6 +45,11 @@ def ask(client: OpenAI, messages: list[dict[str, Any]], asked: dict[str, Any], *
 
 def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
     assert [model.id for model in client.models.list()] == ["colours"]
+    assert world.client.get(f"/v1/files/{film}/questions").json() == {
+        "object": "list",
+        "any": True,
+        "data": [],
+    }
     reply = ask(client, [message(film)], CHOICES)
     (choice,) = reply.choices
     assert (choice.message.content, choice.finish_reason) == ("B. green", "stop")
@@ -53,7 +62,7 @@ def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
     assert about["evidence"][0]["times"] == [0.25, 0.75, 1.25, 1.75]
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (104, 1)
     page = world.client.get(f"/v1/videopro/questions/{about['question_id']}").json()
-    assert (page["film"], page["running"], page["final"]["letter"]) == (film, False, "B")
+    assert (page["file_id"], page["running"], page["final"]["letter"]) == (film, False, "B")
     assert page["row"]["question"] == page["question"] == "Which colour is shown?"
 
 
@@ -86,12 +95,33 @@ def test_an_open_question_and_its_conversation(client: OpenAI, world: World, fil
     assert listed["question"] == "And what colour has it?"
 
 
-def test_a_question_follows_another(world: World, film: str) -> None:
-    first = world.ask(film)
-    list(world.client.get(f"/v1/videopro/questions/{first}/events").iter_lines())
-    second = world.ask(film, question="Why?", choices=[], follows=first)
-    list(world.client.get(f"/v1/videopro/questions/{second}/events").iter_lines())
-    assert "Q: Which colour is shown?\nA: green\n" in world.backbone.prompts[-1]
+def test_a_question_follows_all_that_was_asked_before_it(world: World) -> None:
+    film = world.film("grey")
+
+    def ended(text: str, *choices: str, **about: Any) -> str:
+        question = world.ask(film, question=text, choices=choices, **about)
+        world.answered(question)
+        return question
+
+    def read() -> list[tuple[str, str]]:
+        return re.findall(r"^Q: (.*)\nA: (.*)$", world.backbone.prompts[-1], re.MULTILINE)
+
+    ended("Which colour?", "red", "grey")
+    ended("Which colour?", "grey", "blue")
+    ended("Is it dark?", "grey", "blue")
+    assert read() == [], "only a follow-up reads what was asked"
+    last = ended("Which colour?", "red", "grey", options={"frames": 2})
+    ended("What came later?", "grey", "green")
+    ended("Why?", follows=last)
+    # The first one was asked again, and what came later was not yet asked.
+    assert read() == [("Which colour?", "grey"), ("Is it dark?", "grey"), ("Which colour?", "grey")]
+    for number in range(MOST_EARLIER):
+        last = ended(f"Number {number}?", "grey", "red")
+    ended("Why?", "grey", "red", follows=last)
+    assert read() == [(f"Number {number}?", "grey") for number in range(MOST_EARLIER)]
+    about_another = {**QUESTION, "file_id": world.film("red"), "follows": last}
+    refused = world.client.post("/v1/videopro/questions", json=about_another)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "other_video")
 
 
 def test_another_film_begins_another_conversation() -> None:
@@ -236,3 +266,42 @@ def test_the_pocket_model_says_what_it_knows(tmp_path: Path, name: str) -> None:
     assert reply.status_code == 400
     for told in (about["problem"], reply.json()["error"]["message"]):
         assert told.startswith(f"red.mp4: model '{name}' knows the generated pocket videos only")
+
+
+def test_a_model_that_knows_its_own_questions_is_asked_no_others(tmp_path: Path) -> None:
+    made = [item for item in load("pocket", split="test").items if item.video.stem == "short_001"]
+    world = World(tmp_path, model="pocket", waiting=40)
+    content = find_video(Path("pocket:test/short_001")).read_bytes()
+    film = world.client.post("/v1/files", files={"file": ("mine.mp4", content)}).json()["id"]
+    listed = world.client.get(f"/v1/files/{film}/questions").json()
+    data = [{"question": item.question.text, "choices": [*item.question.choices]} for item in made]
+    assert (listed, len(data)) == ({"object": "list", "any": False, "data": data}, 11)
+    known = data[0]
+    text, choices = known["question"], known["choices"]
+    for same in (
+        *data,
+        {"question": f"  {text.upper().replace(' ', '  ')[:-1]} ", "choices": []},
+        {
+            "question": text,
+            "choices": [f"{letter}. {each}" for letter, each in zip("ABCD", choices[::-1], strict=True)],
+        },
+    ):
+        world.ask(film, **same)
+    for other in (
+        {"question": "And what colour is the star there?", "choices": []},
+        {"question": text, "choices": choices[:3]},
+        {"question": text, "choices": data[1]["choices"]},
+    ):
+        about = world.client.post("/v1/videopro/questions", json={**other, "file_id": film})
+        chat = {"model": "pocket", "messages": [message(film, other["question"])]}
+        chat |= {"videopro": {"choices": other["choices"]}}
+        for reply in (about, world.client.post("/v1/chat/completions", json=chat)):
+            error = reply.json()["error"]
+            assert (reply.status_code, error["code"]) == (400, "unknown_question")
+            assert error["message"] == (
+                "model 'pocket' answers only the questions made with its videos; choose one of GET "
+                f"/v1/files/{film}/questions"
+            )
+    real = world.film("red")
+    assert world.client.get(f"/v1/files/{real}/questions").json()["data"] == []
+    world.close()

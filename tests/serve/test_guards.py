@@ -155,7 +155,7 @@ def test_a_browser_runs_nothing_of_a_film_and_shows_nothing_in_other_pages(keyed
 
 def test_a_large_request_is_refused_also_if_it_says_it_is_small(keyed: World) -> None:
     headers = {**KEY, "content-type": "application/json"}
-    for path in ("/v1/chat/completions", "/v1/videopro/questions", "/v1/videopro/folders"):
+    for path in ("/v1/chat/completions", "/v1/videopro/questions", "/v1/videopro/videos"):
         told = keyed.client.post(path, headers=headers, content=b" " * 2000)
         untold = keyed.client.post(path, headers=headers, content=iter([b" " * 600] * 10))
         for reply in (told, untold):
@@ -246,7 +246,7 @@ def test_the_page_and_the_protocol_work_below_a_path(below: tuple[TestClient, st
     for name in named:
         # Relative, so that the browser asks for it below the same path.
         assert re.match(r"assets/|data:|#", name), name
-    assert client.get(f"{path}/assets/page.js").status_code == 200
+    assert client.get(f"{path}/assets/app.js").status_code == 200
     assert client.get(f"{path}/health").status_code == 200
     for hidden in ("/v1/models", "/v1/files", "/healthy"):
         assert client.get(f"{path}{hidden}").status_code == 401, hidden

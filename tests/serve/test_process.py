@@ -129,7 +129,7 @@ def test_a_question_that_was_under_way_is_there_after_a_kill(tmp_path: Path) -> 
         # Two are answered at a time: the last one waits.
         slow = [begun(f"Which? (slow) {number}") for number in range(3)]
         stopped = begun("Which, after all?")
-        client.delete(f"/videopro/questions/{stopped}", cast_to=object)
+        client.post(f"/videopro/questions/{stopped}/stop", cast_to=object)
         process.kill()
         assert process.wait(30) == -9
     for _ in range(2):  # A second restart knows them as the first one does.
@@ -144,7 +144,7 @@ def test_a_question_that_was_under_way_is_there_after_a_kill(tmp_path: Path) -> 
             says = "the server was restarted before this question was answered; ask again"
             for id in (slow[0], slow[2]):
                 page = json.loads(read(f"/{id}"))
-                assert (page["running"], page["state"], page["film"]) == (False, "stopped", film)
+                assert (page["running"], page["state"], page["file_id"]) == (False, "stopped", film)
                 assert (page["error"]["type"], page["error"]["message"]) == ("Cancelled", says)
                 # Whoever was following it, and comes back, is told too.
                 for last in ("", "0", "7"):
@@ -214,7 +214,7 @@ def test_a_served_model_answers_and_is_let_go(tmp_path: Path, caplog: pytest.Log
         slow = world.ask(film, question="Which?", choices=["red", "blue"])
         wait_for(lambda: stub.in_flight > 0)
         began = time.monotonic()
-        world.client.delete(f"/v1/videopro/questions/{slow}")
+        world.client.post(f"/v1/videopro/questions/{slow}/stop")
         assert world.state.line.wait_until_idle(20)
         assert time.monotonic() - began < 10, "the stub would have taken thirty seconds"
         assert world.answered(slow)["state"] == "stopped"

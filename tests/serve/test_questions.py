@@ -68,7 +68,7 @@ def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> 
     running, waiting = busy.ask(film, question="Which? (slow)"), busy.ask(film)
     assert busy.backbone.begun.acquire(timeout=20)
     for question, says in ((waiting, "stopped in the queue after "), (running, "stopped after ")):
-        assert busy.client.delete(f"/v1/videopro/questions/{question}").json()["stopped"]
+        assert busy.client.post(f"/v1/videopro/questions/{question}/stop").json()["stopped"]
         last = events(busy, question)[-1]
         assert (last["type"], last["error"]["type"]) == ("error", "Cancelled")
         assert re.fullmatch(rf"{says}\d+\.\d s", last["error"]["message"])
@@ -94,7 +94,8 @@ def test_a_question_has_a_time_limit(tmp_path: Path) -> None:
 
 
 def test_events_go_on_after_the_last_one_that_a_client_got(busy: World) -> None:
-    question = busy.ask(busy.film())
+    film = busy.film()
+    question = busy.ask(film)
     every = events(busy, question)
     assert len(every) > 1
     assert events(busy, question, **{"Last-Event-ID": "0"}) == every[1:]
@@ -105,8 +106,94 @@ def test_events_go_on_after_the_last_one_that_a_client_got(busy: World) -> None:
         for call in (busy.client.get, busy.client.delete):
             reply = call(f"/v1/videopro/questions/{unknown}")
             assert (reply.status_code, "error" in reply.json()) == (404, True)
-    wrong = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": "x", "follows": "none"})
+    wrong = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": film, "follows": "none"})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "no_question")
+
+
+def test_the_questions_about_a_video(busy: World, tmp_path: Path) -> None:
+    film, other = busy.film(), busy.film("red")
+
+    def listed(world: World, **about: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = world.client.get("/v1/videopro/questions", params=about).json()["data"]
+        return rows
+
+    first = busy.ask(film)
+    answer = events(busy, first)[-1]
+    page = busy.answered(busy.ask(other, method="program"))
+    slow, waiting = busy.ask(film, question="Which? (slow)"), busy.ask(film, method="dvd")
+    assert busy.backbone.begun.acquire(timeout=20)
+    rows = listed(busy, file_id=film)
+    assert [(row["id"], row["state"], row["method"], row["question"]) for row in rows] == [
+        (waiting, "waiting", "dvd", QUESTION["question"]),
+        (slow, "running", "native", "Which? (slow)"),
+        (first, "answered", "native", QUESTION["question"]),
+    ]
+    kept = ("letter", "choice", "text", "confidence", "notes")
+    assert rows[2] == {
+        **QUESTION,
+        "id": first,
+        "time": rows[2]["time"],
+        "file_id": film,
+        "video": "green.mp4",
+        "state": "answered",
+        "method": "native",
+        "error": None,
+        "seconds": answer["cost"]["seconds"],
+        "answer": {name: answer[name] for name in kept},
+        "evidence": busy.answered(first)["answer_evidence"],
+    }
+    assert (rows[2]["answer"]["choice"], [each["kind"] for each in rows[2]["evidence"]]) == (
+        *("green", ["frames"]),
+    )
+    nothing = {"seconds": None, "answer": None, "error": None, "evidence": []}
+    assert all(row.items() >= nothing.items() for row in rows[:2])
+    (failed,) = listed(busy, file_id=other)
+    assert (failed["state"], failed["method"], page["method"]) == ("failed", "program", "program")
+    assert failed["error"] == {name: page["error"][name] for name in ("type", "message")}
+    assert [row["id"] for row in listed(busy)] == [waiting, slow, failed["id"], first]
+    assert not any("evidence" in row for row in listed(busy))
+    # As another server that begins in its folder has them.
+    after = World(tmp_path)
+    assert listed(after, file_id=film)[2] == rows[2]
+    assert [(row["state"], row["method"]) for row in listed(after)[:2]] == [
+        *(("stopped", "dvd"), ("stopped", "native")),
+    ]
+    busy.client.delete(f"/v1/files/{other}")
+    assert listed(busy, file_id=other) == [{**failed, "video": None}]
+
+
+def test_a_deleted_question_is_gone_from_the_disk(busy: World, tmp_path: Path) -> None:
+    film, other = busy.film(), busy.film("red")
+    texts = ("Which secret colour?", "Which secret? (slow)", "Which secret waits?")
+    answered = busy.ask(film, question=texts[0])
+    busy.answered(answered)
+    kept = busy.ask(film)
+    page = busy.answered(kept)
+    running, waiting = busy.ask(film, question=texts[1]), busy.ask(film, question=texts[2])
+    assert busy.backbone.begun.acquire(timeout=20)
+    for question in (answered, waiting, running):
+        path = f"/v1/videopro/questions/{question}"
+        gone = {"id": question, "object": "videopro.question", "deleted": True}
+        assert busy.client.delete(path).json() == gone
+        assert {busy.client.get(path).status_code, busy.client.delete(path).status_code} == {404}
+    assert [row["id"] for row in busy.client.get("/v1/videopro/questions").json()["data"]] == [kept]
+    # The run was open, and stays so for other answers.
+    about_other = busy.ask(other)
+    busy.answered(about_other)
+    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    assert not [file for file in files if b"secret" in file.read_bytes()]
+    busy.close()
+    after = World(tmp_path)
+    assert after.client.get(f"/v1/videopro/questions/{kept}").json()["final"] == page["final"]
+    # One of an earlier process, and all of a video with it.
+    for question in (after.ask(film, question="Which? (slow)"), after.ask(film)):
+        assert state(after, question) in ("waiting", "running")
+    assert after.client.delete(f"/v1/files/{film}?questions=true").json()["deleted"]
+    rows = after.client.get("/v1/videopro/questions").json()["data"]
+    assert ([row["id"] for row in rows], len(after.state.films.all())) == ([about_other], 1)
+    after.close()
+    (row,) = World(tmp_path).client.get("/v1/videopro/questions").json()["data"]
+    assert (row["id"], row["state"]) == (about_other, "answered")
 
 
 def test_a_restart_finds_films_and_answers(tmp_path: Path) -> None:
@@ -137,6 +224,8 @@ def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
     told = busy.client.get("/v1/videopro/methods").json()
     offered = {method["id"]: {option["name"] for option in method["options"]} for method in told["data"]}
     assert told["default"] == "native"
+    for method in told["data"]:
+        assert re.fullmatch(r"[A-Z][^\n]{30,90}\.", method["about"]), method["id"]
     assert {"native", "program", "adaptive", "videopro", "videoagent", "dvd", "vca", "lvagent"} == {*offered}
     assert {"frames", "fps", "subtitles"} <= offered["native"]
     assert {"tau", "temperature", "planner_frames"} <= offered["videopro"]

@@ -1,7 +1,5 @@
 """Lines of other libraries: those that say nothing to a user are hidden by name, all others are shown."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

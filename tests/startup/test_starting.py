@@ -1,8 +1,6 @@
 """Ctrl-C while a command starts: one line and status 130, through every door, and nothing for programs that
 only use the package."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

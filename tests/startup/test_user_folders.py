@@ -1,7 +1,5 @@
 """Users without a home folder: containers that run with any user id."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
@@ -86,7 +84,6 @@ def test_a_folder_that_others_prepared_is_not_used(temporary: Path, tmp_path: Pa
     theirs.mkdir()
     (temporary / f"videopro-{os.getuid()}").symlink_to(theirs)
     folder = private_temporary_folder()
-    assert folder is not None
     assert folder.parent == temporary
     assert not folder.is_symlink()
     assert not any(theirs.iterdir())

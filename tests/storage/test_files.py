@@ -1,8 +1,6 @@
 """Files that are written completely or not at all, the lock of an output folder, and the file under every
 log: complete lines at any moment, even if writers die or the disk is full."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -37,7 +35,6 @@ def test_a_second_command_is_refused_until_the_first_is_killed(
     words = [sys.executable, "-c", HOLDS, str(tmp_path / "run")]
     first = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
-        assert first.stdout is not None
         assert first.stdout.readline() == "has it\n"
         with pytest.raises(RunError, match=r"run: another command is writing there; .* another output_dir"):
             sole_writer(tmp_path / "run", "output_dir").__enter__()

@@ -1,7 +1,5 @@
 """Text of servers and models: lone surrogates make nothing fail, and a terminal obeys nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

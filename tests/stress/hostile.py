@@ -12,8 +12,6 @@ no process may be left, and the numbers of descriptors and memory must not have 
 status 1 otherwise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -35,7 +33,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from perf.command import run_command
 from perf.recording import write_record
@@ -67,7 +65,7 @@ class Surroundings:
     """What a hostile program would harm: a secret file, a listener, another process, and this one. A context
     manager; `differences` says whether it did."""
 
-    def __enter__(self) -> Surroundings:
+    def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="videopro-hostile-")
         self.folder = Path(self._folder.name)
         self.folder.chmod(0o777)  # Only the sandbox keeps another user out.

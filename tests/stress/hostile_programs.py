@@ -6,8 +6,6 @@ have to harm: `secret` (a path), `port` (a listener), `pid` (the host), `other` 
 ordinary programs. `hostile.py` runs them.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import textwrap

@@ -16,8 +16,6 @@ Starting Python would take most of the time, so all commands but inference run i
 already imported them; the fork runs the command's own `main`. Linux only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

@@ -4,8 +4,6 @@
 number of them from a seed, `CASES` are some that once ended a run. Each is Python for `videopro infer`.
 """
 
-from __future__ import annotations
-
 import random
 import textwrap
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ What a program sees of it in the sandbox must equal what it sees of it in plain 
 program that we wrote ourselves in this process, as the reference.
 """
 
-from __future__ import annotations
-
 import inspect
 import textwrap
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a method makes of a request, without a command around it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

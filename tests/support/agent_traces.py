@@ -4,8 +4,6 @@ They are about a pocket video, or any of its length: the times are given, and th
 say of it. Which branches each trace holds is in its docstring.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

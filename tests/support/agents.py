@@ -7,8 +7,6 @@ that knows colours and seconds, and a captioner that names colours. Deep Video D
 six clips of ten seconds. LVAgent: `discuss` between `agents`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import threading
@@ -35,7 +33,7 @@ from videopro.question import Answer, Question
 from videopro.traces import Result, Step
 from videopro.video import Frame, Subtitles
 
-Line: TypeAlias = "str | Mapping[str, Any] | Exception | Callable[[str, Sequence[Frame]], Any]"
+Line: TypeAlias = str | Mapping[str, Any] | Exception | Callable[[str, Sequence[Frame]], Any]
 """A reply: text, an object that is sent as JSON, an error to raise, or a function of prompt and frames."""
 
 

@@ -1,7 +1,5 @@
 """Runs of official benchmarks in this process, for tests of runs and of what is made of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Questions are ours; nothing is copied from a benchmark.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Work in a thread that a test cancels."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

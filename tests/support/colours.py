@@ -8,8 +8,6 @@ be told to do is in `FakeBackbone`. `python -m tests.support.colours ARGS` is `p
 it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A folder with a program in vLLM's place, the engine that it is, and what is left of its processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -6,8 +6,6 @@ meets others, is gone, writes and is wrong as its options say (both: `FakeBackbo
 for letters, `say` for yes or no.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -10,8 +10,6 @@ A process that runs a half of all tests imports these modules for them too, so `
 server a copy of it. One that runs a few tests may need neither, and starts the server with the first worker.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import multiprocessing.context

@@ -9,8 +9,6 @@ Several such runs with seeds of their own are better than one of many examples: 
 what it has tried.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -8,8 +8,6 @@ programs, and `arguments` are the flags of the command.
 Run as a script, it is two steps for launchers of several ranks: grpo_world.py OUTPUT REPLIES VIDEOS [ahead],
 with replies a process and pass, and the folder of videos (x264 makes other files each time)."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys
@@ -230,13 +228,14 @@ def arguments(output: Path, **changes: Any) -> list[str]:
 class SomeRewards(nullcontext[Any]):
     """In place of `ProgramRewards`: a reward that a random model earns too."""
 
-    latest: SomeRewards
+    latest: "SomeRewards"
 
     def __init__(self, backbone: Any, **_: Any) -> None:
         super().__init__(self)
         self.backbone = backbone
         self.functions = [spread]
         self.weights = [1.0]
+        self.left_out_lines: list[str] = []
         SomeRewards.latest = self
 
     def prepare(self, *given: Any) -> None:

@@ -5,8 +5,6 @@ The routes and their bodies are those of the client's own code and of Git LFS's 
 git's (blobs) and SHA-256 (large files), which the client checks.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

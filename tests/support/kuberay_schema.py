@@ -6,8 +6,6 @@ Where our files have a field, all names, types, enumerations and required fields
 a misspelt one is found; what is below fields that we do not use is left out. Writes kuberay.json.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A running vLLM, as the live tests reach it."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.error

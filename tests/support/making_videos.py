@@ -5,8 +5,6 @@ any decoded copy: which picture is shown when is then known from how the file wa
 decoder.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from fractions import Fraction

@@ -4,8 +4,6 @@ Each function of GROUPS gives texts by the names of their files in `tests/golden
 on time, on a path or on a model: the video is drawn, and its backbones answer by rule.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

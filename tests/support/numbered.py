@@ -1,8 +1,6 @@
 """A video whose pictures carry numbers, a backbone that reads them (`seen`), and contexts and libraries made
 of both, for tests of the modules: which frames were looked at is then known from how the video was made."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Mapping, Sequence

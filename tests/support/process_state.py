@@ -4,8 +4,6 @@ A pytest plugin. The later tests of the process, and every child that they start
 limits, signals and working folder: a change that stays makes other tests slow, hang or fail.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -3,8 +3,6 @@
 Weights are random but larger than usual, so that differences between prompts are far above rounding.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import tempfile

@@ -1,7 +1,5 @@
 """A Ray cluster of several nodes on this machine, and commands that run on it, for tests (marker `ray`)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

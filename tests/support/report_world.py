@@ -1,8 +1,6 @@
 """Small hand-written runs of programs and agents for tests of summaries and reports: scores and counts can be
 worked out on paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ with a `MetricRecorder` for its hooks. The right answer to the question is B (re
 with 0.9, the whole video D (grey) with 0.4.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,8 +1,6 @@
 """Running a program in the sandbox and looking at how it failed; its processes, seen from outside; programs
 whose parsing would take all memory or time, and a sandbox with one change to its inner side."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

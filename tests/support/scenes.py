@@ -6,8 +6,6 @@ answers, `ScriptedPlanner` plans. NATIVE, LOCAL, BROKEN and NOTHING are replies 
 `reply` makes others.
 """
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What the tests of the server backbone share: frames, a question, probabilities worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@
 `batch` and `trainer` are the real ones of a tiny checkpoint on a CPU, with `settings`.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import tempfile

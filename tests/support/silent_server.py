@@ -1,7 +1,5 @@
 """A server that takes requests and never replies, and sees when a client hangs up."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from typing import Self

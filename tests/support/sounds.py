@@ -1,8 +1,6 @@
 """Videos with sound, and a speech recognizer whose result follows from the sound alone: a line for each
 stretch that is loud."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction

@@ -16,8 +16,6 @@ Every start adds a line to `starts.jsonl`: its arguments, its process and its ch
 environment.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

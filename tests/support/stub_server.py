@@ -9,8 +9,6 @@ It can take video as vLLM does (`takes_video`): a `video_url` of comma-joined JP
 characters of the time markers that Qwen3-VL's processor writes, one a pair of frames.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -5,8 +5,6 @@ and a whole synthesis that was made once (`made`).
 `flags` and `start` are the command line; `python -m tests.support.synthesis ARGS` is it with `load_moody`.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,8 +1,6 @@
 """Folders of tiny encoders with random weights, in the form in which real checkpoints are published. For
 tests only."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny checkpoints of the classes that modules load from a hub, made from configs with random weights."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from pathlib import Path

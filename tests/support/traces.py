@@ -1,7 +1,5 @@
 """A small trace, to be varied: `make` one with other fields, or one that is `asking` with a long prompt."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from videopro.question import Answer, Question

@@ -2,8 +2,6 @@
 conversation, its model's own loss. None of our code for prompts, batches or losses is used; videos are
 decoded by ours at the size and the times that the paper's protocol says (midpoints of equal parts)."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands of whole training runs on tiny checkpoints and a CPU, and what they leave."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ The first video's pictures carry their own number (`tests.support.making_videos`
 shows can be read back from its pixels.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ run. This one sets faulthandler's clock again when it has run for a while, so th
 than SECONDS. A test with the marker `timeout` has the seconds of the marker, as pytest-timeout measures them.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import time
 

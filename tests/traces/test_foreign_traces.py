@@ -1,7 +1,5 @@
 """Lines of another run, or of a later version, in a run's traces: every reader of the run refuses them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict

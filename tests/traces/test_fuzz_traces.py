@@ -1,7 +1,5 @@
 """Fuzz tests of what reads trace lines. Long run: see `tests.support.fuzzing`."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping

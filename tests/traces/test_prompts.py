@@ -1,7 +1,5 @@
 """What prompts begin with is stored once beside a run's traces, and no trace names what is not there."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os
@@ -13,7 +11,16 @@ import pytest
 
 from tests.support.traces import BLOCK, HEAD, QUESTION, asking, make
 from videopro.errors import RunError
-from videopro.traces import Prompt, Trace, TraceLog, read_heads, read_traces, recorded_prompt
+from videopro.traces import (
+    Prompt,
+    Trace,
+    TraceLog,
+    read_heads,
+    read_traces,
+    recorded_prompt,
+    remove_traces,
+)
+from videopro.traces import log as log_module
 
 
 def stored(traces: Path) -> list[str]:
@@ -134,3 +141,38 @@ def test_a_head_that_does_not_fit_keeps_its_trace_out(
     assert whole_prompts(path) == [HEAD + BLOCK]
     assert TraceLog(path).append(asking("b", HEAD * 40))
     assert whole_prompts(path)[-1] == HEAD * 40 + BLOCK
+
+
+def test_removed_traces_leave_nothing_and_whoever_had_the_file_open_writes_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "traces.jsonl"
+    log = TraceLog(path)
+    log.append_all([asking("a"), asking("b", "Secret. " + HEAD), asking("c", "Secret. " + HEAD), make("d")])
+    lines = path.read_bytes().splitlines(keepends=True)
+    foreign = b"no trace\n"
+    path.write_bytes(b"".join([*lines[:2], foreign, *lines[2:]]) + lines[0][:9])
+    remove_traces(path, ["b", "none"])
+    assert path.read_bytes() == b"".join([lines[0], foreign, *lines[2:]])
+    assert stored(path) == [HEAD, "Secret. " + HEAD], "another question has it"
+
+    def killed(*about: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "write_atomically", killed)
+        with pytest.raises(KeyboardInterrupt):
+            remove_traces(path, ["c"])
+    assert path.read_bytes() == b"".join([lines[0], foreign, *lines[2:]]), "to be removed again"
+    remove_traces(path, ["c"])
+    assert b"Secret" not in path.read_bytes() + (tmp_path / "prompts.jsonl").read_bytes()
+    assert whole_prompts(path) == [HEAD + BLOCK]
+    with pytest.raises(RunError, match="was replaced or removed while in use; run the same command again"):
+        log.append(make("e"))
+    remove_traces(path, ["a", "d"])
+    assert path.exists(), "a line that cannot be read is not ours to remove"
+    path.write_bytes(lines[0])
+    remove_traces(path, ["a"])
+    assert not path.exists(), "no run is left"
+    assert TraceLog(path).append_all([make("e"), asking("b", HEAD), asking("c", "Secret. " + HEAD)]) == 3
+    assert stored(path) == [HEAD, "Secret. " + HEAD]

@@ -1,8 +1,6 @@
 """Trainings here leave garbage to Python: accelerate looks through all objects around each one, which was a
 tenth of the time of these tests, and only frees the memory of GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The settings of trainings that come with the project, and the GPUs that a training uses."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from types import SimpleNamespace

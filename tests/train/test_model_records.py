@@ -1,7 +1,5 @@
 """What a trained planner records of itself, and a merged checkpoint against base and adapter in PEFT."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -112,7 +110,6 @@ def test_differences_to_the_record_are_noted(
 def test_shipped_adapters_have_the_record(name: str) -> None:
     record = read_model_record(adapter_dir(name))
     assert (record.frames, record.pixels) == (16, 96 * 160)
-    assert record.base is not None
     assert (record.base.name, record.base.weights) == ("pocket", folder_fingerprint(model_dir()))
     assert record.planner == (PlannerRecord() if name in PLANNERS else None)
     assert load_backbone("pocket", adapter=name).notes == ()
@@ -170,7 +167,6 @@ def test_a_planner_merged_twice_keeps_its_base(tmp_path: Path) -> None:
     for start, name in ((base, "once"), (str(tmp_path / "once"), "twice")):
         assert merge_into(tmp_path / name, start, folder) == 0
         merged = load_backbone(str(tmp_path / name))
-        assert merged.planner is not None
         assert merged.planner.base == str(Path(base).resolve())
         assert merged.identity()["planner_prompt"] == "short"
     on_top = load_backbone(str(tmp_path / "once"), adapter=str(folder))

@@ -1,7 +1,5 @@
 """Mixtures of experts, whose experts are no linear layers: LoRA on them by `lora_target_parameters`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Which tokens of a packed row attend to which, by the rule; and the widths of batches on a GPU."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 

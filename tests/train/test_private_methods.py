@@ -4,8 +4,6 @@ A red test here means that a library has changed such a method. Read what has ch
 comment says what it is for, and why no public extension point does it), and note the new digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from typing import Any

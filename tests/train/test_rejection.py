@@ -1,7 +1,5 @@
 """Rejection sampling: the right programs of a policy, each once a prompt, as rows that train/sft.py reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

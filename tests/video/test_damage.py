@@ -1,8 +1,6 @@
 """Files that are not videos: one clear error in bounded time, with nothing left open. Damaged ones: which
 frames are, and what stands in for them. Streams whose pictures change size, and files of other kinds."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

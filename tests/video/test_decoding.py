@@ -1,8 +1,6 @@
 """Decoding in processes and in threads: the same pictures in order, and neither kills nor closing nor what is
 cancelled leaves anything behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -56,7 +54,6 @@ def times(video: Video, count: int = 60) -> list[float]:
 
 
 def kill(pool: processes.DecodingProcesses) -> None:
-    assert pool._executor is not None
     for each in list(pool._executor._processes):
         with contextlib.suppress(ProcessLookupError):  # killed before, and gone by now
             os.kill(each, signal.SIGKILL)

@@ -1,7 +1,5 @@
 """Files under the names that downloaders give them, and through links."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """Which frames a direct question shows. Expected values: worked out by hand from the official scripts that
 are named."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Frames, their times and the store, on files whose every picture says which it is."""
 
-from __future__ import annotations
-
 import bisect
 import pickle
 import threading

@@ -15,7 +15,7 @@ import numpy as np
 
 from videopro.benchmarks import VideoFiles
 from videopro.cli import did_you_mean
-from videopro.errors import ConfigError, DatasetError
+from videopro.errors import ConfigError, DatasetError, first_of
 from videopro.storage import parse_json
 from videopro.train.retrieval.settings import Units
 
@@ -297,7 +297,6 @@ LONGVR: Mapping[str, Source] = {
     "moviechat": Source(_YOUTUBE, _moviechat_records, _moviechat_captions),
     "youcook2": Source(_YOUTUBE, _youcook2_records, _youcook2_captions),
 }
-_MAX_EXAMPLES = 5
 
 
 def load_pairs(
@@ -319,11 +318,11 @@ def load_pairs(
         print(_report(name, source), flush=True)
         if source.broken and not skip_broken:
             raise DatasetError(
-                f"{name}: {len(source.broken)} broken records: {_some(source.broken)}; fix them, or skip "
-                "them with --skip-broken"
+                f"{name}: {len(source.broken)} broken records: {first_of(source.broken, between='; ')}; fix "
+                "them, or skip them with --skip-broken"
             )
         if not source.pairs:
-            raise DatasetError(f"{name}: {folder}: all videos are missing: {_some([*source.missing])}")
+            raise DatasetError(f"{name}: {folder}: all videos are missing: {first_of([*source.missing])}")
         drawn = source.pairs
         if name in limits and limits[name] < len(drawn):
             # By the number of pairs too: another set of videos is another draw.
@@ -336,13 +335,10 @@ def load_pairs(
 def _report(name: str, source: CaptionPairs) -> str:
     lines = [f"{name}: {len(source.pairs):,} pairs"]
     if source.broken:
-        lines.append(f"  {len(source.broken):,} broken records: {_some(source.broken)}")
+        lines.append(f"  {len(source.broken):,} broken records: {first_of(source.broken, between='; ')}")
     if source.missing:
         lost = sum(source.missing.values())
-        lines.append(f"  {len(source.missing):,} missing videos ({lost:,} pairs): {_some([*source.missing])}")
+        lines.append(
+            f"  {len(source.missing):,} missing videos ({lost:,} pairs): {first_of([*source.missing])}"
+        )
     return "\n".join(lines)
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _MAX_EXAMPLES:,} more" if len(names) > _MAX_EXAMPLES else ""
-    return "; ".join(names[:_MAX_EXAMPLES]) + more

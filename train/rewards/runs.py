@@ -27,6 +27,7 @@ from videopro.errors import (
     VideoError,
     VideoProError,
     WorkerBug,
+    failure_lines,
     unexpected_as,
 )
 from videopro.executor import Limits, Program, parse_program
@@ -95,9 +96,9 @@ class ProgramRunner:
         """Programs started so far, without repeats."""
         self.late = 0
         """Programs started only when their outcome was needed."""
-        self.left_out: dict[str, str] = {}
-        """Why rows were left out, by video (if it cannot be read) or by row (if the backbone refused its
-        request)."""
+        self.left_out: dict[tuple[str, str], str] = {}
+        """Why rows were left out, by their video (and "", if it cannot be read) or by their video and id (if
+        the backbone refused a request)."""
         self._unreadable: dict[tuple[str, ...], VideoProError] = {}
         self._backbone = share_backbone(backbone, adapter=False)
         self._counted = ThreadMeter()
@@ -192,10 +193,10 @@ class ProgramRunner:
                     others=self._others,
                 )
         except (VideoError, SubtitleError) as error:
-            self._leave_out(f"video {row.video}", error)
+            self._leave_out(str(row.video), "", error)
             return ProgramOutcome(error=error)
         except (BackboneError, NativeError) as error:
-            self._leave_out(f"row {row.id!r}", error)
+            self._leave_out(str(row.video), row.id, error)
             return ProgramOutcome(error=error)
         except UnexpectedError as error:
             failure = Failure(type(error).__name__, str(error), log=str(error))
@@ -204,12 +205,19 @@ class ProgramRunner:
         self._tell(execution.exceptions)
         return ProgramOutcome(execution, log)
 
-    def _leave_out(self, subject: str, error: VideoProError) -> None:
+    @property
+    def left_out_lines(self) -> list[str]:
+        """The rows that were left out, grouped by reason."""
+        failures = [(*subject, reason) for subject, reason in self.left_out.items()]
+        return ["left out of the rewards:", *failure_lines(failures)] if failures else []
+
+    def _leave_out(self, video: str, row: str, error: VideoProError) -> None:
         with self._lock:
-            if subject in self.left_out:
+            if (video, row) in self.left_out:
                 return
-            self.left_out[subject] = str(error)
-        print(f"rewards: {subject} skipped: {error}", file=sys.stderr)
+            self.left_out[video, row] = str(error)
+        (line,) = failure_lines([(video, row, str(error))])
+        print(f"rewards: skipped {line.strip()}", file=sys.stderr)
 
     def _check_streak(self, rows: Sequence[RewardRow], outcomes: Sequence[ProgramOutcome]) -> None:
         """Raise WorkerBug if one exception leaves out video after video."""

@@ -21,7 +21,7 @@ from videopro.backbones.qwen import Checkpoint, LoadedModel, QwenBackbone
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import build_settings
-from videopro.errors import QUESTION_ERRORS, DatasetError, NativeError, unexpected_as
+from videopro.errors import QUESTION_ERRORS, DatasetError, NativeError, failure_lines, unexpected_as
 from videopro.methods import AdaptiveMethod, Method, MethodContext, answer_each
 from videopro.methods.program import ReasoningSettings
 from videopro.modules import json_flag
@@ -239,6 +239,5 @@ class ProgramEvaluation:
         self.log.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in planned]
         write_atomically(self.log / f"step-{step:06d}.jsonl", "".join(lines))
-        for record in planned:
-            if record.error is not None:
-                print(f"evaluation: question {record.id} skipped: {record.error}", file=sys.stderr)
+        if skipped := [(record.id, "", record.error) for record in planned if record.error is not None]:
+            print("evaluation: skipped questions:", *failure_lines(skipped), sep="\n", file=sys.stderr)

@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from videopro.cli import did_you_mean
-from videopro.errors import DatasetError
+from videopro.errors import DatasetError, failure_lines
 from videopro.storage import read_json_lines
 from videopro.traces import REFERENCE_FORMS, ReferenceForm
-
-NAMED = 3
-"""How many invalid rows a message lists."""
 
 
 def digest(path: Path) -> str:
@@ -62,13 +59,12 @@ class RowsOfFile(Generic[R]):
         """How many rows were read and left out, and the first of those with their reasons."""
         if not self.left_out:
             return f"{self.path}: {len(self.rows)} rows"
-        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} skipped: {self.reasons()}"
+        return f"{self.path}: {len(self.rows)} rows, {len(self.left_out)} skipped:\n{self.reasons()}"
 
     def reasons(self) -> str:
-        """Why the first skipped rows are skipped."""
-        named = [f"line {number}: {self.left_out[number]}" for number in sorted(self.left_out)[:NAMED]]
-        more = len(self.left_out) - len(named)
-        return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
+        """Why rows are skipped."""
+        left_out = sorted(self.left_out.items())
+        return "\n".join(failure_lines((f"line {number}", "", reason) for number, reason in left_out))
 
 
 def read_rows_of_file(
@@ -89,7 +85,7 @@ def read_rows_of_file(
     if not rows and not left_out:
         raise DatasetError(f"{path}: has no rows")
     if not rows:
-        raise DatasetError(f"{path}: all {len(left_out)} rows are unusable: {rows_of_file.reasons()}")
+        raise DatasetError(f"{path}: all {len(left_out)} rows are unusable:\n{rows_of_file.reasons()}")
     return rows_of_file
 
 
@@ -114,9 +110,17 @@ def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[li
     readable = [row for row in rows if row.video not in failures]
     dropped = [row for row in rows if row.video in failures]
     if not readable:
-        path, reason = next(iter(failures.items()))
-        raise DatasetError(f"no readable video in {len(rows)} rows; the first: {path}: {reason}")
+        lines = unreadable_lines(dropped, failures)
+        raise DatasetError("\n".join((f"no readable video in {len(rows)} rows:", *lines)))
     return readable, dropped
+
+
+def unreadable_lines(
+    rows: Iterable[TrainingRow], failures: Mapping[Path, str], all_in: str = ""
+) -> list[str]:
+    """Lines for rows whose video is in `failures`; see `failure_lines`."""
+    failed = ((row.video, row.id) for row in rows)
+    return failure_lines(((str(video), name, failures[video]) for video, name in failed if video), all_in)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from videopro.backbones.qwen import (
     resolve_record,
 )
 from videopro.cli import Counter, Need, build_settings, cache_root, check_needs, folder_problem, tracker_needs
-from videopro.errors import BackboneError, ConfigError, DatasetError
+from videopro.errors import BackboneError, ConfigError, DatasetError, failure_lines
 from videopro.methods.planners import PromptFile, prompt_notes, read_prompts
 from videopro.methods.program import program_needs
 from videopro.modules import ModuleSettings, json_flag
@@ -43,11 +43,11 @@ from videopro.traces import ReferenceForm
 from videopro.train.runtime.evaluation import ProgramEvaluation, load_eval_questions
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.rows import (
-    NAMED,
     R,
     RowsOfFile,
     drop_unreadable,
     reference_of,
+    unreadable_lines,
 )
 from videopro.train.settings import TrainingConfig
 
@@ -248,9 +248,8 @@ class TrainingRows(Generic[R]):
                 counter.advance()
         lengths, wrong = _on_all_ranks(counted), _on_all_ranks(faults)
         if wrong:
-            named = [f"{row.where}: {wrong[row.where]}" for row in rows if row.where in wrong]
-            more = f"\nand {len(named) - NAMED} more rows" if len(named) > NAMED else ""
-            raise DatasetError("\n".join(named[:NAMED]) + more)
+            named = ((row.where, "", wrong[row.where]) for row in rows if row.where in wrong)
+            raise DatasetError("\n".join(("rows cannot be trained on:", *failure_lines(named))))
         return replace(self, lengths=lengths)
 
     def decoded(self, cache: FrameCache, workers: int) -> TrainingRows[R]:
@@ -268,10 +267,13 @@ class TrainingRows(Generic[R]):
             held_out, more = drop_unreadable(self.held_out, failures)
             dropped += more
         if dropped and state.is_main_process:
-            print(f"{len(dropped)} rows dropped, as their videos cannot be read", file=sys.stderr)
-            for path, reason in failures.items():
-                ids = [row.id for row in dropped if row.video == path]
-                print(f"  {reason} (rows {', '.join(ids)})", file=sys.stderr)
+            lines = unreadable_lines(dropped, failures, f"{RECORD} of the output folder")
+            print(
+                f"{len(dropped)} rows dropped, as their videos cannot be read:",
+                *lines,
+                sep="\n",
+                file=sys.stderr,
+            )
         # For the record: who compares two runs sees which rows each was trained on.
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
         return replace(self, train=train, held_out=held_out, dropped={**self.dropped, **names})

@@ -27,10 +27,7 @@ _LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"  # Names of containers ha
 _HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::[0-9]+)?")
 _OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEYS = (
-    "put the key into an environment variable, and set api_key_env to its name (--backbone or --options "
-    "api_key_env=NAME, or --api-key-env NAME)"
-)
+_KEYS = "put the key into an environment variable, and set api_key_env to its name"
 
 
 # By name only: those of a `BackboneConfig`, which has these too, begin with the model.

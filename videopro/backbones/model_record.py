@@ -26,7 +26,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from videopro import __version__
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, reason_of
 from videopro.storage import first_mistake
 from videopro.traces import ReferenceForm
 
@@ -115,7 +115,7 @@ def read_model_record(folder: Path) -> ModelRecord:
     try:
         return TypeAdapter(ModelRecord).validate_json(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error})") from error
+        raise ConfigError(f"{path}: cannot be read ({reason_of(error)})") from error
     except ValidationError as error:
         raise ConfigError(f"{path}: {first_mistake(error)}") from error
 

@@ -7,7 +7,7 @@ tiny = "my_package:TINY"                         # an OwnModel; then --model tin
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from videopro.backbones.base import Backbone, BackboneConfig
 from videopro.backbones.model_record import read_model_record
 from videopro.errors import BackboneError, ConfigError
 from videopro.plugins import Registry
+from videopro.question import Question
 
 
 class OwnModel:
@@ -61,6 +62,11 @@ class OwnModel:
         """Why what it owns cannot answer about a video, and what to take instead; "": it can. `role`: what
         the name is of, such as "model" or "encoder"."""
         return ""
+
+    def questions_about(self, video: Path) -> Sequence[Question] | None:
+        """The only questions about a video that it can answer, with or without their choices; None: it takes
+        any question."""
+        return None
 
     def find_video(self, name: str) -> Path:
         """The file of a video that it knows by a name, which is made if it is missing. Raises

@@ -80,8 +80,13 @@ class Issue:
         problem, _, fix = str(error).partition("; ")
         return cls(where, problem if len(problem) <= _ISSUE_CHARS else f"{problem[:_ISSUE_CHARS]}...", fix)
 
+    @property
+    def reason(self) -> str:
+        """The problem and the fix."""
+        return f"{self.problem}; {self.fix}" if self.fix else self.problem
+
     def __str__(self) -> str:
-        return f"{self.where}: {self.problem}; {self.fix}" if self.fix else f"{self.where}: {self.problem}"
+        return f"{self.where}: {self.reason}"
 
 
 @dataclass(frozen=True)

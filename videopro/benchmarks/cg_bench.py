@@ -27,7 +27,7 @@ from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metr
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.benchmarks.video_files import VideoFiles
-from videopro.errors import BenchmarkError
+from videopro.errors import BenchmarkError, reason_of
 from videopro.question import Question
 from videopro.storage import parse_json
 
@@ -201,7 +201,9 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
             f"{' or '.join(FILES.values())}, or to the file itself"
         ) from error
     except (OSError, ValueError) as error:
-        raise BenchmarkError(f"cg_bench: {path} cannot be read ({error}); download it again") from error
+        raise BenchmarkError(
+            f"cg_bench: {path} cannot be read ({reason_of(error)}); download it again"
+        ) from error
     if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
         raise BenchmarkError(f"cg_bench: {path} must contain a list of objects")
     return content

@@ -83,9 +83,9 @@ def load_folder(
         # Bytes, so that one line that is not UTF-8 is one broken line.
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError as error:
-        raise BenchmarkError(f"{name}: {path} does not exist; the folder must contain {FILE}") from error
+        raise BenchmarkError(f"{name}: {path} does not exist; add it, or pass another folder") from error
     except OSError as error:
-        raise BenchmarkError(f"{name}: {path} cannot be read: {error}") from error
+        raise BenchmarkError(f"{name}: {path} cannot be read ({error.strerror})") from error
     items: list[Item] = []
     lines_of: dict[str, int] = {}
     silent: set[str] = set()

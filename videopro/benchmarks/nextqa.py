@@ -27,7 +27,7 @@ from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
-from videopro.errors import BenchmarkError
+from videopro.errors import BenchmarkError, reason_of
 from videopro.question import LETTERS, Question
 
 MAP = "map_vid_vidorID.json"
@@ -88,7 +88,9 @@ def _atp_hard(source: Source, rows: Sequence[LocatedRecord], split: str) -> set[
     try:
         lines = path.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"nextqa: {path} cannot be read ({error}); download it again") from error
+        raise BenchmarkError(
+            f"nextqa: {path} cannot be read ({reason_of(error)}); download it again"
+        ) from error
     wrong = next((line for line in lines if not re.fullmatch(r"[0-9]{1,9}", line)), None)
     if wrong is not None:
         raise BenchmarkError(

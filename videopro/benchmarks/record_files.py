@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from videopro.cli import needs_extra
-from videopro.errors import BenchmarkError
+from videopro.errors import BenchmarkError, reason_of
 from videopro.storage import InvalidJson, parse_json, parse_json_list
 
 HUB = "hf:"
@@ -42,7 +42,9 @@ def read_records(path: Path, name: str) -> Iterator[LocatedRecord]:
     except FileNotFoundError as error:
         raise BenchmarkError(f"{name}: {path} does not exist; check --root and --annotations") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"{name}: {path} cannot be read ({error}); download it again") from error
+        raise BenchmarkError(
+            f"{name}: {path} cannot be read ({reason_of(error)}); download it again"
+        ) from error
 
 
 def _json(path: Path, name: str) -> Iterator[LocatedRecord]:

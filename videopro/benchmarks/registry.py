@@ -16,12 +16,9 @@ from videopro.benchmarks.protocol import ROBUST, Protocol, check_protocol
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.cli import did_you_mean
-from videopro.errors import BenchmarkError
+from videopro.errors import BenchmarkError, first_of
 from videopro.plugins import Registry
 from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question, Reading
-
-# Number of broken records that a message lists.
-_MOST_ISSUES = 5
 
 # Names that the command line has for other things.
 _RESERVED = ("jsonl", "videopro")
@@ -181,11 +178,10 @@ class BenchmarkSpec(LoadableBenchmark):
             )
         if records.broken and not skip_broken:
             count = len(records.broken)
-            issues = "\n  ".join(str(issue) for issue in records.broken[:_MOST_ISSUES])
+            issues = first_of([str(issue) for issue in records.broken], between="\n  ")
             raise BenchmarkError(
                 f"{self.name}, split {split!r}: {count} record{'s are' if count > 1 else ' is'} broken:\n  "
-                f"{issues}{f'{chr(10)}  and {count - _MOST_ISSUES} more' if count > _MOST_ISSUES else ''}\n"
-                f"fix them, or pass --skip-broken to use the other {len(records.items)} questions"
+                f"{issues}\nfix them, or pass --skip-broken to use the other {len(records.items)} questions"
             )
         # One video's missing subtitles are that question's error; none at all is a wrong folder.
         if not any(item.subtitles is not None for item in records.items):

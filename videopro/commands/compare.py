@@ -27,7 +27,7 @@ from videopro.benchmarks import PRESETS
 from videopro.cli import CommandLine, TextTable, exit_status, option, read_yaml
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig, shared_settings
-from videopro.errors import ConfigError, RunError
+from videopro.errors import ConfigError, RunError, reason_of
 from videopro.methods import METHOD_OPTIONS, METHODS
 from videopro.runs import RUN_FIELDS, RunFolder, find_runs
 from videopro.storage import parse_json
@@ -45,6 +45,7 @@ from videopro.traces.scoring import (
     accuracy,
     exclusions,
     exclusions_text,
+    failed_questions,
     is_answerable,
     lack_of_model,
     mean_costs,
@@ -139,6 +140,8 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             config = COMMAND.parse(argv)
             runs = run_methods(config, load=load)
         Console().print(*tables_of(runs))
+        for line in failed_questions({run.name: run.traces for run in runs}):
+            print(line)
     return status.code
 
 
@@ -208,7 +211,7 @@ def read_comparison_run(path: Path) -> ComparisonRun:
         summary = parse_json(folder.summary.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(
-            f"{folder.summary}: cannot be read ({error}); pass the folder of a finished run"
+            f"{folder.summary}: cannot be read ({reason_of(error)}); pass the folder of a finished run"
         ) from error
     settings = read_yaml(folder.config) if folder.config.exists() else summary
     # A run that was begun again with other settings has its old summary until it is finished.

@@ -97,14 +97,16 @@ def index(config: IndexConfig) -> int:
     load = partial(load_encoder, encoder, dtype=config.dtype)
     if config.engine == "ray":
         # What the encoder needs is looked up by the workers' machines, which load it.
-        failed = index_on_cluster(paths, load, shares, config)
+        unindexed = index_on_cluster(paths, load, shares, config)
     else:
         needs = part_needs({"encoder": encoder}, "--encoder languagebind:FOLDER")
         check_needs([*needs, cache_need(config.root)])
         loaded = load()
-        failed = index_videos(paths, loaded, config)
+        unindexed = index_videos(paths, loaded, config)
         tell_precision(loaded.identity())
-    return config.status(failed, len(paths))
+    if len(paths) > 1:
+        unindexed.print_all()
+    return config.status(len(unindexed), len(paths))
 
 
 def _encoder(config: IndexConfig) -> str:
@@ -120,13 +122,12 @@ def _encoder(config: IndexConfig) -> str:
     return encoder
 
 
-def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> int:
-    """Index these videos, and return how many could not be read. Other processes can index the same videos;
+def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: IndexConfig) -> Unprepared:
+    """Index these videos, and return those that could not be read. Other processes can index the same videos;
     none waits for another while there is work left. Raises VideoProError."""
     walk, turn = Walk(paths), threading.Lock()
     # The real one: while a bar is shown, `sys.stdout` is the bar's.
     out = sys.stdout
-    failed: list[Path] = []
     unindexed = Unprepared("indexed")
 
     def work(counter: Counter) -> None:
@@ -160,7 +161,6 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
         except _Stopped:
             return False
         except BaseException as error:
-            failed.append(path)
             try:
                 unindexed.tell(path, error)
             except BaseException:
@@ -178,7 +178,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
                 each.result()
         finally:
             walk.stop()
-    return len(failed)
+    return unindexed
 
 
 class _Stopped(Exception):
@@ -275,14 +275,14 @@ class IndexingWorker:
 
 def index_on_cluster(
     paths: Sequence[Path], load: Callable[[], VideoTextEncoder], shares: RaySettings, config: IndexConfig
-) -> int:
-    """Index these videos on the cluster at RAY_ADDRESS, and return how many could not be indexed, each with a
-    line on stderr. The indexes are separate files in a folder that all nodes share. Raises VideoProError,
-    also if this machine cannot see an index."""
+) -> Unprepared:
+    """Index these videos on the cluster at RAY_ADDRESS, and return those that could not be indexed. The
+    indexes are separate files in a folder that all nodes share. Raises VideoProError, also if this machine
+    cannot see an index."""
     # The default folder of this machine, for all nodes.
     config = replace(config, root=config.root or default_root())
     work: list[Unit[VideoFile]] = [Unit(str(path), (VideoFile(path),)) for path in paths]
-    failed, unindexed = 0, Unprepared("indexed")
+    unindexed = Unprepared("indexed")
     with Counter("indexing", len(paths)) as counter, Cluster() as cluster:
         pool: WorkerPool[VideoFile, Indexed | VideoError | NativeError] = WorkerPool(
             cluster, partial(IndexingWorker, load), shares, most=len(work)
@@ -294,7 +294,6 @@ def index_on_cluster(
                 for name, result in results:
                     if not isinstance(result, Indexed):
                         unindexed.tell(Path(name), result)
-                        failed += 1
                     elif not result.where.exists():
                         raise RunError(
                             f"{name}: its index is at {result.where} on its node, but not on this "
@@ -304,8 +303,7 @@ def index_on_cluster(
                         unindexed.prepared()
                         print(result.text)
                 for item, reason in given_up:
-                    print(f"error: {item.path}: skipped after two attempts: {reason}", file=sys.stderr)
-                    failed += 1
+                    unindexed.skip(item.path, f"skipped after two attempts: {reason}")
                 counter.advance(len(results) + len(given_up))
     tell_precision(identity)
-    return failed
+    return unindexed

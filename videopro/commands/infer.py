@@ -265,7 +265,7 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
         if benchmark.protocol.subtitles == "none"
         # A method need not have the setting.
         else asdict(method.settings).get("subtitles", "none"),
-        "broken_records": len(benchmark.broken),
+        "broken_records": [(issue.where, "", issue.reason) for issue in benchmark.broken],
         "defects": len(benchmark.defects),
         "settings": start.prepared.identity,
         "run_key": settings["run_key"],

@@ -46,6 +46,7 @@ from videopro.traces.scoring import (
     TOKENS_NOTE,
     SeedRow,
     exclusions_text,
+    failed_questions,
     oracle_modes,
     percent,
     percent_interval,
@@ -102,6 +103,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for path in config.output:
             _write(Path(path), numbers, tables)
         Console().print(Group(*tables))
+        by_seed = {f"{row.name}, seed {n}": each for row in rows for n, each in enumerate(row.seeds, 1)}
+        for line in failed_questions(by_seed):
+            print(line)
     return status.code
 
 

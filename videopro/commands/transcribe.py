@@ -103,14 +103,17 @@ def transcribe(config: TranscribeConfig) -> int:
     paths = config.part_of(paths)
     check_needs([*part_needs({"speech": speech}, "--speech whisper:FOLDER"), cache_need()])
     outcomes: list[Outcome] = []
+    unprepared = Unprepared("transcribed")
     try:
-        _transcribe_all(paths, read_speech(speech), config, outcomes)
+        _transcribe_all(paths, read_speech(speech), config, outcomes, unprepared)
     finally:
         # After Ctrl-C too: what is done stays done.
         if outcomes or with_subtitles:
             _print_outcomes(outcomes, with_subtitles)
-    print(f"next: {_next_command(config, speech, paths)}")
-    return config.status(sum(each.transcript is None for each in outcomes), len(outcomes))
+        unprepared.print_all()
+    transcribed = [each.path for each in outcomes if each.transcript is not None]
+    print(f"next: {_next_command(config, speech, transcribed)}")
+    return config.status(len(unprepared), len(outcomes))
 
 
 def _speech(config: TranscribeConfig) -> str:
@@ -168,9 +171,13 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
 
 
 def _transcribe_all(
-    paths: Sequence[Path], speech: SpeechSpec, config: TranscribeConfig, outcomes: list[Outcome]
+    paths: Sequence[Path],
+    speech: SpeechSpec,
+    config: TranscribeConfig,
+    outcomes: list[Outcome],
+    unprepared: Unprepared,
 ) -> None:
-    walk, unprepared = Walk(paths), Unprepared("transcribed")
+    walk = Walk(paths)
     # Loaded only if something has to be heard.
     load = cache(speech.load)
     doing, total = (paths[0].name, None) if len(paths) == 1 else ("transcribing", len(paths))
@@ -270,7 +277,7 @@ class Outcome:
 
 
 def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
-    """Print the videos, if there are few, and totals; then what was skipped, damaged, written, or failed.
+    """Print the videos, if there are few, and totals; then what was skipped, damaged or written.
     `with_subtitles`: the number of videos skipped because they have listed subtitles."""
     kinds, spoken = Tally(each.kind for each in outcomes), Tally(each.language for each in outcomes)
     # Of many videos, the sums are what can be read.
@@ -294,8 +301,6 @@ def _print_outcomes(outcomes: Sequence[Outcome], with_subtitles: int) -> None:
             print(f"{each.path.name}: {packets} cannot be decoded and were skipped")
         if each.note:
             print(each.note)
-    if failed := [each.path.name for each in outcomes if each.transcript is None]:
-        print(f"without a transcript: {', '.join(failed)}")
 
 
 def _figures(outcomes: Sequence[Outcome]) -> tuple[str, str, str]:

@@ -21,6 +21,7 @@ from videopro.errors import (
     VideoProError,
     WorkerBug,
     as_unexpected,
+    failure_lines,
     is_machines,
 )
 from videopro.video import FILM_ENDINGS, check_no_url, files_below
@@ -80,6 +81,23 @@ class Unprepared:
         self._streaks = Streaks()
         self._lock = threading.Lock()
         self._reported: set[tuple[str, str]] = set()
+        self._failures: list[tuple[str, str, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._failures)
+
+    def print_all(self) -> None:
+        """Print which videos failed, grouped by reason."""
+        if self._failures:
+            lines = failure_lines(self._failures, "the messages above")
+            print(f"not {self._participle}:", *lines, sep="\n", file=sys.stderr)
+
+    def skip(self, path: Path, reason: str) -> None:
+        """Report a video that is given up."""
+        reason = reason.removeprefix(f"{path}: ")
+        with self._lock:
+            self._failures.append((str(path), "", reason))
+        print(f"error: {path}: {reason}", file=sys.stderr)
 
     def prepared(self) -> None:
         """A video was prepared."""
@@ -91,7 +109,7 @@ class Unprepared:
         the errors that end the command: expected errors of all videos, errors of the machine, and WorkerBug
         for an exception that keeps recurring."""
         if isinstance(error, VideoError | SubtitleError):
-            print(f"error: {error}", file=sys.stderr)
+            self.skip(path, str(error))
             return
         if isinstance(error, UnexpectedError):
             unexpected = error
@@ -105,8 +123,8 @@ class Unprepared:
             if record.key not in self._reported:
                 self._reported.add(record.key)
                 print(record.traceback, file=sys.stderr)
-            print(f"error: {path}: cannot be {self._participle}: {unexpected}", file=sys.stderr)
             is_over = self._streaks.end(record, str(path))
+        self.skip(path, str(unexpected))
         if is_over:
             raise WorkerBug(
                 f"{record.traceback}\nThe same exception at {record.place} failed {self._streaks.videos} "

@@ -14,6 +14,7 @@ from videopro.errors.disk import cannot_lock as cannot_lock
 from videopro.errors.disk import cannot_write as cannot_write
 from videopro.errors.disk import is_full as is_full
 from videopro.errors.disk import lacks_locks as lacks_locks
+from videopro.errors.disk import reason_of as reason_of
 from videopro.errors.disk import writing as writing
 from videopro.errors.exceptions import QUESTION_ERRORS as QUESTION_ERRORS
 from videopro.errors.exceptions import BackboneError as BackboneError
@@ -38,3 +39,5 @@ from videopro.errors.exceptions import machine_error as machine_error
 from videopro.errors.exceptions import record_exception as record_exception
 from videopro.errors.exceptions import signal_name as signal_name
 from videopro.errors.exceptions import unexpected_as as unexpected_as
+from videopro.errors.listing import failure_lines as failure_lines
+from videopro.errors.listing import first_of as first_of

@@ -33,6 +33,11 @@ def lacks_locks(error: OSError) -> bool:
     return error.errno in _UNLOCKED
 
 
+def reason_of(error: Exception) -> str:
+    """The text of an error; of an OSError without the file's name, which the message around it has."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") -> str:
     """The message for a failed write or lock. `otherwise`: the fix if neither space nor locks are the
     problem."""
@@ -43,13 +48,13 @@ def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") 
         if is_full(error)
         else otherwise
     )
-    return f"{path}: cannot be written ({error.strerror or error}); {fix}"
+    return f"{path}: cannot be written ({reason_of(error)}); {fix}"
 
 
 def cannot_lock(path: Path | str, error: OSError) -> str:
     """The message for a file that cannot be locked."""
     return (
-        f"{path}: cannot be locked ({error.strerror or error}), because this disk does not support file "
+        f"{path}: cannot be locked ({reason_of(error)}), because this disk does not support file "
         "locks on this machine; set a folder on a disk that does (a local disk, NFS with its lock service, "
         "Lustre mounted with flock)"
     )

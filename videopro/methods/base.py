@@ -196,6 +196,8 @@ class Method(ABC):
     A method keeps no state between questions, so any worker may answer any of them."""
 
     name: ClassVar[str]
+    about: ClassVar[str] = ""
+    """One line for users who choose a method: what it does, and when to take it."""
     Settings: ClassVar[type] = NoSettings
     makes_requests: ClassVar[bool] = True
     """Whether it chooses the requests to video and models, as planners' programs and agents do; it may then

@@ -120,6 +120,7 @@ class NativeMethod(Method):
     """Sample frames uniformly and ask once. Questions about a video share its frames and their encoding."""
 
     name = "native"
+    about = "Looks at frames spread over the whole video and answers at once. Fast."
     Settings = NativeSettings
     makes_requests = False
     answers_open_questions = True

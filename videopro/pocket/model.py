@@ -6,6 +6,7 @@ refuse them, before anything is loaded."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from videopro.errors import BackboneError, BenchmarkError
 from videopro.pocket import ADAPTERS, AGENTS, PLANNERS, adapter_dir, model_dir
 from videopro.pocket.encoders import ASP_CLIP, ENCODER
 from videopro.pocket.manifest import NOTE, write_file
+from videopro.question import Question
+from videopro.storage import read_json_lines
 
 LAPTOP_MODEL = "Qwen/Qwen3-VL-2B-Instruct"
 """The model to take instead, without a GPU."""
@@ -70,6 +73,17 @@ class PocketModel(OwnModel):
             f"{_instead(role, name)}"
         )
 
+    def questions_about(self, video: Path) -> Sequence[Question]:
+        """Those that were made with the video; none about other videos."""
+        if (recorded := _recorded(video)) is None or (note := _note_of(*recorded)) is None:
+            return []
+        listing = read_json_lines(note.parents[1] / "questions.jsonl", "the whole pocket world")
+        return [
+            Question(record["question"], tuple(record["choices"]))
+            for _, _, record in listing
+            if Path(record["video"]).stem == note.stem
+        ]
+
     def find_video(self, name: str) -> Path:
         """The file of pocket:SPLIT/NAME; its narration is beside it, as NAME.srt."""
         # Imported here: it imports what draws and encodes videos.
@@ -93,15 +107,9 @@ class PocketModel(OwnModel):
     def mark_copy(self, video: Path, digest: str) -> None:
         """Without its manifest beside it, a copy would be refused."""
         size = video.stat().st_size
-        for note in cache_root().glob(f"pocket-*/*/videos/*{NOTE}"):
-            try:
-                made = [tuple(file) for file in json.loads(note.read_bytes())["files"].values()]
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                continue
-            if (size, digest) in made:
-                content = {"video": video.stem, "files": {video.suffix: [size, digest]}}
-                write_file(video.with_suffix(NOTE), json.dumps(content).encode())
-                return
+        if _note_of(size, digest) is not None:
+            content = {"video": video.stem, "files": {video.suffix: [size, digest]}}
+            write_file(video.with_suffix(NOTE), json.dumps(content).encode())
 
 
 POCKET = PocketModel()
@@ -109,14 +117,32 @@ POCKET = PocketModel()
 
 def is_pocket_video(path: Path) -> bool:
     """Whether a file is a video that the pocket world made, or a link to one: its manifest is beside it."""
+    return _recorded(path) is not None
+
+
+def _recorded(path: Path) -> tuple[int, str] | None:
+    """The size and hash in the manifest beside a pocket video; None for another video."""
     try:
         file = path.resolve()
         note = json.loads(file.with_suffix(NOTE).read_bytes())
-        size, _ = note["files"][file.suffix]
+        size, digest = note["files"][file.suffix]
         # By size and not by hash, which would read every video before a run.
-        return bool(note["video"] == file.stem and size == file.stat().st_size)
+        is_it = note["video"] == file.stem and size == file.stat().st_size
+        return (size, digest) if is_it else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+        return None
+
+
+def _note_of(size: int, digest: str) -> Path | None:
+    """The manifest of the video or narration with this size and hash in the cache; None: there is none."""
+    for note in cache_root().glob(f"pocket-*/*/videos/*{NOTE}"):
+        try:
+            made = [tuple(file) for file in json.loads(note.read_bytes())["files"].values()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if (size, digest) in made:
+            return note.resolve()  # Other phrasings are about the same videos, behind a link.
+    return None
 
 
 def _is_made_here(name: str) -> bool:

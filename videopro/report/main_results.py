@@ -37,6 +37,7 @@ from videopro.traces.scoring import (
     QuestionScore,
     WeightedPart,
     accuracy,
+    failed_questions,
     grouped,
     open_difference,
     open_metrics,
@@ -83,7 +84,10 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
         "The runs",
         "",
         (Table.of("The runs of this report", rows, *notes),),
-        notes=tuple(filter(None, [versions_note(runs)])),
+        notes=(
+            *filter(None, [versions_note(runs)]),
+            *failed_questions({run.name: run.traces for run in runs}),
+        ),
     )
 
 

@@ -8,7 +8,7 @@ another method, model or setting is another run, in another folder.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from videopro.benchmarks import Protocol
 from videopro.errors import RunError
 from videopro.runs.folder import RunFolder
-from videopro.traces import Trace, TraceLog
+from videopro.traces import Trace, TraceLog, remove_traces
 
 ASKED = "asked"
 """The name of the benchmark in such a run."""
@@ -58,6 +58,9 @@ class AskedRun:
     def open(self, settings: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
         """Create the folder, or open an existing one of this run. `settings` are for readers of the folder,
         at least "method" and "model". Returns the run's key. Raises RunError."""
+        with self._lock:
+            if self._log is not None:
+                return self._key
         self.folder.check()
         key = self.folder.open({"benchmark": ASKED, "split": "", **settings}, identity)
         with self._lock:
@@ -79,6 +82,11 @@ class AskedRun:
         # Another process may take a number first, so each is tried until one is free.
         numbered = (replace(trace, question_id=str(number), run_key=self._key) for number in count(1))
         return next(added for added in numbered if self.add(added))
+
+    def remove(self, question_ids: Collection[str]) -> None:
+        """Close the run, and remove answered questions from its files. Raises RunError."""
+        self.close()
+        remove_traces(self.folder.traces, question_ids)
 
     def read(self) -> list[Trace]:
         """The questions so far, in the order in which they were added. Raises RunError."""

@@ -24,7 +24,7 @@ import yaml
 from videopro.backbones import Backbone, identify, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import read_yaml
-from videopro.errors import ConfigError, RunError, VideoProError, cannot_write
+from videopro.errors import ConfigError, RunError, VideoProError, cannot_write, first_of
 from videopro.methods import other_file
 from videopro.storage import SetAside, lock_soon, parse_json, write_atomically
 from videopro.traces import NO_REDO, OTHER_FILES, Redo, Trace, TraceLog, read_traces, set_aside_traces
@@ -349,8 +349,7 @@ def check_files(
             others[name].append(trace)
     asked = {item.id for item in items} if changed else set()
     lines = [
-        f"\n  {name}: changed since these questions were answered: {', '.join(left[:3])}"
-        + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+        f"\n  {name}: changed since these questions were answered: {first_of(left, 3)}"
         for name, traces in others.items()
         if (left := [trace.question_id for trace in traces if trace.question_id not in asked])
     ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from videopro.backbones import (
 from videopro.backbones.server import ChatClient, api_config, encode_frames, visual_parts
 from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
 from videopro.cli import option, read_yaml, setting
-from videopro.errors import BackboneError, RunError, VideoError
+from videopro.errors import BackboneError, RunError, VideoError, failure_lines, reason_of
 from videopro.runs.folder import RunFolder
 from videopro.runs.grading import grade_of, needs_look, shown_answer, why_ungraded
 from videopro.runs.summary import summarize, write_summary
@@ -229,7 +228,7 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(
-            f"{path}: cannot be read ({error}); restore it, or delete it to grade again"
+            f"{path}: cannot be read ({reason_of(error)}); restore it, or delete it to grade again"
         ) from error
     lines: dict[str, dict[str, Any]] = {}
     set_aside = SetAside(path, "their answers are graded again")
@@ -285,7 +284,7 @@ def _grade(
             return trace, {"raw": "", "error": f"the clue cannot be read: {error}"}
 
     failed, last = 0, ""
-    reasons: Counter[str] = Counter()
+    ungraded: list[tuple[str, str, str]] = []
     # Whether to give up is decided between batches, so a batch is no smaller than that takes.
     step = max(model.threads, _GIVEN_UP)
     with JsonLinesLog(folder.grades) as grades, ThreadPoolExecutor(model.threads) as pool:
@@ -297,24 +296,25 @@ def _grade(
                 reason = why_ungraded(line, judge)
                 failed = failed + 1 if "error" in fields else 0
                 if reason:
-                    reasons[reason] += 1
                     last = _explained(reason, fields)
+                    ungraded.append((trace.video.key, trace.question_id, last))
             done = start + len(batch)
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
                     f"the last {failed} requests to the judge all failed ({last}); fix this and re-run the "
                     "same command to resume (existing grades are kept)"
                 )
-            if reasons.total() == done >= _GIVEN_UP:
+            if len(ungraded) == done >= _GIVEN_UP:
                 raise RunError(
                     f"none of the judge's first {done} replies has a grade ({last}); raise --max-new-tokens "
                     "if they are cut off, or use another judge, and re-run"
                 )
-    if reasons:
-        counts = ", ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
+    if ungraded:
         print(
-            f"{reasons.total()} answers were not graded ({counts}; the last: {last}); re-run the same "
-            "command to retry, with a higher --max-new-tokens if replies are cut off",
+            f"{len(ungraded)} answers were not graded; re-run the same command to retry, with a higher "
+            "--max-new-tokens if replies are cut off:",
+            *failure_lines(ungraded, str(folder.grades)),
+            sep="\n",
             file=sys.stderr,
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics, unread_share
 from videopro.cli import TextTable
 from videopro.engine import traceback_file
-from videopro.errors import RunError, cannot_write
+from videopro.errors import RunError, cannot_write, failure_lines
 from videopro.runs.folder import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Cost, Trace, scoring
@@ -88,7 +88,8 @@ def summarize(
         "exceptions": _exceptions(traces),
         "stand_ins": scoring.stand_ins(traces),
         "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
-        "error_ids": _error_ids(traces),
+        "failures": scoring.failures(traces),
+        "program_failures": scoring.program_failures(traces),
         "notes": dict(Counter(note for trace in traces for note in trace.notes)),
         "versions": versions_used(traces),
         "groups": {
@@ -134,15 +135,6 @@ def _ungraded(traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> int:
     return sum(
         trace.question_id not in grades or grades[trace.question_id].robust is None for trace in answered
     )
-
-
-def _error_ids(traces: Sequence[Trace]) -> dict[str, list[str]]:
-    """The ids of the questions that ended in an error, by its type."""
-    ids: dict[str, list[str]] = {}
-    for trace in traces:
-        if trace.error:
-            ids.setdefault(trace.error.type, []).append(trace.question_id)
-    return ids
 
 
 def _exceptions(traces: Sequence[Trace]) -> dict[str, dict[str, Any]]:
@@ -259,11 +251,20 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
             f"{_questions(occurrences['questions'])} (videos: {occurrences['videos']}) ended in an "
             f"unexpected {kind}; first traceback: {traceback_file(RunFolder(folder).exceptions, kind)}"
         )
-    for kind, count in summary["errors"].items():
-        yield _without_answer(kind, count, summary["error_ids"][kind], folder)
-    if summary.get("broken_records"):
-        count = summary["broken_records"]
-        yield "1 broken record was skipped" if count == 1 else f"{count} broken records were skipped"
+    traces = RunFolder(folder).traces
+    if failures := summary["failures"]:
+        them = "it" if len(failures) == 1 else "them"
+        yield (
+            f"{_questions(len(failures))} without an answer; re-run the same command with --redo-errors to "
+            f"retry {them}:"
+        )
+        yield from failure_lines(failures, f"{traces} (`error`)")
+    if failures := summary["program_failures"]:
+        yield f"{_questions(len(failures))} without an answer, as the program failed:"
+        yield from failure_lines(failures, str(traces))
+    if broken := summary.get("broken_records"):
+        yield "broken records, which were skipped:"
+        yield from failure_lines(broken, "`videopro benchmarks check`")
     if summary.get("defects"):
         yield f"{summary['defects']} annotation errors (see `videopro benchmarks check`)"
     for note, count in summary["notes"].items():
@@ -313,25 +314,6 @@ def _with_interval(metrics: Mapping[str, Any], name: str) -> str:
     between = shown_interval(metrics[f"{name}_ci95"], metrics["videos"])
     share = f"{percent(metrics[name])} %"
     return share if between is None else f"{share} ({percent_interval(between)})"
-
-
-_MAX_IDS = 3
-_LONGEST_ID = 40
-
-
-def _without_answer(kind: str, count: int, ids: Sequence[str], folder: Path) -> str:
-    """How many questions ended in an error, their ids, where to read why, and how to retry them."""
-    named = ", ".join(_cropped(name) for name in ids[:_MAX_IDS])
-    more = f" and {len(ids) - _MAX_IDS} more" if len(ids) > _MAX_IDS else ""
-    where = RunFolder(folder).traces
-    return (
-        f"{_questions(count)} without an answer: {kind} ({named}{more}); see `error` in {where}; re-run the "
-        f"same command with --redo-errors to retry {'it' if count == 1 else 'them'}"
-    )
-
-
-def _cropped(name: str) -> str:
-    return name if len(name) <= _LONGEST_ID else f"{name[:_LONGEST_ID]}..."
 
 
 def _questions(count: int) -> str:

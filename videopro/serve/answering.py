@@ -5,6 +5,7 @@ As in `videopro ask`, the method is prepared, the video is opened, and each step
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from videopro.methods import (
     video_ref,
 )
 from videopro.modules import ModuleModels
+from videopro.question import Question
 from videopro.runs import asked_identity
 from videopro.serve.events import EventLog
 from videopro.serve.films import Film, video_of
@@ -62,7 +64,8 @@ class Answerer:
         self.method = method
         self.own = owner_of(model)
         """The plug-in that the model comes from, if any."""
-        self._converses = self.own is None or self.own.converses
+        self.converses = self.own is None or self.own.converses
+        """Whether it reads earlier messages."""
         self._seed = seed
         self._methods = PreparedMethods(
             *(model, backbone or {}, method, options or {}, methods, max_new_tokens),
@@ -159,6 +162,10 @@ class Answerer:
             return told_of(str(error))
         return None
 
+    def questions(self, film: Film) -> Sequence[Question] | None:
+        """The only questions about a video that the model can answer; None: any."""
+        return None if self.own is None else self.own.questions_about(film.path)
+
     def _names(self, film: Film) -> dict[str, str]:
         """The clients' names of the video and the model."""
         names = {str(film.path): film.name}
@@ -172,6 +179,14 @@ class Answerer:
         with called_by_name(self._names(request.film)):
             prepared, _ = self._methods.of(request)
             self._backbone_for(prepared)
+            known = self.questions(request.film)
+        asked = request.as_question(with_earlier=False)
+        if known is not None and not any(_is_same(asked, each) for each in known):
+            message = (
+                f"model {self.name!r} answers only the questions made with its videos; choose one of GET "
+                f"/v1/files/{request.film.id}/questions"
+            )
+            raise Problem(400, message, code="unknown_question", param="question")
 
     def settings(self, request: AskRequest) -> dict[str, Any]:
         """The settings of the run that a question belongs to."""
@@ -212,12 +227,12 @@ class Answerer:
         with cancellable(cancellation), called_by_name(names):
             prepared, protocol = self._methods.of(request)
             backbone, video = self._backbone_for(prepared), video_of(film)
-            question = request.as_question(with_earlier=self._converses)
+            question = request.as_question(with_earlier=self.converses)
             item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
             result = answer_one(
                 prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
             )
-            if request.earlier and not self._converses:
+            if request.earlier and not self.converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:
                 result = replace(result, error=failure_told(result.error, names, id))
@@ -252,6 +267,17 @@ class Answerer:
                 answering = own_model(self.backbone)
                 self._modules = ModuleModels(self._methods.module_settings(), answering=answering)
             return self._modules
+
+
+def _is_same(asked: Question, known: Question) -> bool:
+    """Whether it is the question that is known: by its words, and by its choices in any order, if it has
+    any."""
+
+    def words(text: str) -> list[str]:
+        return re.findall(r"\w+", text.casefold())
+
+    choices = [sorted(map(words, each.choices)) for each in (asked, known)]
+    return words(asked.text) == words(known.text) and (asked.is_open or choices[0] == choices[1])
 
 
 class FilmIndexes:

@@ -73,7 +73,8 @@ async def models(request: Request) -> dict[str, Any]:
         "method": answerer.method,
         "sample": answerer.sample,
         "note": answerer.about(),
-        "largest_film": state.limits.video_bytes,
+        "converses": answerer.converses,
+        "largest_video": state.limits.video_bytes,
     }
     model = {"id": answerer.name, "object": "model", "created": 0, "owned_by": "videopro"}
     return {"object": "list", "data": [{**model, "videopro": about}]}

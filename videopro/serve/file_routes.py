@@ -20,7 +20,7 @@ from starlette.responses import FileResponse, MalformedRangeHeader, Response
 
 from videopro.errors import VideoError
 from videopro.serve.events import EventStream
-from videopro.serve.films import FOLDER_PREFIX, Film, video_of
+from videopro.serve.films import Film, video_of
 from videopro.serve.guards import HANG_UP, SUBTITLE_BYTES
 from videopro.serve.problems import Problem, called_by_name, too_large
 from videopro.serve.state import ServerState, film_named, state_of
@@ -149,13 +149,20 @@ async def one_file(request: Request, id: str) -> dict[str, Any]:
 
 
 @router.delete("/v1/files/{id}")
-async def delete(request: Request, id: str) -> dict[str, Any]:
-    """Delete an uploaded video, or forget one in a folder."""
+async def delete(request: Request, id: str, questions: bool = False) -> dict[str, Any]:
+    """Delete an uploaded video, or forget one in a folder; `questions`: its questions too."""
     state = state_of(request)
-    if state.questions.about(id):
+    about = await to_thread.run_sync(state.questions.list, id)
+    if questions:
+        await state.questions.delete(each["id"] for each in about)
+    elif any(each["state"] in ("waiting", "running") for each in about):
         message = "a question about this video is running; stop it, or wait"
         raise Problem(409, message, code="film_in_use")
-    await to_thread.run_sync(state.films.delete, id)
+    try:
+        await to_thread.run_sync(state.films.delete, id)
+    except Problem:
+        if not (questions and about):  # The questions of a video that was deleted before are gone now.
+            raise
     return {"id": id, "object": "file", "deleted": True}
 
 
@@ -193,6 +200,15 @@ async def frame(
     )
 
 
+@router.get("/v1/files/{id}/questions")
+async def questions(request: Request, id: str) -> dict[str, Any]:
+    """List the only questions about a video that the model can answer; `any`: it takes any question."""
+    state = state_of(request)
+    known = await to_thread.run_sync(state.answerer.questions, state.films.get(id))
+    data = [{"question": each.text, "choices": list(each.choices)} for each in known or ()]
+    return {"object": "list", "any": known is None, "data": data}
+
+
 @router.post("/v1/files/{id}/subtitles")
 async def subtitles(request: Request, id: str) -> dict[str, Any]:
     """Upload subtitles for a video; they replace the current ones."""
@@ -212,23 +228,24 @@ async def index(request: Request, id: str) -> Response:
     return EventStream(log.lines())
 
 
-class FolderFilm(BaseModel):
-    """A video in a folder."""
-
-    path: str = Field(min_length=1, max_length=4096)
-
-
 @router.get("/v1/videopro/folders")
 async def films_in_folders(request: Request) -> dict[str, Any]:
     """List the videos in the folders, by relative path."""
     return {"object": "list", "data": await to_thread.run_sync(state_of(request).films.folders.films)}
 
 
-@router.post("/v1/videopro/folders")
-async def open_film(request: Request, film: FolderFilm) -> dict[str, Any]:
-    """Open a video in a folder: its file object, with its id."""
+class NamedVideo(BaseModel):
+    """A video on the server."""
+
+    file_id: str = Field(min_length=1, max_length=4096)
+    """folder:RELATIVE/PATH, a sample of the model, or an id."""
+
+
+@router.post("/v1/videopro/videos")
+async def open_video(request: Request, video: NamedVideo) -> dict[str, Any]:
+    """Open a video that is on the server: its file object, with its id."""
     state = state_of(request)
-    return await file_object(state, await film_named(state, FOLDER_PREFIX + film.path))
+    return await file_object(state, await film_named(state, video.file_id))
 
 
 def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:

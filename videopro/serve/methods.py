@@ -167,6 +167,7 @@ class PreparedMethods:
         return [
             {
                 "id": name,
+                "about": kind.about,
                 "open_questions": kind.answers_open_questions,
                 "options": [self._described(name, option) for option in _settable(kind)],
             }

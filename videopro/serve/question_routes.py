@@ -1,4 +1,4 @@
-"""/v1/videopro/questions: ask, follow, read and stop questions."""
+"""/v1/videopro/questions: ask, follow, read, stop and delete questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from videopro.serve.events import EventLog, EventStream
 from videopro.serve.films import Film
 from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem
-from videopro.serve.questions import AskedQuestion, StoredQuestion, ended_as, question_of
+from videopro.serve.questions import AskedQuestion, StoredQuestion, question_of
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.traces import Trace, read_heads
 
@@ -60,18 +60,19 @@ async def methods(request: Request) -> dict[str, Any]:
 async def ask(request: Request, new: NewQuestion) -> dict[str, Any]:
     """Ask a question. Returns at once; follow its events."""
     state = state_of(request)
-    earlier = await to_thread.run_sync(_conversation, state, new.follows)
     film = await film_named(state, new.file_id)
+    earlier = await to_thread.run_sync(_conversation, state, new.follows, film)
     prepared = AskRequest(film, new.question, tuple(new.choices), new.method, new.options, earlier)
     question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request))
-    return {"id": question.id, "object": "videopro.question", "film": film.id}
+    return {"id": question.id, "object": "videopro.question", "file_id": film.id}
 
 
 @router.get("/v1/videopro/questions")
-async def questions(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> dict[str, Any]:
-    """List questions, newest first."""
-    rows = await to_thread.run_sync(state_of(request).questions.list)
-    return {"object": "list", "data": rows[:limit], "has_more": len(rows) > limit}
+async def questions(
+    request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200, file_id: str | None = None
+) -> dict[str, Any]:
+    """List questions, newest first; those about a video with their evidence."""
+    return await to_thread.run_sync(_rows, state_of(request), limit, file_id)
 
 
 @router.get("/v1/videopro/questions/{id}")
@@ -86,7 +87,7 @@ async def trace(request: Request, id: str) -> Response:
     """The full record of an answered question, as in a run."""
     state = state_of(request)
     record = await to_thread.run_sync(lambda: state.questions.trace(state.questions.find(id)))
-    if record is None:
+    if state.questions.traces_file(id) is None:
         raise Problem(404, f"question {id[:60]!r} has no answer yet, so no record", code="no_answer")
     # The path on the server is the operator's.
     film = _film_of(state, record)
@@ -111,7 +112,7 @@ async def events(request: Request, id: str, last_event_id: Annotated[str, Header
     return EventStream(log.lines(first))
 
 
-@router.delete("/v1/videopro/questions/{id}")
+@router.post("/v1/videopro/questions/{id}/stop")
 async def stop(request: Request, id: str) -> dict[str, Any]:
     """Stop a question. Answered questions do not change."""
     state = state_of(request)
@@ -121,27 +122,50 @@ async def stop(request: Request, id: str) -> dict[str, Any]:
     return {"id": id, "object": "videopro.question", "stopped": True}
 
 
-def _conversation(state: ServerState, id: str | None) -> tuple[prompts.Exchange, ...]:
-    """A question with its answer, for a follow-up."""
+@router.delete("/v1/videopro/questions/{id}")
+async def delete(request: Request, id: str) -> dict[str, Any]:
+    """Delete a question with its answer; one that waits or runs is stopped first."""
+    await state_of(request).questions.delete([id])
+    return {"id": id, "object": "videopro.question", "deleted": True}
+
+
+def _rows(state: ServerState, limit: int, film_id: str | None) -> dict[str, Any]:
+    every = state.questions.list(film_id)
+    names = {film.id: film.name for film in state.films.all()}
+    rows = [{**each, "video": names.get(each["file_id"])} for each in every[:limit]]
+    for each in rows if film_id is not None else ():
+        each["evidence"] = _evidence(state, state.questions.trace(state.questions.find(each["id"])))
+    return {"object": "list", "data": rows, "has_more": len(every) > limit}
+
+
+def _conversation(state: ServerState, id: str | None, film: Film) -> tuple[prompts.Exchange, ...]:
+    """The questions and answers about a video up to one, for a question that follows it. Raises Problem."""
     if id is None:
         return ()
-    trace = state.questions.trace(state.questions.find(id))
-    if trace is None or trace.final is None:
+    state.questions.find(id)
+    rows = state.questions.list(film.id)[::-1]
+    last = next((each for each in rows if each["id"] == id), None)
+    if last is None:
+        message = f"question {id!r} is about another video; leave follows out, or ask about that one"
+        raise Problem(400, message, code="other_video", param="follows")
+    if last["answer"] is None:
         message = f"question {id!r} has no answer to follow up on; leave follows out"
         raise Problem(400, message, code="no_answer", param="follows")
-    letter = trace.final.letter
-    question = question_of(trace.question, trace.choices)
-    answer = question.choice(letter) if letter in question.letters and letter else trace.final.raw
-    return (prompts.Exchange(trace.question, answer.strip()),)
+    exchanges: dict[tuple[str, ...], prompts.Exchange] = {}
+    for each in rows[: rows.index(last) + 1]:
+        if answer := each["answer"]:
+            # Asked again, with another method or by somebody else, it counts once.
+            asked = each["question"], *each["choices"]
+            exchanges.pop(asked, None)
+            said = (answer["choice"] or answer["text"]).strip()
+            exchanges[asked] = prompts.Exchange(each["question"], said)
+    return tuple(exchanges.values())[-MOST_EARLIER:]
 
 
 def _content(state: ServerState, id: str) -> dict[str, Any]:
     question = state.questions.find(id)
-    trace = state.questions.trace(question)
+    trace, summary = state.questions.trace(question), question.summary
     running = isinstance(question, AskedQuestion) and not question.log.is_closed
-    if trace is None:
-        assert isinstance(question, AskedQuestion)
-        trace = question.so_far()
     file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
@@ -150,23 +174,26 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     name = trace.video.key if film is None else film.name
     content["video"] |= {"path": name, "key": name}
     entry["video"] = name
-    ended = question.state if isinstance(question, AskedQuestion) else ended_as(trace)
-    if running or ended == "stopped":
+    if running or summary["state"] == "stopped":
         content["state"] = entry["state"] = "running" if running else "stopped"
-    problem = question.problem if isinstance(question, AskedQuestion) else None
-    if problem is not None and content["error"] is None:
-        kind = "Cancelled" if ended == "stopped" else problem.code or "Error"
-        content["error"] = {"type": kind, "message": str(problem), "line": None, "log": ""}
+    if summary["error"] is not None and content["error"] is None:
+        content["error"] = {**summary["error"], "line": None, "log": ""}
     return {
         **content,
         "beginnings": prompts_of_run.beginnings,
-        "film": trace.video.key,
+        "file_id": summary["file_id"],
+        "method": summary["method"],
         "running": running,
         # Since it was asked: the clock of a browser may go wrong.
-        "seconds": max(0.0, time.time() - question.asked_at),
-        "answer_evidence": evidence(trace, None if film is None else (film.width, film.height)),
+        "seconds": max(0.0, time.time() - summary["time"]),
+        "answer_evidence": _evidence(state, trace),
         "row": entry,
     }
+
+
+def _evidence(state: ServerState, trace: Trace) -> list[dict[str, Any]]:
+    film = _film_of(state, trace)
+    return evidence(trace, None if film is None else (film.width, film.height))
 
 
 def _film_of(state: ServerState, trace: Trace) -> Film | None:
@@ -180,9 +207,7 @@ def _film_of(state: ServerState, trace: Trace) -> Film | None:
 def _events_of(state: ServerState, question: StoredQuestion) -> EventLog:
     """The events of a question of an earlier process: its evidence and its end. The rest is in its record."""
     trace, log = state.questions.trace(question), EventLog()
-    assert trace is not None
-    film = _film_of(state, trace)
-    for piece in evidence(trace, None if film is None else (film.width, film.height)):
+    for piece in _evidence(state, trace):
         log.add({"type": "evidence", **piece})
     log.add(last_event(trace, question_of(trace.question, trace.choices)))
     log.close()

@@ -6,17 +6,19 @@ import logging
 import threading
 import time
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from anyio import to_thread
 from cachetools import LRUCache
 
-from videopro.benchmarks import LETTERS, ROBUST, Item, Protocol
+from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.cli import read_yaml
 from videopro.errors import Cancellation, Cancelled
-from videopro.methods import error_event, make_trace
+from videopro.methods import error_event, last_event, make_trace
 from videopro.question import Question
 from videopro.runs import AskedRun, run_key
 from videopro.serve.answering import Answerer
@@ -39,9 +41,8 @@ class StoredQuestion:
     """A question with an answer, or one that an earlier process did not finish."""
 
     id: str
-    asked_at: float
-    """Seconds since 1970."""
     summary: Mapping[str, Any]
+    """As a list shows it."""
     file: Path
     """The traces of its run; its prompts are next to it."""
 
@@ -51,33 +52,26 @@ def question_of(text: str, choices: tuple[str, ...]) -> Question:
     return Question(text, choices) if choices else Question.open(text)
 
 
-def ended_as(trace: Trace) -> Literal["answered", "failed", "stopped"]:
-    """How a question ended."""
-    if trace.error is None:
-        return "answered"
-    return "stopped" if trace.error.type == _INTERRUPTED.type else "failed"
+_ANSWER = ("letter", "choice", "text", "confidence", "notes")
 
 
-def summary_of(trace: Trace) -> dict[str, Any]:
-    """A question as a list shows it."""
-    final = trace.final
-    choices = dict(zip(LETTERS, trace.choices, strict=False))
+def summary_of(trace: Trace, method: str) -> dict[str, Any]:
+    """A question that ended, as a list shows it. `method`: the name of the method that answered it."""
+    end = last_event(trace, question_of(trace.question, trace.choices))
+    has_answer = trace.error is None and trace.final is not None
+    is_stopped = trace.error is not None and trace.error.type == _INTERRUPTED.type
     return {
         "id": trace.question_id,
         # Its id begins with the time.
         "time": int(trace.question_id.removeprefix(ID_PREFIX)[:12], 16) / 1000,
         "question": trace.question,
         "choices": list(trace.choices),
-        "film": trace.video.key,
-        "state": ended_as(trace),
-        "answer": None
-        if final is None
-        else {
-            "letter": final.letter,
-            "choice": choices.get(final.letter or ""),
-            "text": final.raw,
-            "confidence": final.confidence,
-        },
+        "file_id": trace.video.key,
+        "method": method,
+        "state": "answered" if trace.error is None else "stopped" if is_stopped else "failed",
+        "seconds": end["cost"]["seconds"] if has_answer else None,
+        "answer": {name: end[name] for name in _ANSWER} if has_answer else None,
+        "error": end["error"],
     }
 
 
@@ -94,6 +88,8 @@ class AskedQuestion:
     id: str
     request: AskRequest
     client: str
+    method: str
+    """The name of the method that answers it."""
     asked_at: float
     """Seconds since 1970."""
     log: EventLog = field(default_factory=EventLog)
@@ -114,8 +110,19 @@ class AskedQuestion:
         """Seconds for which it has been answered; 0 in the queue."""
         return 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """As a list shows it."""
+        summary = {**summary_of(self.so_far(), self.method), "state": self.state}
+        if (problem := self.problem) is not None:
+            kind = "Cancelled" if problem.code == "stopped" else problem.code or "Error"
+            summary["error"] = {"type": kind, "message": str(problem)}
+        return summary
+
     def so_far(self) -> Trace:
         """Its record so far. Raises QuestionError for invalid choices."""
+        if self.trace is not None:
+            return self.trace
         request, film = self.request, self.request.film
         text, choices = encodable(request.question), tuple(map(encodable, request.choices))
         return make_trace(
@@ -130,8 +137,8 @@ class AskedQuestion:
 class Questions:
     """Questions by id. Thread-safe. Close it in the end.
 
-    FOLDER/answers/RUN_KEY/       a run folder for each model, method and settings: videopro view opens it
-    FOLDER/asked/question-ID      one that is being answered, as it will be told if the server dies
+    FOLDER/answers/RUN_KEY/           a run folder for each model, method and settings: videopro view opens it
+    FOLDER/asked/METHOD/question-ID   one that is being answered, as it will be told if the server dies
     """
 
     def __init__(
@@ -151,16 +158,23 @@ class Questions:
         self._seconds = seconds
         self._watch = watch
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        """Held while the file of a run is written: it must not be replaced between opening and writing."""
         self._pending: OrderedDict[str, AskedQuestion] = OrderedDict()
         self._stored: dict[str, StoredQuestion] = {}
         self._traces: LRUCache[str, Trace] = LRUCache(_KEPT_TRACES)
         self._runs: dict[str, AskedRun] = {}
         self._is_ending = False
         # What was asked last: a question that has its answer is not interrupted.
-        for file in (*self._answers.glob("*/traces.jsonl"), *self._asked.glob(f"{ID_PREFIX}*")):
+        runs = {
+            file: read_yaml(file.with_name("config.yaml"))["method"]
+            for file in self._answers.glob("*/traces.jsonl")
+        }
+        asked = {file: file.parent.name for file in self._asked.glob(f"*/{ID_PREFIX}*")}
+        for file, method in {**runs, **asked}.items():
             for trace in read_traces(file):
                 if trace.question_id not in self._stored:
-                    self._remember(trace, file)
+                    self._remember(trace, file, method)
 
     def ask(self, request: AskRequest, client: str, hang_up: Cancellation | None = None) -> AskedQuestion:
         """Queue a question, and stop it if its client disconnects. Raises VideoProError if it cannot be
@@ -168,9 +182,11 @@ class Questions:
         self._answerer.check(request)
         now = time.time()
         id = f"{ID_PREFIX}{int(now * 1000):012x}{uuid.uuid4().hex[:12]}"
-        question = AskedQuestion(id, request, client, now)
+        question = AskedQuestion(id, request, client, self._answerer.settings(request)["method"], now)
         # Until its end it counts as interrupted, should the server die.
-        write_atomically(self._asked / id, replace(question.so_far(), error=_INTERRUPTED).to_line())
+        file = self._file_of(question)
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, replace(question.so_far(), error=_INTERRUPTED).to_line())
         with self._lock:
             self._pending[id] = question
             self._forget_old()
@@ -181,7 +197,7 @@ class Questions:
                 lambda position: self._emit(question, {"type": "queued", "position": position}),
             )
         except Problem:
-            self._is_over(question)
+            self._file_of(question).unlink()
             with self._lock:
                 del self._pending[id]
             raise
@@ -209,17 +225,39 @@ class Questions:
         with self._lock:
             self._is_ending = True
             open_questions = [each for each in self._pending.values() if each.state in ("waiting", "running")]
+        self._stop_each(open_questions, reason)
+
+    async def delete(self, ids: Iterable[str]) -> None:
+        """Delete questions with their answers, here and on the disk; those that have no answer yet are
+        stopped first. Raises Problem for an unknown id, RunError."""
+        questions = [self.find(id) for id in ids]
+        asked = [each for each in questions if isinstance(each, AskedQuestion)]
+        await to_thread.run_sync(self._stop_each, asked, "deleted")
+        for question in asked:
+            async for _ in question.log.follow():
+                pass
+        await to_thread.run_sync(self._remove, [each.id for each in questions])
+
+    def _stop_each(self, questions: Iterable[AskedQuestion], reason: str) -> None:
         # Those that wait first: none of them begins in the place of another.
-        for question in sorted(open_questions, key=lambda each: each.state != "waiting"):
+        for question in sorted(questions, key=lambda each: each.state != "waiting"):
             self.stop(question, reason)
 
-    def about(self, film_id: str) -> bool:
-        """Whether a question about a video is waiting or running."""
+    def _remove(self, ids: Sequence[str]) -> None:
+        files = defaultdict[Path, list[str]](list)
         with self._lock:
-            return any(
-                each.request.film.id == film_id and each.state in ("waiting", "running")
-                for each in self._pending.values()
-            )
+            for stored in filter(None, map(self._stored.get, ids)):
+                files[stored.file].append(stored.id)
+        for file, there in files.items():
+            if file.parent.parent == self._asked:
+                file.unlink(missing_ok=True)
+            else:
+                with self._writing:
+                    self._run(file.parent.name).remove(there)
+        with self._lock:
+            for held in (self._pending, self._stored, self._traces):
+                for id in ids:
+                    held.pop(id, None)
 
     def close(self) -> None:
         """Close the run folders. Raises RunError if an answer did not reach the disk."""
@@ -235,20 +273,22 @@ class Questions:
         with self._lock:
             question = self._pending.get(id) or self._stored.get(id)
         if question is None:
-            message = f"no such question: {printable(id, 60)}; GET /v1/videopro/questions lists all"
-            raise Problem(404, message, code="no_question")
+            raise _unknown(id)
         return question
 
-    def trace(self, question: AskedQuestion | StoredQuestion) -> Trace | None:
-        """The trace of a question; None while it has none. Raises RunError."""
+    def trace(self, question: AskedQuestion | StoredQuestion) -> Trace:
+        """The record of a question so far. Raises RunError, and Problem if it was deleted."""
         if isinstance(question, AskedQuestion):
-            return question.trace
+            return question.so_far()
         with self._lock:
             trace = self._traces.get(question.id)
         if trace is None:
-            trace = next(each for each in read_traces(question.file) if each.question_id == question.id)
+            # Its neighbours too: whoever lists a video's questions reads them next.
+            traces = {each.question_id: each for each in read_traces(question.file)}
+            if (trace := traces.get(question.id)) is None:
+                raise _unknown(question.id)  # Deleted since it was found.
             with self._lock:
-                self._traces[question.id] = trace
+                self._traces.update(traces)
         return trace
 
     def traces_file(self, id: str) -> Path | None:
@@ -256,14 +296,13 @@ class Questions:
         with self._lock:
             return self._stored[id].file if id in self._stored else None
 
-    def list(self) -> list[dict[str, Any]]:
-        """All questions, newest first."""
+    def list(self, film_id: str | None = None) -> list[dict[str, Any]]:
+        """All questions, or those about a video, newest first."""
         with self._lock:
-            summaries = {id: {**each.summary} for id, each in self._stored.items()}
-            for id, waiting in self._pending.items():
-                if id not in summaries:
-                    summaries[id] = {**summary_of(waiting.so_far()), "state": waiting.state}
-        return sorted(summaries.values(), key=lambda each: float(each["time"]), reverse=True)
+            every: dict[str, AskedQuestion | StoredQuestion] = {**self._pending, **self._stored}
+            rows = [dict(each.summary) for each in every.values()]
+        rows = [each for each in rows if film_id in (None, each["file_id"])]
+        return sorted(rows, key=lambda each: float(each["time"]), reverse=True)
 
     # -- answering
 
@@ -299,20 +338,15 @@ class Questions:
 
     def _keep(self, question: AskedQuestion, trace: Trace) -> None:
         """Store an answer in the run of its settings."""
-        settings = self._answerer.settings(question.request)
         identity = self._answerer.identity(question.request)
-        folder = self._answers / run_key(identity)
-        with self._lock:
-            run = self._runs.get(folder.name)
-            if run is None:
-                run = AskedRun(folder)
-                run.open(settings, identity)
-                self._runs[folder.name] = run
-        run.add(trace)
-        self._is_over(question)
+        with self._writing:
+            run = self._run(run_key(identity))
+            run.open(self._answerer.settings(question.request), identity)
+            run.add(trace)
+        self._file_of(question).unlink(missing_ok=True)
         question.trace = trace
         with self._lock:
-            self._remember(trace, folder / "traces.jsonl")
+            self._remember(trace, run.folder.traces, question.method)
             question.state = "answered" if trace.error is None else "failed"
         if trace.error is not None:
             status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(
@@ -321,13 +355,17 @@ class Questions:
             question.problem = Problem(status, trace.error.message, code=trace.error.type)
         self._close(question)
 
-    def _remember(self, trace: Trace, file: Path) -> None:
-        summary = summary_of(trace)
-        self._stored[trace.question_id] = StoredQuestion(trace.question_id, summary["time"], summary, file)
+    def _run(self, key: str) -> AskedRun:
+        with self._lock:
+            return self._runs.setdefault(key, AskedRun(self._answers / key))
 
-    def _is_over(self, question: AskedQuestion) -> None:
-        """It has its answer, or was stopped or failed for a reason of its own."""
-        (self._asked / question.id).unlink(missing_ok=True)
+    def _remember(self, trace: Trace, file: Path, method: str) -> None:
+        id = trace.question_id
+        self._stored[id] = StoredQuestion(id, summary_of(trace, method), file)
+
+    def _file_of(self, question: AskedQuestion) -> Path:
+        """The file of a question until it has its answer, was stopped, or failed for a reason of its own."""
+        return self._asked / question.method / question.id
 
     def _end_stopped(self, question: AskedQuestion) -> None:
         passed, place = question.seconds, ""
@@ -343,7 +381,7 @@ class Questions:
             question.state = state
             is_ending = self._is_ending
         if not is_ending:
-            self._is_over(question)
+            self._file_of(question).unlink(missing_ok=True)
         kind = "Cancelled" if state == "stopped" else "Error"
         # What its models have read and written is in no result.
         cost = {"seconds": round(question.seconds, 3)}
@@ -365,3 +403,8 @@ class Questions:
         ended = [id for id, each in self._pending.items() if each.log.is_closed]
         for id in ended[: max(0, len(ended) - _KEPT_UNANSWERED)]:
             del self._pending[id]
+
+
+def _unknown(id: str) -> Problem:
+    message = f"no such question: {printable(id, 60)}; GET /v1/videopro/questions lists all"
+    return Problem(404, message, code="no_question")

@@ -86,11 +86,19 @@ class JsonLinesLog:
                     raise RunError(cannot_lock(self.path, error)) from error
             self._depth += 1
             try:
+                self._check_in_place()
                 yield
             finally:
                 self._depth -= 1
                 if not self._depth:
                     fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _check_in_place(self) -> None:
+        """Raise RunError if the path names another file now: what is appended to this one would be lost."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(self.path), os.fstat(self._file)):
+                return
+        raise RunError(f"{self.path}: was replaced or removed while in use; run the same command again")
 
     def hold(self) -> bool:
         """Lock the file until it is closed. Returns False, without waiting, if another process has it

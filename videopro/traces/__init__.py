@@ -10,6 +10,7 @@ from videopro.traces.log import OTHER_FILES as OTHER_FILES
 from videopro.traces.log import Redo as Redo
 from videopro.traces.log import TraceLog as TraceLog
 from videopro.traces.log import read_traces as read_traces
+from videopro.traces.log import remove_traces as remove_traces
 from videopro.traces.log import set_aside_traces as set_aside_traces
 from videopro.traces.prompts import PLAN_KINDS as PLAN_KINDS
 from videopro.traces.prompts import REFERENCE_FORMS as REFERENCE_FORMS

@@ -7,13 +7,13 @@ is in the log is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from videopro.errors import RunError
-from videopro.storage import JsonLinesLog, SetAside
-from videopro.traces.prompts import PromptHeads, head_key, prompts_path
+from videopro.errors import RunError, cannot_write
+from videopro.storage import JsonLinesLog, SetAside, write_atomically
+from videopro.traces.prompts import PromptHeads, head_key, prompts_path, remove_heads
 from videopro.traces.record import LaterSchema, Round, Trace, UnstorableTrace
 
 # A message names at most this many ranges of foreign lines.
@@ -66,6 +66,32 @@ def read_traces(path: Path, run_key: str | None = None, *, set_aside: SetAside |
         return list(traces.values())
     finally:
         log.close()
+
+
+def remove_traces(path: Path, question_ids: Collection[str]) -> None:
+    """Remove questions from a file of traces, and from its prompts the heads that only they have; a file
+    without a question goes. Each file is replaced at once, so a kill leaves it as it was or as it will be. A
+    log that has it open must be opened again. Raises RunError."""
+    with JsonLinesLog(path) as file, file.locked():
+        kept, keys = [], set[str]()
+        for line in file.read().split(b"\n")[:-1]:
+            try:
+                trace = Trace.from_line(line)
+            except RunError:
+                kept.append(line)
+                continue
+            if trace.question_id not in question_ids:
+                kept.append(line)
+                keys |= {round.prompt.key for round in trace.rounds if round.prompt is not None}
+        try:
+            # First: if a kill comes in between, the questions are still there, to be removed again.
+            remove_heads(path, keys)
+            if kept:
+                write_atomically(path, b"".join(line + b"\n" for line in kept))
+            else:
+                path.unlink()
+        except OSError as error:
+            raise RunError(cannot_write(path, error)) from error
 
 
 class TraceLog:

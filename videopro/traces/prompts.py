@@ -7,13 +7,14 @@ the same subtitles. So a trace holds what is its own, and the rest is written on
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 from videopro.question import Question, prompts
-from videopro.storage import JsonLinesLog, encodable, parse_json
+from videopro.storage import JsonLinesLog, encodable, parse_json, write_atomically
 
 PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
 """What a prompt asks for: a program in a mode that the planner chooses, a program of several steps, or a
@@ -98,6 +99,15 @@ def read_heads(traces: Path) -> dict[str, str]:
         return {}
     with JsonLinesLog(path, writable=False) as file:
         return _read(file)
+
+
+def remove_heads(traces: Path, keys: Collection[str]) -> None:
+    """Remove the heads of the prompts in a file of traces but those with these keys. Raises RunError,
+    OSError."""
+    heads = read_heads(traces)
+    if not heads.keys() <= set(keys):
+        kept = ({"key": key, "text": text} for key, text in heads.items() if key in keys)
+        write_atomically(prompts_path(traces), "".join(json.dumps(record) + "\n" for record in kept))
 
 
 def _read(file: JsonLinesLog) -> dict[str, str]:

@@ -4,8 +4,6 @@ calls.
 Everything runs in float32, where two ways to compute the same logits agree to about 1e-6; tests allow 1e-5.
 """
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A cache with room holds what the library's holds, after any passes, reorderings and cuts; rows that share
 their prompts' keys and values say what the library's forward says of each whole row."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

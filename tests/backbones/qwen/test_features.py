@@ -1,8 +1,6 @@
 """Vision features in place of pixels: the same logits. They are computed once for the same
 frames, whatever the adapter's state, and never used for others."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Written replies against transformers' own `generate` and against a plain forward pass over what was
 written."""
 
-from __future__ import annotations
-
 import math
 from contextlib import ExitStack
 from dataclasses import replace

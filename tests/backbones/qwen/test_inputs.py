@@ -1,7 +1,5 @@
 """Our prompts against the official processor called directly: token ids, grids, pixels, times."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 once: values, gradients, and what it calls. Norms in one kernel: values and dtype, under autocast too. And a
 merged copy of base and adapter, which leaves the base's weights as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loading, adapters, identity, and the errors for missing files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,8 +1,6 @@
 """What is drawn, and what is read of it where a model's prompt ends inside a thought, as that of
 Qwen3-VL-Thinking does."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """System turns, replies begun for the model, and texts between frames, against the chat template itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Replies written in steps that stay at one place on the device: the same as by the library's passes,
 whatever is written beside them."""
 
-from __future__ import annotations
-
 import functools
 import threading
 import weakref
@@ -146,7 +144,6 @@ def test_a_step_stays_where_it_is(family: str, monkeypatch: pytest.MonkeyPatch) 
     step, seen = StaticBatch._forward, []
 
     def watched(self: StaticBatch) -> None:
-        assert self._cache is not None
         tensors = [value for value in vars(self).values() if isinstance(value, torch.Tensor)]
         for layer in self._cache.layers:
             tensors += [layer.keys, layer.values, layer.prompt_keys, layer.prompt_values]

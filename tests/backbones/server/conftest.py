@@ -1,7 +1,5 @@
 """A stub server, and backbones that speak to it without ever waiting between tries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every way in which a server can fail, and the error that the user sees."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

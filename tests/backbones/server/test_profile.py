@@ -1,8 +1,6 @@
 """What a server tells of itself, asked once by any number of threads, and which engine is behind one that
 does not name it, such as Ray Serve LLM."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor

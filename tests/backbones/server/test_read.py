@@ -1,7 +1,5 @@
 """What is read out of replies, by all who ask a server; probabilities are worked out by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

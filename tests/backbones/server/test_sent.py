@@ -1,8 +1,6 @@
 """What the server backbone sends: messages, frames, texts between them, times and settings; system turns, and
 replies begun for the model or constrained to a schema."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

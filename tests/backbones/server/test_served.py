@@ -1,7 +1,5 @@
 """What is known of a served model: budgets, the planner's record, the prompt that the engine made of it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -62,14 +60,12 @@ def test_an_adapter_says_with_what_it_was_trained(tmp_path: Path) -> None:
     served = cards(card("pocket", "/srv/pocket"), card("mine", str(folder), "pocket"))
     found = find_served(served, "mine")
     assert (found.folder, found.frames, found.pixels) == (model_dir(), 12, 4096)
-    assert found.planner is not None
     assert (found.planner.base, dict(found.planner.prompts)) == ("", {})
     (folder / "videopro.json").unlink()
     # Trained by others: nothing tells what its prompts were.
     assert find_served(served, "mine").planner is None
     (folder / "videopro.json").write_text('{"planner": {"base": "pocket", "prompts": {"plan": "Plan."}}}')
     found = find_served(served, "mine")
-    assert found.planner is not None
     assert (found.planner.base, dict(found.planner.prompts)) == ("", {"plan": "Plan."})
 
 

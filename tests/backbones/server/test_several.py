@@ -1,7 +1,5 @@
 """Batches, threads, prefixes, adapters, interrupts and the end of a server backbone."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -2,8 +2,6 @@
 off. Between two steps of replies single passes are served, more replies join, and those of gone callers
 leave, while the others go on as if these had never been there. And what a metered backbone counts."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Questions in each benchmark's own format, made of `replies.asked`; no text is a benchmark's."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence

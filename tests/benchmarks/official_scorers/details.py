@@ -2,8 +2,6 @@
 LongVideoBench, and frames and words of Video-MME-v2. Ours are compared with them in
 tests/methods/test_official_details.py."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

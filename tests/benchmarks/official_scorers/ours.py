@@ -1,8 +1,6 @@
 """Our scores of the 1,000 replies: the benchmark is loaded from files in its own format, every reply becomes
 a trace, and the summary is that of a run."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

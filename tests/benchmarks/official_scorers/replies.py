@@ -4,8 +4,6 @@ Reply i has the same form for every benchmark; its letter and its texts are thos
 question i.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

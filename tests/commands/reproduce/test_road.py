@@ -1,7 +1,5 @@
 """Which stages a reproduction has, with which settings they run, and what they need of the machine."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

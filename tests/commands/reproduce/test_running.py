@@ -1,7 +1,5 @@
 """Stages that are run, fail, are done before, or were done with other settings."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

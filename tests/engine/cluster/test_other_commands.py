@@ -1,7 +1,5 @@
 """Indexing and synthesis on a Ray cluster of two nodes in this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

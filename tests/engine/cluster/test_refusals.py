@@ -1,7 +1,5 @@
 """What `--engine ray` refuses before anything is started: one line that names the fix."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Runs on a Ray cluster of several nodes in this machine: the same answers as here, and nothing is lost or
 done twice when workers, nodes, the cluster or the command die. `bash launch/ray_tests.sh` runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,10 +1,8 @@
 """Who gets what next, and who is blamed, without Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from videopro.engine import CrashRecord, Unit
 from videopro.engine.cluster import RaySettings
@@ -90,7 +88,7 @@ class Place(Member[Question]):
     def give(self, items: tuple[Question, ...], job: Any) -> None:
         self.tasks[len(self.tasks)] = items
 
-    def busy_with(self, *names: str) -> Place:
+    def busy_with(self, *names: str) -> Self:
         for name in names:
             self.give((Question(name),), None)
         return self

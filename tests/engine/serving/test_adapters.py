@@ -1,7 +1,5 @@
 """The versions of an adapter that an engine gets: their names, their files, whether they have an effect."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

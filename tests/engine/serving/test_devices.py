@@ -1,7 +1,5 @@
 """GPUs that only engines use, beside those of a training."""
 
-from __future__ import annotations
-
 import pytest
 
 from videopro.engine.serving import dedicated_devices, engine_devices

@@ -1,7 +1,5 @@
 """An engine that is started, watched and stopped: a program in vLLM's place that has a child of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -66,7 +64,6 @@ def test_a_killed_engine_is_started_again_with_its_adapters_at_the_same_address(
         url = engine.url
         # The server, and then the guard around it.
         for number, pid in enumerate((stub_engine.starts(folder)[0]["pid"], None), 1):
-            assert engine._process is not None
             os.kill(pid or engine._process.pid, signal.SIGKILL)
             until(lambda: len(stub_engine.starts(folder)) == number + 1)  # noqa: B023
             engine.wait()
@@ -237,7 +234,6 @@ time.sleep(600)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_ends_with_its_parent_however_that_ends(folder: Path, number: signal.Signals) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(folder)], stdout=subprocess.PIPE, cwd=ROOT)
-    assert parent.stdout is not None
     assert parent.stdout.readline() == b"up\n"
     assert all(is_alive(pid) for pid in processes(folder))
     parent.send_signal(number)
@@ -250,7 +246,7 @@ def test_vllm_is_found_in_path_or_in_its_environment(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="vLLM is not in PATH"):
         EngineSettings().command()
-    with pytest.raises(ConfigError, match="not found at /no/such"):
+    with pytest.raises(ConfigError, match="program '/no/such' not found"):
         EngineSettings(program="/no/such").command()
     with pytest.raises(ConfigError, match="vllm: flags"):
         EngineSettings(flags="'").command()

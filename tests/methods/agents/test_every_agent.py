@@ -1,7 +1,5 @@
 """What every agent does, with a script of each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

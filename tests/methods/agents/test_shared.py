@@ -1,7 +1,5 @@
 """What the agents share: structured replies and their repair, budgets, shared time, sessions, and runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,7 +32,6 @@ from videopro.methods.agents import (
 )
 from videopro.methods.agents.models import ApiModel, Tool, public_role, read_role
 from videopro.question import Answer, Question
-from videopro.traces import SharedClock
 from videopro.video import Video, uniform_times
 
 
@@ -101,19 +98,6 @@ def test_each_limit_ends_the_search() -> None:
         budget.check()
     budget.finish()
     budget.check()
-
-
-def test_time_is_shared_among_the_questions_in_flight() -> None:
-    now = [0.0]
-    clock = SharedClock(lambda: now[0])
-    with clock.running() as first:
-        now[0] = 2.0
-        with clock.running() as second:
-            now[0] = 6.0
-        now[0] = 7.0
-    assert (first.wall, second.wall) == (7.0, 4.0)
-    # Alone for 2 s and 1 s, and half of the 4 s between.
-    assert (first.share, second.share) == (5.0, 2.0)
 
 
 def test_a_role_names_a_backbone_with_an_adapter_or_an_endpoint() -> None:

@@ -1,7 +1,5 @@
 """The search: both protocols, its ends, its ablations, and the model's mistakes in calling tools."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

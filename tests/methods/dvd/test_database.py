@@ -1,7 +1,5 @@
 """The database: captions, subjects, embeddings; resumed, shared, damaged."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """Perception: a glance, the whole video or the chunks that fit, subtitles, and how many frames are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Who answers inside programs: the adapter's base, a merged planner's recorded base, or a named model."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

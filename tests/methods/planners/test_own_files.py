@@ -1,7 +1,5 @@
 """A planner's prompts from a user's file: what is read and refused, and what reaches planners and keys."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Planners: the teacher, its faults and fixes; the API teacher over real HTTP; the backbone itself."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A planner behind a server: what it is sent, how it is asked, and its weights, which are part of a run."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

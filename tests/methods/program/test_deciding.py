@@ -5,8 +5,6 @@ yes-or-no question is answered with 0.8, text is read with 0.9, one colour is ch
 share of the frames that have it less 0.1 (0.9 within a scene), and a search has no confidence.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 from typing import Any

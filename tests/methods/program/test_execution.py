@@ -1,7 +1,5 @@
 """Tasks that run at the same time: order, errors of one question, and of the machine."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

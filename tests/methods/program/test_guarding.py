@@ -1,7 +1,5 @@
 """What a program's requests bring about: its own failure, unless the question fails without a program too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plan, run, refine: which refinement, which answer is selected, what is recorded, what errors do."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -1,8 +1,6 @@
 """What a program sends and the modules accept is stored and read back equal; what cannot be stored is the
 program's failure, which it can read. Every module, with hostile values and any keyword."""
 
-from __future__ import annotations
-
 import functools
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """VCA on real frames with a scripted model: every way in which an exploration can go and end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

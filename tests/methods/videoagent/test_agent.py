@@ -1,8 +1,6 @@
 """VideoAgent's Algorithm 1 on the minute of coloured scenes: ten seconds each of grey, red, grey, blue, grey,
 green. The five first frames are those of seconds 6, 18, 30, 42 and 54; each is shown half a second later."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -2,8 +2,6 @@
 of the names that its Reader looks for. What it reads means nothing; that our path passes on what it reads
 does."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import tempfile

@@ -1,8 +1,6 @@
 """The models behind modules: tiny checkpoints of the real classes, RapidOCR itself, boxes as VideoLLMs write
 them."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

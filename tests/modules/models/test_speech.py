@@ -1,8 +1,6 @@
 """Subtitles from audio: the samples that Whisper gets, its times, what is kept. In chunks: right times across
 their ends, resumed, once for a content, damaged sound."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import re

@@ -1,7 +1,5 @@
 """The clip index: exact bounds, one pass, interruption, keys, two processes, search, the command."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -157,7 +155,6 @@ def test_a_damaged_file_is_reported_and_never_used(
     whose, shape = "this video's", (34, 2)
     write_vectors(where, whose, ROWS)
     stored = read_vectors(where, whose, shape)
-    assert stored is not None
     np.testing.assert_array_equal(stored.rows, ROWS)
     with pytest.raises(DamagedIndex, match="another video"):
         read_vectors(where, "another video's", shape)

@@ -1,7 +1,5 @@
 """Indexing many videos: decoding ahead, several processes on the same files, shards, precisions."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import threading
@@ -88,9 +86,9 @@ def test_an_exception_about_one_video_leaves_the_others_and_one_of_all_ends_the_
     for clips, each in enumerate(paths, start=1):
         make(each, list(range(20 * clips)), rate=2)
     config = IndexConfig(videos=(), root=tmp_path)
-    assert index_videos(paths, Failing(), config) == 1
+    assert len(index_videos(paths, Failing(), config)) == 1
     error = capsys.readouterr().err
-    assert f"error: {paths[0]}: cannot be indexed: ValueError: absolute aspect ratio" in error
+    assert f"error: {paths[0]}: ValueError: absolute aspect ratio" in error
     assert error.count("Traceback (most recent call last)") == 1
     assert all(index_path(Video.open(each), NumberEncoder(), root=tmp_path).exists() for each in paths[1:])
     broken = Failing(version=2)
@@ -161,7 +159,6 @@ def test_each_precision_has_an_index_of_its_own(
         """As a run has it: it reads what the command wrote, without a word, or makes its own."""
         models = ModuleModels(ModuleSettings(**ONLY_ENCODER, encoder=spec, **settings), root=tmp_path)
         context = models.context(Video.open(film), SceneBackbone(), None)
-        assert context.index is not None
         assert context.notes == ()
         return context.index.vectors
 

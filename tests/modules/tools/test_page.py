@@ -1,8 +1,6 @@
 """The snippets of docs/tools.md, run as they stand there against a local server of OpenAI's protocol. Those
 of other libraries need `bash launch/agents.sh`, whose environment has the libraries."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The tools for agents: what is offered, JSON in and out, images, budgets, errors and evidence."""
 
-from __future__ import annotations
-
 import base64
 import inspect
 import io

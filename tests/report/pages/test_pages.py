@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import view_world as world
-from tests.support.browser import Open, needs_browser, shown_number
+from tests.support.browser import Open, needs_browser, shown_number, violations
 from videopro.commands.view import main
 from videopro.question import Answer
 from videopro.traces import Failure, Trace
@@ -45,6 +45,10 @@ def pages_of(folder: Path, traces: Sequence[Trace]) -> Path:
     return run.path / "view"
 
 
+def focused(page: Any, what: str = "localName") -> str:
+    return str(page.evaluate(f"document.activeElement.{what}"))
+
+
 def plain(id: str, question: str) -> Trace:
     return world.trace(id, world.VideoRef("nowhere.mp4", "v", "", 9.0), question, *world.direct("A", 0.9))
 
@@ -70,15 +74,23 @@ def test_filters_narrow_the_list_and_are_in_the_url(open_page: Open) -> None:
     page.click("button[data-result=none]")
     rows(page, 3)
     assert ids(page) == ["unread", "missing", "hostile"]
-    page.click("text=Clear all filters")
+    page.focus("text=Clear all filters")
+    page.keyboard.press("Enter")
     rows(page, 6)
+    assert focused(page, "id") == "search"
     # By keyboard, too, and the cursor stays.
     page.focus("[data-mark=refined]")
     page.keyboard.press("Space")
     rows(page, 1)
-    assert page.evaluate("document.activeElement.dataset.mark") == "refined"
+    assert focused(page, "dataset.mark") == "refined"
     page.keyboard.press("Space")
     rows(page, 6)
+    page.focus(".sort select")
+    page.select_option(".sort select", "id")
+    page.wait_for_selector(".row >> nth=0 >> text=hostile")
+    assert focused(page) == "select"
+    page.go_back()
+    page.wait_for_function("document.querySelector('.sort select').value === 'order'")
 
 
 @pytest.mark.parametrize(
@@ -103,17 +115,24 @@ def test_keyboard_navigation(open_page: Open) -> None:
     page = open_page()
     page.keyboard.press("j")
     page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.dataset.id") == "wrong"
+    assert focused(page, "dataset.id") == "wrong"
     page.keyboard.press("Enter")
-    page.wait_for_selector("h1:text('Which is shown now?')")
+    page.wait_for_selector("h1:focus:text('Which is shown now?')")
     page.keyboard.press("j")
-    page.wait_for_selector("h1:text('What flows'), h1:text('What flies')")
+    page.wait_for_selector("h1:focus:text('What flies')")
     assert "3 of 6" in page.inner_text(".bar")
     page.keyboard.press("k")
-    page.wait_for_selector("h1:text('Which is shown now?')")
+    page.wait_for_selector("h1:focus:text('Which is shown now?')")
     page.keyboard.press("Escape")
     page.wait_for_selector(".row")
-    assert page.evaluate("document.activeElement.dataset.id") == "wrong", "the list resumes where it was"
+    assert focused(page, "dataset.id") == "wrong", "the list resumes where it was"
+    page.keyboard.press("Tab")
+    assert focused(page, "dataset.id") == "refined"
+    # What the list does not show leads back to its heading.
+    page.goto(page.url.split("#")[0] + "#/q/never")
+    page.wait_for_selector("h1.empty:focus")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("header.run h1:focus")
 
 
 # ---- a question ------------------------------------------------------------------------------------------
@@ -142,6 +161,20 @@ def test_a_program_is_shown_with_the_calls_of_each_line(open_page: Open) -> None
     }  # fmt: skip
     answer = second.locator("[data-line='9'] .answer").inner_text().split()
     assert answer == ["A", "0.90"]
+
+
+def test_the_calls_of_a_loop_are_shown_on_request(open_page: Open, tmp_path: Path) -> None:
+    made = world.refined(world.VideoRef("nowhere.mp4", "v", "", world.SECONDS))
+    first, second = made.rounds
+    assert second.execution is not None
+    twice = replace(second.execution, calls=second.execution.calls * 2)
+    folder = pages_of(tmp_path, [replace(made, rounds=(first, replace(second, execution=twice)))])
+    page = open_page("#/q/refined", folder=folder)
+    page.focus("text=5 more calls on this line")
+    page.keyboard.press("Enter")
+    numbers = page.locator("[data-round='2'] [data-line='6'] .order").all_inner_texts()
+    assert numbers == ["3", "4", "5", "6", "12", "13", "14", "15"]
+    assert page.inner_text(".call:focus .order") == "6"
 
 
 def test_a_refinement_is_a_diff(open_page: Open) -> None:
@@ -225,6 +258,7 @@ def test_unknown_questions_and_broken_folders_are_reported(
     (tmp_path / "copy" / "data" / "index.js").write_text("VIEW.index(")
     page = open_page("", folder=tmp_path / "copy", wrong_is_fine=True)
     assert "data/index.js is missing or broken" in page.inner_text(".empty")
+    assert violations(page) == []
 
 
 def test_a_long_list_is_drawn_around_the_cursor(open_page: Open, tmp_path: Path) -> None:
@@ -232,15 +266,17 @@ def test_a_long_list_is_drawn_around_the_cursor(open_page: Open, tmp_path: Path)
     page = open_page("#/q/q200", folder=folder)
     page.keyboard.press("Escape")
     page.wait_for_selector(".row")
-    assert page.evaluate("document.activeElement.dataset.id") == "q200"
+    assert focused(page, "dataset.id") == "q200"
     assert "q000" not in ids(page)
     drawn = ids(page)
     assert drawn == [f"q{n:03d}" for n in range(int(drawn[0][1:]), int(drawn[-1][1:]) + 1)]
     for _ in range(40):
         page.keyboard.press("k")
-    assert page.evaluate("document.activeElement.dataset.id") == "q160"
+    assert focused(page, "dataset.id") == "q160"
+    before = int(ids(page)[0][1:]) - 1
     page.click(".before")
     assert ids(page)[0] < "q110"
+    assert focused(page, "dataset.id") == f"q{before:03d}"
 
 
 # ---- in words --------------------------------------------------------------------------------------------
@@ -282,3 +318,4 @@ def test_what_is_right_and_what_was_said_are_words(open_page: Open, tmp_path: Pa
     assert "holds its string." in page.inner_text("dl.open")
     assert "Refined because the first failed" in page.locator(".round h2").nth(1).inner_text()
     assert "A red kite with a long tail" in page.locator(".round .outcome").nth(1).inner_text()
+    assert violations(page) == []

@@ -1,7 +1,5 @@
 """Many videos in flight in one worker: they meet in the backbone, and every promise of a run still holds."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

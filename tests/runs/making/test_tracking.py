@@ -1,7 +1,5 @@
 """--report-to: the numbers of the summary, read back from what each tracker wrote."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import struct

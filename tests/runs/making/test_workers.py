@@ -1,7 +1,5 @@
 """Workers of a run: killed, interrupted or changed in number, they lose nothing; which devices they get."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

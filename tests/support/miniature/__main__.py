@@ -4,8 +4,6 @@ FOLDER gets data/ (five benchmarks in their official formats, packed), hub/ (for
 EASYOCR_MODULE_PATH) and films/. Done again, it keeps what is there.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -6,8 +6,6 @@ It says nothing about how good the answers are: the films are drawn, and the tra
 expected value follows from the files that `tests.support.miniature` made, or from the config.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

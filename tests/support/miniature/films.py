@@ -1,8 +1,6 @@
 """The films: drawn by the pocket world's generator from a seed that no split has, with their narration read
 aloud."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass

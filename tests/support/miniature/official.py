@@ -1,8 +1,6 @@
 """The films and their questions as five benchmarks publish theirs: annotation files, and videos and subtitles
 in archives that have to be unpacked. The texts are the generator's own."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -6,8 +6,6 @@ package registries carry them, and EasyOCR its published ones. LanguageBind and 
 configs, with random weights.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -4,8 +4,6 @@ It speaks OpenAI's protocol and answers every chat with what the pocket world's 
 prompt's question. Like a language model behind an API, it is given the text of the prompt and nothing else.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

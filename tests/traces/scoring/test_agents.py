@@ -1,7 +1,5 @@
 """What agents did, counted from hand-made traces."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.support.report_world import (

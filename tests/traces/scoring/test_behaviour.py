@@ -1,7 +1,5 @@
 """The five classes of behaviour of Deep Video Discovery's Fig. 3, on hand-made sequences of tool calls."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import traces

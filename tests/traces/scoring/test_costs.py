@@ -1,7 +1,5 @@
 """Costs of questions, worked out on paper: own, raw and amortised."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -60,7 +58,6 @@ def test_an_unknown_cost_makes_the_total_at_least() -> None:
     traces = [*agent_run("A"), agent_trace(1, "A", [reply()], prepared=(unknown,))]
     assert [costs.is_at_least for costs in question_costs(traces)] == [False, True]
     found = mean_costs(traces)
-    assert found is not None
     assert found.is_at_least
     assert cost_metrics(traces)["preparations"]["index"]["unknown"] == 1
 

@@ -1,7 +1,5 @@
 """What the accuracy leaves out, and why: only what shows without a program."""
 
-from __future__ import annotations
-
 from tests.support.traces import make
 from videopro.question import NO_OPTION, Answer
 from videopro.traces import Execution, Failure, Round, Trace

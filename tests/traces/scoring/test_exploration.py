@@ -1,7 +1,5 @@
 """Distances of chosen segments to the evidence, on trajectories written by hand after VCA's Figs. 4 and 9."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tests.support.traces import make
@@ -41,17 +39,6 @@ FIGURE_4 = (
     reward(3, 100 + 300 / 7, 100 + 400 / 7, (100,) * 7, of="1.3"),
     Step("explore", "agent", 3, parsed={"answer": "B"}),
 )
-
-
-def test_a_trajectory_that_turns_back_to_the_evidence() -> None:
-    # The evidence is in the middle of 1.3.
-    assert segment_choices(trace(((147.0, 150.0),), *FIGURE_4)) == [
-        # 4 is three segments after 1.
-        SegmentChoice(0, "4", 3, "4", 3),
-        # Now the parts of 4 count as seven leaves; the best score is that of 1 itself.
-        SegmentChoice(1, "1", 0, "1", 0),
-        SegmentChoice(2, "1.3", 0, "1.2", -1),
-    ]
 
 
 def test_several_pieces_of_evidence_count_by_the_nearest() -> None:

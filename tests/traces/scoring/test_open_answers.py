@@ -1,7 +1,5 @@
 """Exact match and token F1: golden outputs of SQuAD's own script, and metrics worked out by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -54,7 +52,6 @@ def test_open_questions_of_a_run() -> None:
         ("q7", False, 0.0, False),
     ]
     found = open_metrics(scores)
-    assert found is not None
     assert (found.n, found.videos) == (4, 2)
     assert (found.exact_match, found.f1, found.unanswered) == (0.25, 0.375, 0.5)
     low, high = found.f1_ci95
@@ -65,7 +62,6 @@ def test_runs_are_compared_question_by_question() -> None:
     first = open_scores([asked("q1", "v", "cup", "cup"), asked("q2", "w", "dog", "cat")])
     second = open_scores([asked("q1", "v", "cup", "book"), asked("q3", "w", "dog", "dog")])
     gap = open_difference(first, second)
-    assert gap is not None
     assert (gap.n, gap.videos, gap.exact_match, gap.f1) == (1, 1, 1.0, 1.0)
     assert tuple(gap.f1_ci95) == (-1.0, 1.0)  # one video says nothing about others
     assert open_difference(first, []) is None

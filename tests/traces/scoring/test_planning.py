@@ -1,7 +1,5 @@
 """The summary of runs of programs, by hand: modes, output, repairs, paired differences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batches for fine-tuning against what transformers' processor and model make of each row alone."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

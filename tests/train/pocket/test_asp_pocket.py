@@ -1,7 +1,5 @@
 """The comparison of poolings on pocket: its features, recall counted by hand, and the shipped weights."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

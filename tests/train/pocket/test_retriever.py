@@ -1,7 +1,5 @@
 """The pocket encoder's training: texts that fit clips, the loss, what is shipped, and a short run."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

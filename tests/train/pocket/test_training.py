@@ -1,7 +1,5 @@
 """What the pocket models are trained on, in which order, and what is kept of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -250,5 +248,4 @@ def test_a_number_is_picked_by_its_letter(rng: np.random.Generator) -> None:
         if not request.startswith("Pick"):
             continue
         number = re.match(r"Pick (\d)\.", request)
-        assert number is not None
         assert f"\n{reply}. {number[1]}\n" in request

@@ -1,7 +1,5 @@
 """ASP-CLIP's training: its parameters, its batches, and a run on a tiny CLIP that learns and resumes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """LongVR's sources: hand-made annotations in the official formats, with broken records and missing videos."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What replies earn: each value by hand from the scenes (tests/support/reward_world.py) and the rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How programs are run for rewards, which failures stop a run, and what is logged."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path
@@ -80,7 +78,6 @@ def test_a_prefetched_program_is_not_started_again_and_videos_are_prepared_once(
         rewards.prepare([checked()] * 8)
         future = rewards.submit(checked(), LOCAL)
         ran = future.result(60)
-        assert ran.execution is not None
         assert (ran.execution.answer.letter, rewards.executions) == ("B", 1)
         assert score(rewards, rows(2), [LOCAL, NATIVE]) == [(1, 1, 1), (0, 1, 0)]
         assert rewards.executions == 2
@@ -139,7 +136,7 @@ def test_a_row_is_left_out_only_for_what_shows_without_a_program(capsys: pytest.
         # Two failing requests, one of them hidden: wrong answers, not rows without a reward.
         found = score(rewards, given, [strip, hidden, LOCAL, LOCAL])
         assert [accuracy for accuracy, _, _ in found] == [0, 0, None, 1]
-        assert list(rewards.left_out) == ["row 'r3'"]
+        assert list(rewards.left_out) == [(row()["video"], "r3")]
     assert capsys.readouterr().err.count("Traceback (most recent call last)") == 1
 
 
@@ -198,16 +195,16 @@ def test_refused_rows_and_videos_that_cannot_be_read_are_left_out_and_named_once
             assert score(rewards, given, [LOCAL, LOCAL], recorder) == [(1, 1, 1), (None, None, None)]
         # It is asked again: another time the backbone may serve it.
         assert rewards.executions == 3
-        assert rewards.left_out == {"row 'q2/plan'": "cannot serve this request"}
+        assert rewards.left_out == {(row()["video"], "q2/plan"): "cannot serve this request"}
         with pytest.raises(BackboneError, match="requests of all 2 programs"):
             score(rewards, [given[1]] * 2, [LOCAL, NATIVE])
         given = [*rows(2, id="q3/plan", video=str(broken)), row(id="q4/plan", video="/nowhere.mp4"), row()]
         for _ in range(2):
             found = score(rewards, given, [LOCAL, NATIVE, LOCAL, LOCAL], recorder)
             assert found == [*[(None, None, None)] * 3, (1, 1, 1)]
-        assert {*rewards.left_out} == {"row 'q2/plan'", f"video {broken}", "video /nowhere.mp4"}
+        assert {*rewards.left_out} == {(row()["video"], "q2/plan"), (str(broken), ""), ("/nowhere.mp4", "")}
     named = capsys.readouterr().err
-    for name in ("q2/plan", f"video {broken} skipped", "video /nowhere.mp4 skipped"):
+    for name in ("q2/plan", f"rewards: skipped {broken}: ", "rewards: skipped /nowhere.mp4: "):
         assert named.count(name) == 1
     assert {("programs/left_out", 0.5), ("programs/left_out", 0.75)} <= {*recorder.metrics}
     assert recorder.columns["error"][-8:] == ["VideoError", "VideoError", "VideoError", None] * 2

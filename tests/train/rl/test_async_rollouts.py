@@ -1,7 +1,5 @@
 """Rounds of sampling that an engine writes while the one before is trained on."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

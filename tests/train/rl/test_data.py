@@ -1,7 +1,5 @@
 """Rows of grpo.jsonl and of the release's form: which are accepted; and which prompts make a batch."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

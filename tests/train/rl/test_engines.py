@@ -1,7 +1,5 @@
 """Engines that the processes of a training share. They are threads here, and vLLM is a stand-in."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Episodes of two turns: prompts as in inference, rewards by hand, gradients by transformers alone."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -218,7 +216,6 @@ def test_a_second_turn_shows_the_modules_of_its_row() -> None:
     with make() as rewards:
         (found,) = RefinementTurns(rewards, 0.75)([row], [NATIVE])
     reference = "- `run_ocr(frame)`\n- `query_native(video, question, choices)`\n"
-    assert found is not None
     assert found.prompt == prompts.native_refinement(QUESTION, prompts.NATIVE_PROGRAM, reference=reference)
     assert (found.reference, found.modules) == (row.reference, row.modules)
     # Rows that differ cannot be trained on together.

@@ -1,7 +1,5 @@
 """Whole GRPO runs: the command, resumed, in two processes, from an adapter, with invalid settings."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -165,7 +163,6 @@ def test_a_merged_planner_is_trained_and_its_base_answers(
     base = str(checkpoint("qwen3_vl").resolve())
     assert [config.model for config in asked] == [base]
     planner = load_backbone(str(tmp_path / "merged"), adapter=str(tmp_path / "peft")).planner
-    assert planner is not None
     assert planner.base == base
 
 

@@ -1,7 +1,5 @@
 """Replies that an engine draws: what is asked and checked, and the correction of their log-probabilities."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """GRPO with videos in the prompt: log-probabilities in rows of any shape, sampling, what runs once, steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock

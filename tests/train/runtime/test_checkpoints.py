@@ -1,7 +1,5 @@
 """A training run that is killed or out of disk resumes from its last complete checkpoint."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

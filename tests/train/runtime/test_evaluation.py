@@ -1,7 +1,5 @@
 """What an evaluation on held-out rows and questions measures, and that training stays as it was."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence
@@ -244,7 +242,6 @@ def test_only_the_bases_answers_are_cached_across_steps(adapted: bool, tmp_path:
         trainer.state.global_step = step
         measured(trainer)
         backbone = measured._backbone
-        assert backbone is not None
         writing.append(backbone.identity())
         with backbone.adapter(False):
             answering.append(backbone.identity())
@@ -281,7 +278,8 @@ def test_a_lost_video_is_counted_and_leaves_the_rest(
     found = evaluation(tmp_path, video="videos/lost.mp4")(by_heart)
     assert (found["questions"], found["errors"]) == (1, 1)
     assert found["well_formed"] == 1.0
-    assert "question q0 skipped" in capsys.readouterr().err
+    assert "evaluation: skipped questions:\n  q0: " in (said := capsys.readouterr().err)
+    assert "lost.mp4: " in said
 
 
 def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:

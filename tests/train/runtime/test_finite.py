@@ -1,7 +1,5 @@
 """NaN and infinity stop training by their step, are neither saved nor loaded, and are no answer."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

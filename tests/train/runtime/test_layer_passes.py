@@ -1,7 +1,5 @@
 """How the language model's layers are passed: computed again, compiled, and with LoRA under autocast."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """With which settings a run may be resumed, and which videos a planner was trained on."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

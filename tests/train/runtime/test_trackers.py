@@ -1,7 +1,5 @@
 """What trackers were sent of a training that was killed and resumed, read back from their own files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

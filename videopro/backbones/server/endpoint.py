@@ -35,7 +35,7 @@ from videopro.backbones.server.replies import (
     read_version,
 )
 from videopro.cli import check_connections, check_key, has_no_proxy
-from videopro.errors import BackboneError, check_cancelled, when_cancelled
+from videopro.errors import BackboneError, check_cancelled, first_of, when_cancelled
 from videopro.storage import printable
 
 if TYPE_CHECKING:
@@ -364,9 +364,8 @@ class Endpoint:
 
 def unknown_model(url: str, model: str, offered: Sequence[str]) -> str:
     """The error message for a model that a server does not have."""
-    more = f" and {len(offered) - _LISTED_MODELS} more" if len(offered) > _LISTED_MODELS else ""
-    names = ", ".join(printable(name, _LONGEST_NAME) for name in offered[:_LISTED_MODELS])
-    return f"server {url} has no model {model!r}; it offers: {names}{more} ({_ADAPTERS})"
+    names = first_of([printable(name, _LONGEST_NAME) for name in offered], _LISTED_MODELS)
+    return f"server {url} has no model {model!r}; it offers: {names} ({_ADAPTERS})"
 
 
 def wanted_flag(message: str) -> str:

@@ -25,7 +25,7 @@ from videopro.benchmarks import (
 )
 from videopro.cli import option, setting
 from videopro.commands.infer_settings import BenchmarkSettings, load_benchmark
-from videopro.errors import BenchmarkError, SubtitleError, VideoError, cannot_write
+from videopro.errors import BenchmarkError, SubtitleError, VideoError, cannot_write, first_of
 from videopro.traces.scoring import GROUP_SEPARATOR
 from videopro.video import (
     Video,
@@ -144,7 +144,7 @@ def _checked(config: CheckConfig) -> CheckReport:
         has = f"{len(listed) - len(lost)} of {len(by_video)} videos have subtitles"
         report.lines.append(f"subtitles: {has} ({protocol.subtitles})")
     if lost:
-        report.lines.append(f"  listed but missing for: {_names(lost)}")
+        report.lines.append(f"  listed but missing for: {first_of(lost)}")
         report.is_complete = False
     # The protocol may show subtitles, and not a single video has any.
     no_subtitles = bool(lost) or (protocol.subtitles != "none" and not listed)
@@ -168,7 +168,7 @@ def _checked(config: CheckConfig) -> CheckReport:
             for name in item.groups.get(metric.over, "").split(GROUP_SEPARATOR)
         }
         if metric.over and (unknown := set(metric.of) - found or ({metric.over} if found == {""} else ())):
-            report.lines.append(f"metric {metric.name!r}: no question is in {_names(sorted(unknown))}")
+            report.lines.append(f"metric {metric.name!r}: no question is in {first_of(sorted(unknown))}")
     if report.is_complete:
         report.lines.append("complete")
     elif benchmark.broken:
@@ -187,7 +187,7 @@ def _report_missing(
         hit = sum(item.video_key in lost for item in benchmark.items)
         first = next(item.video for item in benchmark.items if item.video_key in lost)
         questions = f"{hit} question{'s' * (hit != 1)}"
-        report.lines.append(f"  missing: {_names(missing)}; {questions}; the first is expected at {first}")
+        report.lines.append(f"  missing: {first_of(missing)}; {questions}; the first is expected at {first}")
         report.is_complete = False
 
 
@@ -324,8 +324,3 @@ def _kinds(benchmark: Benchmark) -> str:
     if count := sum(item.answer == NO_OPTION for item in items):
         kinds.append(f"{count} with no correct option")
     return f" ({', '.join(kinds)})" if kinds else ""
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_EXAMPLES} more" if len(names) > _MAX_EXAMPLES else ""
-    return ", ".join(names[:_MAX_EXAMPLES]) + more

@@ -24,7 +24,7 @@ from videopro.data_synthesis.card import (
     write_card,
 )
 from videopro.data_synthesis.datasets import GRPO
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.errors import ConfigError, RunError, cannot_write, failure_lines
 from videopro.runs import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Trace
@@ -34,8 +34,6 @@ from videopro.train.runtime import read_rows_of_file
 
 _PATHS = ("video", "videos", "subtitles")
 """Columns with paths, which are relative to the folder of the rows' file."""
-_NAMED = 20
-"""Lines that a message names."""
 
 
 def fill_oracle_modes(config: PromptsConfig, *, load: Callable[..., Backbone]) -> dict[str, Any] | None:
@@ -162,14 +160,8 @@ def _absolute(value: Any, folder: Path) -> Any:
 
 def _summary(path: Path, modes: Mapping[int, Mode], left_out: Mapping[int, str], had: int) -> str:
     counts = ", ".join(f"{mode} {count}" for mode, count in tally(modes.values()).items()) or "none"
-    parts = [f"{path}: oracle modes filled in: {counts}"]
-    if had:
-        parts.append(f"{had} rows already had one")
-    if left_out:
-        numbers = sorted(left_out)
-        more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-        named = ", ".join(map(str, numbers[:_NAMED]))
-        parts.append(
-            f"{len(numbers)} rows still lack one (line {named}{more}; the first: {left_out[numbers[0]]})"
-        )
-    return "; ".join(parts)
+    filled = f"{path}: oracle modes filled in: {counts}" + (f"; {had} rows already had one" if had else "")
+    if not left_out:
+        return filled
+    lines = failure_lines((f"line {number}", "", left_out[number]) for number in sorted(left_out))
+    return "\n".join((f"{filled}; {len(left_out)} rows still lack one:", *lines))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro.cli import read_yaml
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, reason_of
 from videopro.runs import RunFolder
 from videopro.storage import parse_json
 
@@ -96,7 +96,7 @@ class Artefact:
             if not isinstance(content, dict):
                 raise ValueError("not a JSON object")
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path}: cannot be read ({error}); restore it") from error
+            raise ConfigError(f"{path}: cannot be read ({reason_of(error)}); restore it") from error
         return content
 
 

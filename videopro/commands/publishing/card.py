@@ -177,7 +177,7 @@ class RunSummary:
         if ungraded := self.summary.get("ungraded"):
             yield f"{ungraded} open answers were not graded by a judge"
         if broken := self.summary.get("broken_records"):
-            yield f"{broken} broken records of the benchmark were skipped"
+            yield f"{len(broken)} broken records of the benchmark were skipped"
         if (coverage := self.summary.get("coverage")) is not None and coverage < 1:
             yield f"{100 * (1 - coverage):.1f} % of the videos could not be read"
 

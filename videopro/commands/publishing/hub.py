@@ -90,5 +90,7 @@ def split_name(text: str) -> tuple[str, str | None]:
             raise HFValidationError("pass OWNER/NAME")
         validate_repo_id(name)
     except HFValidationError as error:
-        raise ConfigError(f"{text!r} is not a hub name: {str(error).splitlines()[0]}") from error
+        raise ConfigError(
+            f"{text!r} is not a hub name (OWNER/NAME, of letters, digits, - _ and .)"
+        ) from error
     return name, revision or None

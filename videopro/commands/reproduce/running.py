@@ -18,7 +18,7 @@ from typing import IO
 import yaml
 
 from videopro.commands.reproduce.stages import Command, Stage, shown
-from videopro.errors import RunError, cannot_write
+from videopro.errors import RunError, cannot_write, reason_of
 from videopro.storage import parse_json, write_atomically
 
 _PATIENCE = 60.0
@@ -51,7 +51,8 @@ class Record:
                 self._stages = {row["name"]: Done(**row) for row in rows}
             except (OSError, ValueError, TypeError, KeyError) as error:
                 raise RunError(
-                    f"{self._path}: cannot be read ({error}); delete it; finished stages then end at once"
+                    f"{self._path}: cannot be read ({reason_of(error)}); delete it; finished stages then end "
+                    "at once"
                 ) from error
 
     def of(self, stage: Stage) -> Done | None:

@@ -83,7 +83,7 @@ class EngineSettings:
         if path.is_dir():
             path = path / "bin" / "python"
         if not path.is_file() or not os.access(path, os.X_OK):
-            raise ConfigError(f"vllm: program {self.program!r}: not found at {path}; {advice}")
+            raise ConfigError(f"vllm: program '{path}' not found; {advice}")
         if path.name.startswith("python"):
             # As `vllm serve`, a command that the CPU build's package leaves broken.
             return [str(path), "-m", "vllm.entrypoints.openai.api_server", "--model"]

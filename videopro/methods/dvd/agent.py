@@ -136,6 +136,7 @@ class DvdMethod(AgentMethod):
     """Deep Video Discovery: a database of the video, and an agent that searches in it with tools."""
 
     name = "dvd"
+    about = "Captions the whole video, then searches the captions. Slow, but only the first time."
     Settings = DvdSettings
     settings: DvdSettings
     answers_open_questions = True

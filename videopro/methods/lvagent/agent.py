@@ -96,6 +96,7 @@ class LvAgentMethod(AgentMethod):
     """LVAgent: several agents perceive, answer, and discuss where they disagree."""
 
     name = "lvagent"
+    about = "Several models answer, then discuss. Slow; needs choices and a team of models."
     Settings = LvAgentSettings
     settings: LvAgentSettings
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Self
 
 from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling, Visual, reply_notes
-from videopro.errors import BackboneError, ConfigError, unexpected_as
+from videopro.errors import BackboneError, ConfigError, reason_of, unexpected_as
 from videopro.executor import parse_program
 from videopro.question import Question
 from videopro.traces import PromptKind, ReferenceForm
@@ -195,7 +195,7 @@ def read_program(spec: str) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"planner {spec!r}: cannot be read ({error}); pass the path of a Python file in UTF-8"
+            f"planner {spec!r}: cannot be read ({reason_of(error)}); pass the path of a Python file in UTF-8"
         ) from error
     program = parse_program(_as_reply(text))
     # The file goes the way of a model's reply, in which these end a program or are taken for its beginning.

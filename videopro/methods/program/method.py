@@ -400,6 +400,7 @@ class ProgramMethod(BaseProgramMethod):
     """Always several steps (Table 2: multi-step visual program)."""
 
     name = "program"
+    about = "Always writes a program that searches the video. For details in long videos."
     Settings = ProgramSettings
     adaptive = False
 
@@ -408,6 +409,7 @@ class AdaptiveMethod(BaseProgramMethod):
     """Native or several steps, as the planner decides, without refinement (section 3.4)."""
 
     name = "adaptive"
+    about = "Answers at once or writes a program, as the model chooses. Fast for easy questions."
     Settings = ProgramSettings
     adaptive = True
 
@@ -416,6 +418,7 @@ class VideoProMethod(BaseProgramMethod):
     """Adaptive reasoning with self-refinement (section 3.5)."""
 
     name = "videopro"
+    about = "Answers at once or writes a program, and tries again when that fails or is unsure."
     Settings = VideoProSettings
     adaptive = True
 

@@ -103,6 +103,7 @@ class VcaMethod(AgentMethod):
     """VCA, sections 3.1 to 3.3: one model explores and scores."""
 
     name = "vca"
+    about = "Explores the video part by part until it can answer. For one moment in a long video."
     Settings = VcaSettings
     settings: VcaSettings
     answers_open_questions = True

@@ -115,6 +115,7 @@ class VideoAgentMethod(AgentMethod):
     """VideoAgent, section 3: a language model, a captioner and a retriever."""
 
     name = "videoagent"
+    about = "Reads captions of a few frames, then looks up the frames that it lacks."
     Settings = VideoAgentSettings
     settings: VideoAgentSettings
     answers_open_questions = True

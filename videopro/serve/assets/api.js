@@ -22,7 +22,7 @@ VIEW.api = (() => {
   function lost() {
     if (isLost) return back;
     isLost = true;
-    say("The server does not respond. This page keeps trying; work on the server continues.");
+    say("The server does not answer: it was stopped, or the connection is lost. This page tries until it is back.");
     back = (async () => {
       for (;;) {
         await new Promise((resolve) => setTimeout(resolve, EVERY));

@@ -73,10 +73,13 @@ from videopro.traces.scoring.programs import program_metrics as program_metrics
 from videopro.traces.scoring.verdicts import cut_replies as cut_replies
 from videopro.traces.scoring.verdicts import exclusions as exclusions
 from videopro.traces.scoring.verdicts import exclusions_text as exclusions_text
+from videopro.traces.scoring.verdicts import failed_questions as failed_questions
+from videopro.traces.scoring.verdicts import failures as failures
 from videopro.traces.scoring.verdicts import is_answerable as is_answerable
 from videopro.traces.scoring.verdicts import mixed_versions as mixed_versions
 from videopro.traces.scoring.verdicts import official_records_of as official_records_of
 from videopro.traces.scoring.verdicts import other_first_tokens as other_first_tokens
+from videopro.traces.scoring.verdicts import program_failures as program_failures
 from videopro.traces.scoring.verdicts import records_of as records_of
 from videopro.traces.scoring.verdicts import score_trace as score_trace
 from videopro.traces.scoring.verdicts import stand_ins as stand_ins

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from videopro.errors import failure_lines
 from videopro.question import NO_OPTION, OR
 from videopro.traces.record import CUT_OFF, Trace
 from videopro.traces.scoring.metrics import QuestionScore
@@ -59,6 +60,43 @@ def _left_out_for(trace: Trace) -> str:
         return NO_RIGHT_OPTION
     is_open = trace.reference is not None or not trace.choices
     return NO_KNOWN_ANSWER if trace.gold is None and not is_open else ""
+
+
+def failures(traces: Sequence[Trace]) -> list[tuple[str, str, str]]:
+    """The video, the id and the reason of each question that ended in an error, for `failure_lines`."""
+    return [
+        (trace.video.key, trace.question_id, trace.error.message.removeprefix(f"{trace.video.path}: "))
+        for trace in traces
+        if trace.error is not None
+    ]
+
+
+def failed_questions(runs: Mapping[str, Sequence[Trace]]) -> list[str]:
+    """Lines on the questions of each run that ended in an error; runs with the same ones share them."""
+    by_failures: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
+    for name, traces in runs.items():
+        if failed := tuple(sorted(failures(traces))):
+            by_failures.setdefault(failed, []).append(name)
+    return [
+        line
+        for failed, names in by_failures.items()
+        for line in (
+            f"{', '.join(names)}: questions without an answer: {len(failed)}",
+            *failure_lines(failed, "traces.jsonl of the run"),
+        )
+    ]
+
+
+def program_failures(traces: Sequence[Trace]) -> list[tuple[str, str, str]]:
+    """The same of each question whose answer counts as missing because its program failed."""
+    selected = ((trace, trace.rounds[trace.selected]) for trace in traces if trace.selected is not None)
+    return [
+        (trace.video.key, trace.question_id, f"{error.type}: {error.message}")
+        for trace, round in selected
+        if round.execution is not None
+        and round.execution.status == "failed"
+        and (error := round.execution.error) is not None
+    ]
 
 
 def exclusions_text(counts: Mapping[str, int]) -> str:

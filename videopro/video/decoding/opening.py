@@ -20,7 +20,7 @@ import av.error
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from videopro.errors import VideoError, current_cancellation
+from videopro.errors import VideoError, current_cancellation, reason_of
 from videopro.video.decoding import clocks
 
 # Containers with their own timestamps. Everything else that FFmpeg would open is refused: playlists (hls,
@@ -104,7 +104,7 @@ def check_file(path: Path) -> os.stat_result:
         raise VideoError(f"{path}: no such file; check the path") from None
     except (OSError, ValueError) as error:
         raise VideoError(
-            f"{path}: cannot be accessed ({error}); check the path and its permissions"
+            f"{path}: cannot be accessed ({reason_of(error)}); check the path and its permissions"
         ) from None
     if stat.S_ISDIR(state.st_mode):
         raise VideoError(f"{path}: is a directory; pass the video file{_of_frames(path)}")

@@ -6,8 +6,6 @@ Where a script draws a random option for a reply that it cannot read, the draw i
 are changed, and the call of the model, which gives the fixed replies, and what a case says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Benchmarks with options: Video-MME, LongVideoBench, LVBench, MLVU and EgoSchema."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,8 +1,6 @@
 """The benchmarks in videopro/benchmarks/contributed, and NExT-QA. Of NExT-QA, IntentQA and ATP-hard the
 authors publish no reader: the replies are read by lmms-eval's."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

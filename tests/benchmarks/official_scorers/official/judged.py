@@ -1,7 +1,5 @@
 """The benchmarks with questions that a judge grades: CG-Bench and MMBench-Video."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """The official code: read from copies of its repositories at named commits, run, and not kept."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

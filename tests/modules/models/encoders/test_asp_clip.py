@@ -1,8 +1,6 @@
 """ASP-CLIP: its pooling against a computation in numpy for each text and clip, its folder, the encoder, the
 index, and what a bad folder says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The LanguageBind_Video port: its outputs against those of the published package
 (languagebind_golden/make.py), and properties that hold for any weights."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

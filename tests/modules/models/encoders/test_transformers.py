@@ -1,8 +1,6 @@
 """CLIP, SigLIP 2, pe_video and sentence-transformers behind the encoder interfaces: tiny models from
 configurations, their embeddings against what transformers' own forward passes give for the same inputs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

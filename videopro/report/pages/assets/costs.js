@@ -25,8 +25,8 @@
       ]);
     return el("section.costs", {},
       el("h2", {}, "Costs"),
-      el("div.scroll", {}, el("table", {},
-        el("thead", {}, el("tr", {}, ["", "time", "frames", "backbone calls", "tokens in", "tokens out", "time by stage"].map((name) => el("th", { scope: "col" }, name)))),
+      el("div.scroll", { role: "region", "aria-label": "Costs", tabindex: 0 }, el("table", {},
+        el("thead", {}, el("tr", {}, el("td"), ["time", "frames", "backbone calls", "tokens in", "tokens out", "time by stage"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, rows.map(line)))),
       inFlight(page) ? el("p.note", {}, "A step's time is its wall time, including other questions in flight; “Total” is this question's share of it.") : null,
     page.prepared.length || reused.length ? el("p.note", {}, "Preparations serve all questions that use them, and reused steps were paid by an earlier question; neither is part of “Total”.") : null,

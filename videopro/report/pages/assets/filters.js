@@ -24,6 +24,8 @@ VIEW.filters = (() => {
   };
   const SHOWN = 8; // Values of a group that are listed at once.
   let given = fresh();
+  const order = el("select", { onchange: (event) => change((to) => (to.sort = event.target.value)) },
+    Object.entries(SORTS).map(([name, [title]]) => el("option", { value: name }, title)));
 
   function fresh() {
     return { search: "", result: "all", marks: new Set(), mode: "", groups: new Map(), low: 0, high: 1, sort: "order" };
@@ -40,6 +42,7 @@ VIEW.filters = (() => {
     given.low = share(words.get("low"), 0);
     given.high = share(words.get("high"), 1);
     for (const [key, value] of words) if (key.startsWith("group.")) given.groups.set(key.slice(6), value);
+    order.value = given.sort;
   }
 
   function share(text, otherwise) {
@@ -243,11 +246,7 @@ VIEW.filters = (() => {
   const section = (title, ...content) =>
     el("section", {}, el("h2", {}, Array.isArray(title) ? [el("span", {}, title[0]), title[1]] : el("span", {}, title)), content);
 
-  function sorter() {
-    return el("label.sort", {}, "Sort ",
-      el("select", { onchange: (event) => change((to) => (to.sort = event.target.value)) },
-        Object.entries(SORTS).map(([name, [title]]) => el("option", { value: name, selected: given.sort === name }, title))));
-  }
+  const sorter = () => el("label.sort", {}, "Sort ", order);
 
   return { read, query, rows, accuracy, panel, facets, sorter, change };
 })();

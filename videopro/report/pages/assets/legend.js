@@ -110,7 +110,7 @@
 
   // The button that opens the legend, and the legend, closed.
   VIEW.legend = (parts) => {
-    const panel = el("div.legend", { id: "legend", role: "region", "aria-label": "Legend", hidden: true },
+    const panel = el("div.legend", { id: "legend", role: "region", "aria-label": "Legend", tabindex: 0, hidden: true },
       el("div.parts", {}, parts.filter(Boolean).map(([title, rows]) => el("section", {}, el("h2", {}, title),
         el("dl", {}, rows.map(([sample, meaning]) => el("div", {}, el("dt", {}, sample), el("dd", {}, meaning))))))));
     const button = el("button.legend-button", {

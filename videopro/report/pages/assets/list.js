@@ -8,16 +8,22 @@
   let from = 0; // The rows that are drawn: returning to question 4,000 does not draw the thousands before it.
   let drawn = 0;
   let last = null; // The question that was open, to continue there.
-  let list, more, before, totals, watcher;
+  let list, more, before, counts, watcher;
 
   VIEW.showList = () => {
     document.title = `${VIEW.run.name} · traces`;
     const main = document.getElementById("main");
     if (!list || !main.contains(list)) {
-      list = el("div.rows", { role: "list", class: VIEW.rows.some((row) => row.steps > 0) ? "agents" : null });
+      list = el("ol.rows", { class: VIEW.rows.some((row) => row.steps > 0) ? "agents" : null });
       more = el("div.more");
-      before = el("button.quiet.before", { onclick: () => draw(from - CHUNK, drawn) });
-      totals = el("div.totals", { "aria-live": "polite" });
+      before = el("button.quiet.before", {
+        onclick: () => {
+          const place = from - 1;
+          draw(from - CHUNK, drawn);
+          VIEW.focusRow(place);
+        },
+      });
+      counts = el("p", { "aria-live": "polite" });
       watcher?.disconnect();
       watcher = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && draw(from, drawn + CHUNK), { rootMargin: "900px" });
       watcher.observe(more);
@@ -32,15 +38,16 @@
         head(),
         el("div.columns", {},
           el("aside", {}, el("details.panel", { open: wide.matches }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),
-          el("div.found", {}, totals, before, list, more)));
+          el("div.found", {}, el("div.totals", {}, counts, VIEW.filters.sorter()), before, list, more)));
     }
     const panel = document.getElementById("panel");
     // The panel is redrawn with new counts; keyboard focus stays where it was.
-    const { id, dataset } = document.activeElement ?? {};
+    const focused = panel.contains(document.activeElement) ? document.activeElement.dataset : null;
     panel.replaceChildren(...VIEW.filters.panel().filter(Boolean));
-    const same = (chip) => ["result", "mark", "kind", "value"].every((name) => chip.dataset[name] === dataset[name]);
-    if (id === "search") document.getElementById("search").focus();
-    else if (dataset && Object.keys(dataset).length) [...panel.querySelectorAll("button, input")].find(same)?.focus();
+    // Of a control that is gone, it moves to the first one, the search.
+    const same = (chip) => ["result", "mark", "kind", "value"].every((name) => chip.dataset[name] === focused[name]);
+    const controls = [...panel.querySelectorAll("button, input")];
+    if (focused) (controls.find(same) ?? controls[0]).focus();
     refill(last);
     last = null;
   };
@@ -59,16 +66,16 @@
   function refill(id = null) {
     rows = VIEW.filters.rows();
     const right = VIEW.filters.accuracy(rows);
-    totals.replaceChildren(
+    counts.replaceChildren(
       el("strong", {}, rows.length === VIEW.rows.length ? `${count(rows.length)} questions` : `${count(rows.length)} of ${count(VIEW.rows.length)} questions`),
-      right === null ? "" : el("span", {}, `${percent(right)} right`),
-      VIEW.filters.sorter());
+      right === null ? "" : `${percent(right)} right`);
     list.replaceChildren();
     const at = id === null ? -1 : rows.findIndex((row) => row.id === id);
     from = drawn = Math.max(0, at - CHUNK / 2);
     draw(from, from + CHUNK);
     if (at >= 0) VIEW.focusRow(at, "center");
-    if (!rows.length) list.append(el("p.empty", {}, "No questions match these filters."));
+    else if (id !== null) document.querySelector("h1").focus();
+    if (!rows.length) list.append(el("li.empty", {}, "No questions match these filters."));
   }
 
   // Draw what is missing of rows `start` to `end`.
@@ -86,7 +93,7 @@
   function line(row) {
     const groups = Object.values(row.groups);
     const same = row.letter !== null && row.state === "right";
-    return el(`a.row.${row.state}`, { href: VIEW.hash(row.id), role: "listitem", "data-id": row.id },
+    return el("li", {}, el(`a.row.${row.state}`, { href: VIEW.hash(row.id), "data-id": row.id },
       stateMark(row.state),
       el("span.what", {}, el("b", {}, row.question), el("span.sub", {}, [row.id, ...new Set(groups)].join("  ·  "))),
       el("span.how", {},
@@ -102,7 +109,7 @@
         el("span.letter.given", { class: ["right", "wrong"].includes(row.state) ? row.state : null }, row.letter ?? "–"),
         same || row.gold === null ? null : [el("span.versus", {}, "right:"), el("span.letter.gold", {}, row.gold)]),
       el("span.sure", {}, row.confidence === null ? null : [meter(row.confidence), el("span", {}, two(row.confidence))]),
-      el("span.seconds", {}, duration(row.seconds)));
+      el("span.seconds", {}, duration(row.seconds))));
   }
 
   // What an open question was answered with, and what the reference is.
@@ -114,12 +121,12 @@
   VIEW.focusRow = (place, block = "nearest") => {
     if (place < 0 || place >= rows.length) return;
     draw(Math.min(from, place), place < drawn ? drawn : place + CHUNK);
-    const row = list.children[place - from];
+    const row = list.children[place - from].firstChild;
     row.focus({ preventScroll: true });
     row.scrollIntoView({ block });
   };
   VIEW.moveRow = (step) => {
-    const at = [...list.children].indexOf(document.activeElement?.closest?.(".row"));
+    const at = [...list.children].indexOf(document.activeElement?.closest?.(".rows > li"));
     VIEW.focusRow(at < 0 ? from : from + at + step);
   };
 
@@ -145,8 +152,8 @@
     else if (numbers.unparsed) stats.push(["unparsed", percent(numbers.unparsed), "of replies"]);
     if (numbers.seconds_per_question) stats.push(["time", duration(numbers.seconds_per_question), "per question"]);
     return el("header.run", {},
-      el("div", {}, el("h1", {}, name), el("p", {}, about)),
-      el("dl", {}, stats.map(([title, value, more]) => el("div", {}, el("dt", {}, title), el("dd", {}, value), el("small", {}, more)))));
+      el("div", {}, el("h1", { tabindex: -1 }, name), el("p", {}, about)),
+      el("dl", {}, stats.map(([title, value, more]) => el("div", {}, el("dt", {}, title), el("dd", {}, value, el("small", {}, more))))));
   }
 
   const hints = () =>

@@ -22,7 +22,7 @@
         el("div.line", { class: [{ "+": "added", "-": "gone" }[line.mark], calls.length ? "called" : "", failed ? "fault" : ""].join(" "), "data-line": line.number },
           el("div.source", {},
             el("span.number", { "aria-hidden": "true" }, line.number ?? ""),
-            isDiff ? el("span.mark", { "aria-label": { "+": "added", "-": "removed" }[line.mark] ?? null }, { "+": "+", "-": "−" }[line.mark] ?? "") : null,
+            isDiff ? mark(line.mark) : null,
             code(line.tokens)),
           el("div.calls", {}, calls.length ? several(calls, pictures) : null)));
     }
@@ -32,6 +32,11 @@
         ? el("div.loose", {}, el("h4", {}, "Calls without a recorded line"), several(loose, pictures, 8))
         : null,
     ];
+  };
+
+  const mark = (sign) => {
+    const name = { "+": "added", "-": "removed" }[sign];
+    return el("span.mark", name ? { role: "img", "aria-label": name } : {}, sign.replace("-", "−"));
   };
 
   // Hanging indent: a long line continues below its start.
@@ -45,14 +50,8 @@
   function several(calls, pictures, shown = 3) {
     const most = calls.length === shown + 1 ? shown + 1 : shown;
     const rest = calls.slice(most);
-    const nodes = calls.slice(0, most).map(({ call, number }) => VIEW.call(call, number, pictures));
-    if (rest.length) {
-      const button = el("button.quiet.rest", {
-        onclick: () => button.replaceWith(...rest.map(({ call, number }) => VIEW.call(call, number, pictures))),
-      }, `${rest.length} more calls on this line`);
-      nodes.push(button);
-    }
-    return nodes;
+    const draw = (some) => some.map(({ call, number }) => VIEW.call(call, number, pictures));
+    return [draw(calls.slice(0, most)), rest.length ? VIEW.more(`${rest.length} more calls on this line`, () => draw(rest)) : null];
   }
 
   const HANDLE = /^(Video|Clip)\([\d.\- s]*\)$/;
@@ -61,20 +60,27 @@
     const plain = call.args.filter(([, value]) => !HANDLE.test(value));
     const args = plain.flatMap(([name, value], i) => [i ? ", " : "", el("span.name", {}, `${name}=`), value]);
     const start = startOf(call);
+    const signature = el("span.args", { role: "button", tabindex: 0, "aria-expanded": "false", title: call.args.map(([name, value]) => `${name} = ${value}`).join("\n") },
+      el("b", {}, call.fn), "(", args, ")");
     const node = el("div.call", { "data-fn": call.fn },
       el("div.signature", {},
         el("span.order", { title: `call ${number} of this program` }, number),
-        el("span.args", { title: call.args.map(([name, value]) => `${name} = ${value}`).join("\n") }, el("b", {}, call.fn), "(", args, ")"),
+        signature,
         el("span.end", {}, start === null || !VIEW.hasFilm() ? null : VIEW.moment(start, clock(start, true), "play"),
           el("small", { title: call.cached ? "cached from an earlier call" : null }, call.cached ? "cached" : duration(call.seconds)))),
       result(call),
       VIEW.frames(call, pictures));
     if (call.frames.length === 1 && !call.frames[0].box) node.classList.toggle("single", node.querySelector("figure") !== null);
-    // Long arguments and results open on a click; selecting text does not count as a click.
+    // Long arguments and results open on a click or a key; selecting text does not count as a click.
     node.addEventListener("click", (event) => {
       if (!event.target.closest(".signature, .text") || event.target.closest("a") || !getSelection().isCollapsed) return;
-      node.classList.toggle("open");
+      signature.setAttribute("aria-expanded", String(node.classList.toggle("open")));
       if (start !== null) VIEW.seek(start);
+    });
+    signature.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      signature.click();
     });
     return node;
   };

@@ -27,9 +27,7 @@
     const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
     if (VIEW.address().id !== id) return;
     document.title = `${id} · ${VIEW.run.name}`;
-    main.className = "question";
-    main.replaceChildren(bar(id, content), ...VIEW.parts(content, pictures));
-    scrollTo(0, 0);
+    enter(main, bar(id, content), ...VIEW.parts(content, pictures));
     // Preload the neighbours, so that stepping through questions does not wait.
     for (const step of [1, -1]) {
       const next = around[around.indexOf(row) + step];
@@ -55,8 +53,15 @@
   };
 
   function unknown(main, id, why = "this run has no such question") {
+    enter(main, bar(id), el("h1.empty", { tabindex: -1 }, `${id}: ${why}.`));
+  }
+
+  // The keyboard and screen readers go on at the question.
+  function enter(main, ...nodes) {
     main.className = "question";
-    main.replaceChildren(bar(id), el("p.empty", {}, `${id}: ${why}.`));
+    main.replaceChildren(...nodes);
+    scrollTo(0, 0);
+    main.querySelector("h1").focus({ preventScroll: true });
   }
 
   VIEW.walk = (step) => {
@@ -96,7 +101,7 @@
     ].filter(Boolean);
     return el("header.asked", {},
       VIEW.verdict(page),
-      el("h1", {}, page.question),
+      el("h1", { tabindex: -1 }, page.question),
       page.choices.length ? choices(page) : open(page),
       page.error ? el("div.problem", {}, el("strong", {}, page.error.type), " ", page.error.message) : null,
       page.notes.map((note) => el("p.note", {}, note)),

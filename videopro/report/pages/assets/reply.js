@@ -83,13 +83,7 @@
       has("text") ? el("td.what", {}, segment.text) : null);
     const body = el("tbody", {}, segments.slice(0, SHOWN).map(line));
     const rest = segments.slice(SHOWN);
-    const button = el("button.quiet.rest", {
-      onclick: () => {
-        body.append(...rest.map(line));
-        button.remove();
-      },
-    }, `${rest.length} more`);
-    return [el("table.segments-found", {}, body), rest.length ? button : null];
+    return [el("table.segments-found", {}, body), rest.length ? VIEW.more(`${rest.length} more`, () => rest.map(line), (...lines) => body.append(...lines)) : null];
   }
 
   // The scale of scores: up to 1, 10 or 100, or to the greatest of them.

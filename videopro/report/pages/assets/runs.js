@@ -9,7 +9,7 @@
   VIEW.startRuns = () => {
     const main = document.getElementById("main");
     if (!runs) {
-      main.replaceChildren(el("p.empty", {}, "data/runs.js is missing or broken; re-run the command that made this folder."));
+      main.replaceChildren(el("h1.empty", {}, "data/runs.js is missing or broken; re-run the command that made this folder."));
       return;
     }
     main.className = "runs";

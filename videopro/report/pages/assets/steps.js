@@ -31,7 +31,7 @@
   }
 
   const option = (page, letter) =>
-    el("span.letter", { class: page.gold === null || letter === null ? null : letter === page.gold ? "gold" : "bad", "aria-label": letter === null ? "no option" : `option ${letter}` }, letter ?? "–");
+    el("span.letter", { class: page.gold === null || letter === null ? null : letter === page.gold ? "gold" : "bad", role: "img", "aria-label": letter === null ? "no option" : `option ${letter}` }, letter ?? "–");
 
   function abreast(context, { columns, rows }) {
     return el("div.abreast", { role: "table", style: { "--columns": columns.length } },

@@ -140,7 +140,7 @@
         one.times.map(tick));
     });
     const rest = lanes.splice(lanes.length > LANES + 2 ? LANES : lanes.length);
-    const more = el("button.quiet.rest", { onclick: () => more.closest(".lane").replaceWith(...rest) }, `${rest.length} more steps`);
+    const more = VIEW.more(`${rest.length} more steps`, () => rest, (...made) => more.closest(".lane").replaceWith(...made));
     return [
       levels.length ? lane("tree", "Segments", levels) : null,
       ...lanes,

@@ -85,6 +85,21 @@
   }
   const pad = (number) => String(number).padStart(2, "0");
 
+  // A button that draws more nodes, in its own place unless `draw` puts them elsewhere. The keyboard goes on at the first.
+  function more(text, nodes, draw = null) {
+    const button = el("button.quiet.rest", {
+      onclick: () => {
+        const made = nodes();
+        if (draw) draw(...made);
+        else button.before(...made);
+        button.remove();
+        made[0].tabIndex = -1;
+        made[0].focus({ preventScroll: true });
+      },
+    }, text);
+    return button;
+  }
+
   const STATES = {
     right: "Right",
     wrong: "Wrong",
@@ -134,7 +149,7 @@
   VIEW.start = () => {
     const main = document.getElementById("main");
     if (!VIEW.run) {
-      main.replaceChildren(el("p.empty", {}, "data/index.js is missing or broken; re-run the command that made this folder."));
+      main.replaceChildren(el("h1.empty", {}, "data/index.js is missing or broken; re-run the command that made this folder."));
       return;
     }
     window.addEventListener("hashchange", VIEW.show);
@@ -176,5 +191,5 @@
     }
   };
 
-  Object.assign(VIEW, { el, percent, two, count, duration, clock, STATES, stateMark, meter });
+  Object.assign(VIEW, { el, more, percent, two, count, duration, clock, STATES, stateMark, meter });
 })();

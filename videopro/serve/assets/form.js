@@ -1,30 +1,30 @@
 // The form of a question: its text, its choices if it has some, and the method that answers it.
 "use strict";
 
-VIEW.form = (() => {
+(() => {
   const { el } = VIEW;
   const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  let methods = null;
+  let offered = null;
 
-  // What a reader typed last, kept for the next question and for a reload.
+  // The method that was chosen last, kept for the next question and for a reload.
   const KEPT = "videopro.method";
 
-  // `begin(body)` gets {question, choices, method} and starts the question; what it raises is shown at the form.
-  function form(begin, { label = "Question", button = "Ask", draft = {} } = {}) {
-    const question = el("textarea", { id: "question", rows: 2, required: true, placeholder: "What happens after the door opens?", "aria-keyshortcuts": "/" });
-    question.value = draft.question ?? "";
+  // `begin(body)` gets {question, choices, method} and asks; what it raises is shown at the form.
+  function form(begin) {
+    const field = el("textarea", { id: "question", rows: 2, required: true, placeholder: "What happens after the door opens?", "aria-keyshortcuts": "/" });
     const problem = el("p.problem", { role: "alert", hidden: true });
-    const options = choices(draft.choices ?? []);
-    const method = el("select", { id: "method" });
-    const note = el("p.note.about-method");
-    const submit = el("button.primary", {}, button);
-    fillMethods(method, note, draft.method);
+    const options = choices();
+    const method = el("select", { id: "method", "aria-describedby": "about-method" });
+    const note = el("p.note", { id: "about-method" });
+    const submit = el("button.primary", {}, "Ask");
+    fillMethods(method, note);
     const node = el("form.ask", {
+      novalidate: true,
       onsubmit: async (event) => {
         event.preventDefault();
         if (submit.disabled) return;
-        const text = question.value.trim();
-        if (!text) return refuse("Write a question first.", question);
+        const text = field.value.trim();
+        if (!text) return refuse("Write a question first.", field);
         const given = options.values();
         if (given.length === 1) return refuse("Add a second choice, or remove this one for an answer in words.", options.node.querySelector("input"));
         problem.hidden = true;
@@ -38,24 +38,30 @@ VIEW.form = (() => {
         }
       },
     },
-      el("label", { for: "question" }, label), question, options.node,
+      el("label", { for: "question" }, "Question"), field, options.node,
       el("div.last", {}, el("label.method", {}, el("span", {}, "Method"), method), note, submit), problem);
-    question.addEventListener("keydown", (event) => {
+    field.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       node.requestSubmit();
     });
 
-    function refuse(text, field) {
+    function refuse(text, place) {
       problem.textContent = text;
       problem.hidden = false;
-      field?.focus();
+      place?.focus();
     }
-    return { node, refuse, clear: () => (question.value = "") };
+    function set(text, given = []) {
+      field.value = text;
+      options.set(given);
+      problem.hidden = true;
+      field.focus();
+    }
+    return { node, field, set, clear: () => set("") };
   }
 
   // The choices: a new line appears as soon as the last one is filled.
-  function choices(given) {
+  function choices() {
     const list = el("ol.options");
     const add = el("button.quiet", { type: "button", onclick: () => open(true) }, "Add choices");
     const node = el("div.choosing", {}, add, list);
@@ -98,28 +104,27 @@ VIEW.form = (() => {
       while (rows().length < 2) line();
       if (hasFocus) rows()[0].focus();
     }
-    for (const text of given) line(text);
-    if (given.length) {
+    function set(given) {
+      list.replaceChildren();
+      add.hidden = false;
+      for (const text of given) line(text);
+      if (!given.length) return;
       open(false);
       grow();
     }
-    return { node, values: () => rows().map((field) => field.value.trim()).filter(Boolean) };
+    return { node, set, values: () => rows().map((field) => field.value.trim()).filter(Boolean) };
   }
 
-  async function fillMethods(field, note, chosen) {
-    try {
-      methods ??= await VIEW.api.get("v1/videopro/methods");
-    } catch (error) {
-      note.textContent = error.message;
-      return;
-    }
-    const ids = methods.data.map((method) => method.id);
-    const first = methods.default;
-    const kept = [chosen, sessionStorage.getItem(KEPT), first].find((id) => ids.includes(id));
-    field.replaceChildren(...methods.data.map(({ id }) => el("option", { value: id, selected: id === kept }, id)));
+  // The methods that this server offers: {data: [{id, about, open_questions}], default}.
+  const methods = async () => (offered ??= await VIEW.api.get("v1/videopro/methods"));
+
+  async function fillMethods(field, note) {
+    const { data, default: first } = await methods();
+    const kept = [sessionStorage.getItem(KEPT), first].find((id) => data.some((method) => method.id === id));
+    field.replaceChildren(...data.map(({ id }) => el("option", { value: id, selected: id === kept }, id)));
     const describe = () => {
-      const method = methods.data.find(({ id }) => id === field.value);
-      note.textContent = method?.open_questions === false ? "needs choices" : "";
+      const method = data.find(({ id }) => id === field.value);
+      note.textContent = [method.about, method.open_questions === false ? "Needs choices." : ""].filter(Boolean).join(" ");
     };
     field.addEventListener("change", () => {
       sessionStorage.setItem(KEPT, field.value);
@@ -128,12 +133,5 @@ VIEW.form = (() => {
     describe();
   }
 
-  // Start a question about a film. `after`: the question that it follows. Returns its id.
-  async function begin(filmId, body, after = null) {
-    const content = { file_id: filmId, ...body };
-    if (after !== null) content.follows = after;
-    return (await VIEW.api.post("v1/videopro/questions", content)).id;
-  }
-
-  return { form, begin };
+  VIEW.form = Object.assign(form, { methods, LETTERS });
 })();

@@ -1,0 +1,52 @@
+"""The list of failures at the end of a command: which videos, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+_MOST_LINES = 10
+_MOST_VIDEOS = 5
+"""On a line."""
+_MOST_IDS = 3
+"""Of a video."""
+_LONGEST_ID = 40
+
+
+def failure_lines(failures: Iterable[tuple[str, str, str]], all_in: str = "") -> list[str]:
+    """A line for each reason, the most frequent first: `  a.mp4 (q1, q2), b.mp4 (q7): no such file`.
+
+    `failures`: of each, the video, the id of its question or row ("" for a video itself), and the reason.
+    `all_in`: the file that has all of them, named if some are left out.
+    """
+    by_reason: dict[str, dict[str, dict[str, None]]] = {}
+    for video, name, reason in failures:
+        # An error of a video begins with its name, which the line has.
+        by_reason.setdefault(reason.removeprefix(f"{video}: "), {}).setdefault(video, {})[_cropped(name)] = (
+            None
+        )
+    counts = {reason: sum(map(len, videos.values())) for reason, videos in by_reason.items()}
+    reasons = sorted(by_reason, key=lambda reason: -counts[reason])
+    lines = [f"  {_videos(by_reason[reason])}: {reason}" for reason in reasons[:_MOST_LINES]]
+    if more := sum(counts[reason] for reason in reasons[_MOST_LINES:]):
+        lines.append(f"  and {more} more" + (f"; all are in {all_in}" if all_in else ""))
+    elif all_in and any(len(videos) > _MOST_VIDEOS for videos in by_reason.values()):
+        lines.append(f"  all are in {all_in}")
+    return lines
+
+
+def _videos(videos: dict[str, dict[str, None]]) -> str:
+    named = [
+        f"{video} ({first_of([*names], _MOST_IDS)})" if any(names) else video
+        for video, names in videos.items()
+    ]
+    return first_of(named, _MOST_VIDEOS)
+
+
+def first_of(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
+    """The first `most` of these names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
+
+
+def _cropped(name: str) -> str:
+    return name if len(name) <= _LONGEST_ID else name[: _LONGEST_ID - 1] + "…"
