@@ -86,6 +86,23 @@ def test_what_only_the_operator_can_use_is_in_the_log_only(
     assert [each.getMessage() for each in caplog.records] == ([f"GET /a: {message}"] if told else [])
 
 
+def test_a_request_is_a_line_of_the_log_without_its_key(
+    keyed: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "videopro")
+    keyed.client.head("/v1/models", headers=KEY)
+    keyed.client.get("/none%0A2026 forged?key=sesame", headers=KEY)
+    keyed.client.get("/v1/models?key=sesame", headers={"Authorization": "Bearer sesame2"})
+    wanted = (
+        r"HEAD /v1/models: 200 in \d+ ms \(testclient\)",
+        r"GET /none 2026 forged: 404 in \d+ ms \(testclient\): no such path: .*",
+        r"GET /v1/models: 401 in \d+ ms \(testclient\): this server needs a key; .*",
+    )
+    for line, says in zip(caplog.messages, wanted, strict=True):
+        assert re.fullmatch(says, line), line
+    assert "sesame" not in caplog.text
+
+
 def test_a_session_reads_and_never_writes(keyed: World) -> None:
     browser = TestClient(keyed.app, base_url="http://localhost")
     assert browser.post("/v1/videopro/session").status_code == 401
