@@ -12,7 +12,8 @@ rm -rf "$dist"
 git archive HEAD | tar -C "$source" -xf -
 if [ -n "${1:-}" ]; then
     # PyPI shows README.md alone, where relative links lead nowhere.
-    sed -i -E -e "s#(!\[[^]]*\]\()([A-Za-z])#\1$1/raw/v$version/\2#g" -e "/!\[/!s#\]\((docs/|[A-Z]+\.)#](${1}/blob/v$version/\1#g" \
+    sed -i -E -e "s#\]\((docs/[^)]*\.(svg|png))\)#]($1/raw/v$version/\1)#g" \
+        -e "s#\]\((docs/|[A-Z]+\.)#]($1/blob/v$version/\1#g" \
         "$source/README.md"
 fi
 python -m build --outdir "$dist" "$source"
