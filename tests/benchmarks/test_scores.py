@@ -161,14 +161,11 @@ def test_nextqa_scores(tmp_path: Path) -> None:
     assert summary["coverage"] == 0.5
 
 
-def nextqa_rows(tmp_path: Path, *kinds: str) -> None:
-    rows = [f"111,300,640,480,why,0,{qid},{kind},run,jump,sit,eat,sleep" for qid, kind in enumerate(kinds)]
+def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None:
+    kinds = enumerate(("CW", "CH", "TP", "DO"))
+    rows = [f"111,300,640,480,why,0,{qid},{kind},run,jump,sit,eat,sleep" for qid, kind in kinds]
     (tmp_path / "val.csv").write_text("\n".join([HEAD, *rows]) + "\n")
     touch(tmp_path, "videos/111.mp4")
-
-
-def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None:
-    nextqa_rows(tmp_path, "CW", "CH", "TP", "DO")
     assert [item.groups for item in load("nextqa", root=tmp_path).items[:1]] == [{"type": "CW"}]
     with pytest.raises(BenchmarkError, match=r"'atp_hard' needs atp-hard-ct4\.txt next to val\.csv"):
         load("nextqa", split="atp_hard", root=tmp_path)
