@@ -1,5 +1,5 @@
-"""The pictures of docs/serve: a conversation on the page of `videopro serve` and an answer in detail, from the
-real server with the pocket model."""
+"""The pictures of docs/serve: a conversation on the page of `videopro serve` and an answer in detail, from
+the real server with the pocket model."""
 
 from __future__ import annotations
 
