@@ -13,7 +13,17 @@ from tests.support import view_world as world
 from videopro.errors import Cancellation, Cancelled, cancellable
 from videopro.methods import EventObserver, last_event
 from videopro.question import Question
-from videopro.traces import Call, Cost, Execution, Failure, Result, VideoRef, evidence
+from videopro.traces import (
+    Call,
+    Cost,
+    DecidingCalls,
+    Execution,
+    Failure,
+    Reasoned,
+    Result,
+    VideoRef,
+    evidence,
+)
 
 VIDEO = VideoRef("numbers.mp4", "numbers.mp4", "", world.SECONDS)
 QUESTION = Question("What flies over the hill?", world.CHOICES)
@@ -91,8 +101,10 @@ def test_steps_of_an_agent_are_numbered_on() -> None:
 def test_the_evidence_is_that_of_the_round_that_counts() -> None:
     pieces = evidence(world.refined(VIDEO), size=(128, 64))
     # Of the second round: the box was seen in a whole frame, of 128 x 64 pixels, and nothing in three others.
-    nothing = {"time": None, "box": None, "text": None, "round": 1}
-    frame = {"start": 2.25, "end": 2.25, "time": 2.25, "box": [0.25, 0.25, 0.75, 0.75], "round": 1}
+    # The answer was given by a call that looked at 2.25 s, so it cites what was found there.
+    nothing = {"time": None, "box": None, "text": None, "round": 1, "cited": True}
+    frame = {"start": 2.25, "end": 2.25, "time": 2.25, "box": [0.25, 0.25, 0.75, 0.75]}
+    frame |= {"round": 1, "cited": True}
     assert pieces == [
         {**nothing, "kind": "interval", "start": 2.0, "end": 3.0, "source": "call 1 get_informative_clips"},
         {**frame, "kind": "box", "text": "kite (0.81)", "source": "call 4 detect_object"},
@@ -108,6 +120,71 @@ def test_the_evidence_is_that_of_the_round_that_counts() -> None:
     ]
 
 
+LINES = "[Line(3.0-4.0 s, 'The gate opens.'), Line(5.0-6.0 s, 'It rains.'), Line(8.0-9.0 s, 'A dog.')]"
+
+
+def in_one_round(*calls: Call, **changed: Any) -> Result:
+    """A result whose only round has these calls."""
+    result = world.refined(VIDEO)
+    execution = Execution("ok", replace(result.final, letter="A"), calls=calls, **changed)  # type: ignore[type-var]
+    return replace(result, rounds=(replace(result.rounds[0], execution=execution),), selected=0)
+
+
+def cited(result: Result) -> list[tuple[str, float | None]]:
+    return [(piece["source"], piece["start"]) for piece in evidence(result) if piece["cited"]]
+
+
+def test_an_answer_cites_what_decided_it() -> None:
+    calls = (
+        Call("get_informative_clips", {}, "[(2, 4)]", intervals=((2.0, 4.0), (30.0, 40.0)), line=1),
+        Call("get_informative_subtitles", {}, LINES, line=2),
+        Call("query_mc", {}, "Answer('A', confidence 0.400)", ((35.0, 64.0, 128.0),), line=3),
+        Call(
+            "query_mc",
+            {"context": "It rains."},
+            "Answer('A', confidence 0.900)",
+            ((3.5, 64.0, 128.0),),
+            line=4,
+        ),
+        Call("query_yn", {}, "Answer('Yes', confidence 0.900)", ((38.0, 64.0, 128.0),), line=5),
+    )
+    # The last call that gave the letter, the clip and the line at its frame, and the line that it was shown.
+    read = [("call 2 get_informative_subtitles", 3.0), ("call 2 get_informative_subtitles", 5.0)]
+    assert cited(in_one_round(*calls)) == [
+        ("call 1 get_informative_clips", 2.0),
+        *read,
+        ("call 4 query_mc", 3.5),
+    ]
+    # A replay found that the first and the last question decided it.
+    decided = Reasoned("least", (DecidingCalls((2,), 0.4), DecidingCalls((4,), 0.9)))
+    assert cited(in_one_round(*calls, reasoned=decided)) == [
+        ("call 1 get_informative_clips", 30.0),
+        ("call 3 query_mc", 35.0),
+        ("call 5 query_yn", 38.0),
+    ]
+    assert cited(in_one_round(*calls, reasoned=Reasoned("least", why_guess="no call"))) == []
+    direct = Call("answer", {}, "A", ((1.0, 64.0, 128.0), (50.0, 64.0, 128.0)))
+    assert cited(in_one_round(direct)) == [("call 1 answer", 1.0), ("call 1 answer", 50.0)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("get_subtitle_hints", {}, repr(f"They say: {LINES}")),
+        Call("run_ocr", {}, repr("[Box(0, 0, 9, 9, 'gold', score 1.0)]")),
+        Call("query_mc", {}, f"ArgumentError: query_mc(): choices must be texts, not {LINES}"),
+        Call("make_result", {"raw_output": LINES}, "Answer('A', confidence 1.000)"),
+        Call("get_informative_clips", {}, "UnavailableError: no clips at [(900, 910)]"),
+    ],
+    ids=["told", "read", "a refused call", "a claim", "a failed search"],
+)
+def test_nothing_unobserved_can_be_cited(call: Call) -> None:
+    """Texts that name times, lines and boxes which no module returned."""
+    pieces = evidence(in_one_round(replace(call, line=1), replace(call, line=2)))
+    assert [piece for piece in pieces if piece["kind"] != "text" or piece["start"] is not None] == []
+    assert [piece for piece in pieces if piece["cited"]] == []
+
+
 GATE, CROP = "[Box(0, 0, 32, 64, 'gate', score 0.50)]", (2.0, 32.0, 32.0, 0.5, 0.0, 1.0, 1.0)
 
 
@@ -121,20 +198,17 @@ GATE, CROP = "[Box(0, 0, 32, 64, 'gate', score 0.50)]", (2.0, 32.0, 32.0, 0.5, 0
     ids=["read", "in a crop"],
 )
 def test_what_a_call_found_in_one_frame(call: Call, kind: str, text: str, box: list[float] | None) -> None:
-    result = world.refined(VIDEO)
-    only = replace(result.rounds[0], execution=Execution("ok", calls=(call,)))
-    (piece,) = evidence(replace(result, rounds=(only,), selected=0), (128, 64))
+    (piece,) = evidence(in_one_round(call), (128, 64))
     assert (piece["kind"], piece["text"], piece["box"], piece["time"]) == (kind, text, box, 2.0)
 
 
 def test_frames_far_apart_are_moments_and_frames_close_together_a_stretch() -> None:
     frames = [*((float(time), 64.0, 128.0) for time in (10, 11, 14, 100)), (200.0, *CROP[1:])]
-    result = world.refined(VIDEO)
 
     def pieces(frames: list[Any]) -> list[dict[str, Any]]:
-        call = Call("query_native", {}, "Answer('a kite', confidence 0.9)", tuple(frames))
-        only = replace(result.rounds[0], execution=Execution("ok", calls=(call,)))
-        return evidence(replace(result, rounds=(only,), selected=0))
+        return evidence(
+            in_one_round(Call("query_native", {}, "Answer('a kite', confidence 0.9)", tuple(frames)))
+        )
 
     shown = [[each[key] for key in ("start", "end", "time", "times", "text")] for each in pieces(frames)]
     # What was said of all is told once.

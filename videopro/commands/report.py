@@ -19,8 +19,9 @@ from videopro.errors import ConfigError
 from videopro.report import EXPORTS, ReportRun, make_report, read_runs, write_export
 
 NAMES = (
-    "main, efficiency, costs, modules, training, modes, confidence, tau, citations, durations, metrics, open, "
-    "pairs, runs; from other papers: videoagent, dvd, vca, lvagent, or one of their tables, such as vca-3"
+    "main, efficiency, costs, modules, training, modes, confidence, tau, citations, durations, metrics, "
+    "open, pairs, runs; from other papers: videoagent, dvd, vca, lvagent, or one of their tables, such as "
+    "vca-3"
 )
 
 

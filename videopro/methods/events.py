@@ -27,19 +27,14 @@ from videopro.traces import (
     Result,
     Round,
     Step,
+    box_of,
     shown_confidence,
 )
 
 
 def _shown(frames: Sequence[FrameRef]) -> list[dict[str, Any]]:
     """Frames as a page shows them: the time in s, and the box in 0..1 of a crop."""
-    return [
-        {
-            "time": round(frame[0], 3),
-            "box": [round(value, 4) for value in frame[3:7]] if len(frame) >= 7 else None,
-        }
-        for frame in frames
-    ]
+    return [{"time": round(frame[0], 3), "box": box_of(frame)} for frame in frames]
 
 
 class EventObserver:

@@ -23,7 +23,7 @@ from videopro.commands.ask.output import Stored
 from videopro.executor import parse_program
 from videopro.question import Answer, Question
 from videopro.storage import without_commands
-from videopro.traces import FALLBACK, Call, Cost, Execution, Result, Round, Segment, Step
+from videopro.traces import FALLBACK, Call, Cost, Execution, Result, Round, Segment, Step, evidence
 from videopro.video import Video
 
 _TITLES = {
@@ -37,6 +37,7 @@ _TITLES = {
 _PROGRAM_LINES, _PROGRAM_CHARACTERS = 24, 1500
 _LINES, _CHARACTERS = 6, 600
 _SEGMENTS = 12
+_PLACES = 6
 _INDENT = 3
 
 
@@ -162,6 +163,7 @@ def show_answer(result: Result, question: Question) -> None:
         print_line(f"confidence {reply.confidence:.3f}", "dim")
         if not question.is_open:
             _show_shares(reply, question)
+    _show_citations(result)
     claims = [round.execution.claim for round in result.rounds if round.execution is not None]
     for claim in claims:
         if claim is not None and result.steps:
@@ -170,6 +172,16 @@ def show_answer(result: Result, question: Question) -> None:
         print_line(note, "dim")
     if result.steps:
         show_costs(result)
+
+
+def _show_citations(result: Result) -> None:
+    """Where in the video to look."""
+    cited = [piece for piece in evidence(result) if piece["cited"] and piece["start"] is not None]
+    places = dict.fromkeys(tuple(_clock(piece[end]) for end in ("start", "end")) for piece in cited)
+    texts = [start if start == end else f"{start} to {end}" for start, end in places]
+    if texts:
+        more = f" and {len(texts) - _PLACES} more" if len(texts) > _PLACES else ""
+        print_line(f"see {', '.join(texts[:_PLACES])}{more}", "dim")
 
 
 def _show_shares(reply: Answer, question: Question) -> None:

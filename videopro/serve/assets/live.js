@@ -56,7 +56,7 @@ VIEW.live = (() => {
 
   function draw(content, isUpdate) {
     const [top, strip, ...rest] = VIEW.parts(content, shown.pictures, isUpdate);
-    const pieces = content.answer_evidence;
+    const pieces = content.answer_evidence.filter((piece) => piece.cited);
     // Its place is kept while there is no evidence.
     const restsOn = el("section.rests-on", { hidden: !pieces.length },
       pieces.length ? [el("h2", {}, "Evidence", el("small", {}, "click to play")), VIEW.pieces(pieces, shown.pictures, (start, inside) => VIEW.moment(start, inside, "piece"))] : null);

@@ -184,7 +184,8 @@
         if (!event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey && VIEW.seek(start, { play: true })) event.preventDefault();
       },
     }, inside);
-    const [shownPieces, more] = VIEW.pieces(row.evidence, own.pictures, link, rows.length > 1 ? 2 : 4);
+    const cited = row.evidence.filter((piece) => piece.cited);
+    const [shownPieces, more] = VIEW.pieces(cited, own.pictures, link, rows.length > 1 ? 2 : 4);
     return el("section.answer", { class: row.state },
       el("header", {}, el("strong", {}, row.method),
         answer && answer.confidence !== null ? el("span.sure", { title: "confidence, from 0 to 1" }, meter(answer.confidence), `confidence ${two(answer.confidence)}`) : null,
@@ -193,7 +194,7 @@
         ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", {}, answer.choice ?? (answer.text.trim() || "No option recognized")))
         : el("p.problem", {}, el("strong", {}, ENDS[row.state]), error ? `: ${error.message}` : ""),
       (answer?.notes ?? []).map((note) => el("p.note", {}, note)),
-      row.evidence.length ? shownPieces : null, more,
+      cited.length ? shownPieces : null, more,
       el("footer", {},
         el("a.button-like", { href: details }, "Details"),
         el("button.quiet", { type: "button", onclick: (event) => VIEW.app.copy(event.currentTarget, textOf(row)) }, "Copy"),
@@ -233,7 +234,7 @@
       `Question: ${question}`,
       ...choices.map((text, place) => `${LETTERS[place]}. ${text}`),
       `Answer (${[method, answer && answer.confidence !== null ? `confidence ${two(answer.confidence)}` : ""].filter(Boolean).join(", ")}): ${given}`,
-      ...evidence.map((piece) => `Evidence: ${[VIEW.when(piece), piece.text].filter(Boolean).join(" ")}`),
+      ...evidence.filter((piece) => piece.cited).map((piece) => `Evidence: ${[VIEW.when(piece), piece.text].filter(Boolean).join(" ")}`),
       location.href.replace(/#.*/, "") + VIEW.hash(id),
     ].join("\n");
   }
