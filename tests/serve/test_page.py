@@ -317,6 +317,8 @@ def test_questions_can_be_written_before_the_video_is_there(
     ask(page, "Not this one?", choices=False)
     page.click(".queued:has-text('Not this one?') >> text=Remove")
     assert page.locator(".queued:has-text('Waits for the upload')").count() == 2
+    page.focus("#question")
+    page.keyboard.type("A draft")
     # The second one is read in the light of the first.
     held[0].continue_()
     page.wait_for_selector(".turn:has-text('First?') .doing:text('Writing a program')")
@@ -325,6 +327,8 @@ def test_questions_can_be_written_before_the_video_is_there(
     page.wait_for_selector(".turn:has-text('Second?') .doing:text('Writing a program')")
     server.answerer.let()
     page.wait_for_selector(f".turn:has-text('Second?') {ANSWERED}")
+    assert page.input_value("#question") == "A draft", "the view stays when the video is there"
+    page.fill("#question", "")
     first, second = server.answerer.asked
     assert (first.question, first.earlier) == ("First?", ())
     assert [exchange.question for exchange in second.earlier] == ["First?"]

@@ -27,7 +27,8 @@
   }
 
   function upload(file) {
-    VIEW.talk.begin(file, (id) => /^#\/v\/$/.test(location.hash) && VIEW.app.replace(`#/v/${id}`));
+    // The view stays, with what is being written there.
+    VIEW.talk.begin(file, (id) => location.hash === "#/v/" && history.replaceState(null, "", `#/v/${id}`));
     location.hash = "#/v/";
   }
 
@@ -58,8 +59,7 @@
       node.replaceChildren(el("p.problem", {}, error.message));
       return;
     }
-    const asked = new Map();
-    for (const one of questions) asked.set(one.file_id, [...(asked.get(one.file_id) ?? []), one]);
+    const asked = Map.groupBy(questions, (one) => one.file_id);
     const known = new Set(films.map((film) => film.filename));
     const sample = VIEW.app.sample();
     const entries = [
@@ -78,10 +78,13 @@
       if (!found.length) rows.replaceChildren(el("li.none", {}, entries.length ? "Nothing has these words." : "No videos yet. Videos appear here with the questions asked about them."));
       if (found.length > SHOWN) rows.append(el("li.none", {}, `and ${count(found.length - SHOWN)} more; search to find them`));
     };
-    const before = node.querySelector("input")?.value ?? "";
-    const search = el("input", { type: "search", value: before, "aria-label": "Search videos and questions", placeholder: "Search videos and questions", oninput: (event) => draw(event.target.value) });
+    const before = node.querySelector("input");
+    const hasFocus = before !== null && before === document.activeElement;
+    const search = before ?? el("input", { type: "search", "aria-label": "Search videos and questions", placeholder: "Search videos and questions" });
+    search.oninput = () => draw(search.value);
     node.replaceChildren(el("h2", { id: "library" }, "Videos and questions"), entries.length > 3 ? search : "", rows);
-    draw(before);
+    if (hasFocus) search.focus();
+    draw(search.value);
   }
 
   const lastOf = ({ film, asked }) => Math.max(film?.created_at ?? 0, ...asked.map(({ time }) => time));

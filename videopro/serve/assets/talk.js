@@ -16,6 +16,8 @@
     sending = null; // The upload: {name, bar, text, problem, cancel}.
     changed = () => null; // Called when there is something else to see.
     #isPumping = false;
+    #asked = 0; // Readings of the rows, in the order of their requests: a later one may arrive first.
+    #read = 0;
 
     constructor(id) {
       this.id = id;
@@ -26,8 +28,12 @@
 
     async refresh() {
       if (this.id === null) return;
+      const reading = ++this.#asked;
       const query = new URLSearchParams({ limit: 1000, file_id: this.id });
-      this.rows = (await VIEW.api.list(`v1/videopro/questions?${query}`)).reverse();
+      const rows = await VIEW.api.list(`v1/videopro/questions?${query}`);
+      if (reading < this.#read) return;
+      this.#read = reading;
+      this.rows = rows.reverse();
       this.changed();
     }
 
@@ -48,10 +54,13 @@
       this.pump();
     }
 
-    async #send({ body, isAlone }) {
+    async #send(item) {
+      const { body, isAlone } = item;
       const before = isAlone || !VIEW.app.converses() ? null : this.answered().at(-1);
       await VIEW.api.post("v1/videopro/questions", { follows: before?.id, ...body, file_id: this.id });
-      await this.refresh();
+      this.queue = this.queue.filter((one) => one !== item);
+      // It was asked: who reads that it was not would ask it twice.
+      await this.refresh().catch(() => null);
     }
 
     remove(item) {
@@ -72,7 +81,6 @@
               continue;
             }
             await this.#send(item);
-            this.remove(item);
           } catch (error) {
             item.problem = error.message;
             this.changed();
@@ -107,6 +115,7 @@
   // The talk about a video, as the server has it now; null: the one whose video is being uploaded, if there is one.
   async function of(id) {
     if (id === null) return upload;
+    for (const [other, { queue, busy }] of talks) if (other !== id && !queue.length && !busy) talks.delete(other);
     if (!talks.has(id)) talks.set(id, new Talk(id));
     const talk = talks.get(id);
     talk.film = await VIEW.videos.read(id, { isFresh: true });
@@ -156,5 +165,5 @@
   // Whether something would be lost with this page.
   const isUnfinished = () => [upload, ...talks.values()].some((talk) => talk && ((talk.sending && !talk.sending.problem) || talk.queue.length));
 
-  VIEW.talk = { of, begin, isUnfinished };
+  VIEW.talk = { of, begin, isUnfinished, forget: (id) => talks.delete(id) };
 })();

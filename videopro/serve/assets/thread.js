@@ -9,13 +9,12 @@
 
   // `id`: of the video; null: the one that is being uploaded.
   async function show(main, id) {
-    leave();
-    const own = (shown = { id, cards: new Map(), turns: new Map(), isAlone: false });
+    const own = (shown = { cards: new Map(), turns: new Map(), isAlone: false });
     main.className = "thread";
     main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("h1.empty", {}, "Reading the conversation …"));
     try {
-      own.methods = await VIEW.form.methods();
-      own.talk = await VIEW.talk.of(id);
+      // At once: an upload may end meanwhile.
+      [own.talk, own.methods] = await Promise.all([VIEW.talk.of(id), VIEW.form.methods()]);
     } catch (error) {
       if (shown === own) VIEW.app.gone(main, error.message);
       return;
@@ -33,7 +32,7 @@
     drawSide(own);
     draw(own);
     readKnown(own);
-    VIEW.app.settle(own.form.field);
+    VIEW.app.settle(own.composer.hidden ? main.querySelector("h1") : own.form.field);
     if (own.talk.rows.length) own.composer.scrollIntoView({ block: "end" });
   }
 
@@ -58,6 +57,7 @@
   function drawSide(own) {
     const { film, sending } = own.talk;
     own.isUploading = Boolean(sending);
+    own.composer.hidden = !sending && (!film || Boolean(film.videopro.problem));
     const title = el("h1", { tabindex: -1 }, film?.filename ?? sending?.name ?? "A deleted video");
     document.title = `${title.textContent} · VideoPro`;
     if (sending) {
@@ -74,7 +74,6 @@
       el("div.more-about", {}, index, subtitles,
         el("button.quiet", { type: "button", onclick: () => subtitles.click() }, film.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
         el("button.quiet", { type: "button", onclick: () => VIEW.app.deleteVideo(film, own.talk.rows.length) }, film.videopro.is_uploaded ? "Delete the video" : "Remove from the list")));
-    own.composer.hidden = Boolean(film.videopro.problem);
     drawIndex(own, index);
   }
 
@@ -82,7 +81,7 @@
     try {
       await VIEW.api.upload(VIEW.videos.path(own.talk.id, "/subtitles"), file);
       own.talk.film = await VIEW.videos.read(own.talk.id, { isFresh: true });
-      drawSide(own);
+      if (shown === own) drawSide(own);
     } catch (error) {
       own.side.append(el("p.problem", { role: "alert" }, error.message));
     }
@@ -126,14 +125,12 @@
       if (own.talk.sending.problem) return VIEW.app.gone(document.getElementById("main"), own.talk.sending.problem);
     }
     // The same question again is answered beside the first.
-    const groups = new Map();
-    for (const row of own.talk.rows) groups.set(keyOf(row), [...(groups.get(keyOf(row)) ?? []), row]);
     for (const [id, card] of own.cards) {
       if (own.talk.rows.some((row) => row.id === id)) continue;
       card.close();
       own.cards.delete(id);
     }
-    fill(own.list, [...[...groups].map(([key, rows]) => turn(own, key, rows)), ...own.talk.queue.map((item) => waiting(own, item))]);
+    fill(own.list, [...[...Map.groupBy(own.talk.rows, keyOf)].map(([key, rows]) => turn(own, key, rows)), ...own.talk.queue.map((item) => waiting(own, item))]);
     follow(own);
     drawContext(own);
   }
@@ -167,7 +164,7 @@
     const known = own.cards.get(row.id);
     if (known?.text === text) return known.node;
     known?.close();
-    const status = isOpen ? VIEW.status(row.id, Date.now() / 1000 - row.time) : null;
+    const status = isOpen ? VIEW.status(row.id, row.seconds) : null;
     const node = isOpen ? el("section.answer", {}, el("header", {}, el("strong", {}, row.method)), status.node) : answered(own, row, rows);
     const card = { text, node, status, follower: null, close: () => { card.follower?.close(); status?.close(); } };
     own.cards.set(row.id, card);
@@ -239,8 +236,7 @@
   }
 
   async function remove(own, row) {
-    if (!await VIEW.app.confirm("Delete this question and its answer?", "Delete")) return;
-    await VIEW.api.remove(`v1/videopro/questions/${encodeURIComponent(row.id)}`);
+    if (!await VIEW.app.confirm("Delete this question and its answer?", "Delete", () => VIEW.api.remove(VIEW.api.question(row.id)))) return;
     await own.talk.refresh();
     VIEW.app.settle(own.form.field);
   }
@@ -260,18 +256,13 @@
     const open = own.talk.rows.filter(own.talk.isOpen);
     for (const row of open.slice(0, FOLLOWED)) {
       const card = own.cards.get(row.id);
-      card.follower ??= VIEW.follow(row.id, { say: card.status.say, ended: () => ended(own, row.id) });
+      card.follower ??= VIEW.follow(row.id, { say: card.status.say, ended: () => ended(own, card) });
     }
   }
 
-  // The last event comes before the record is stored.
-  async function ended(own, id) {
-    for (let tries = 0; tries < 20 && shown === own; tries++) {
-      await own.talk.refresh().catch(() => null);
-      const row = own.talk.rows.find((one) => one.id === id);
-      if (!row || !own.talk.isOpen(row)) break;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
+  async function ended(own, card) {
+    await own.talk.refresh().catch(() => null);
+    card.follower = null; // If the server only refused to tell its events, it is followed again when it is drawn next.
     own.talk.pump();
   }
 
