@@ -1,5 +1,5 @@
-"""The pictures of docs/serve: a conversation on the page of `videopro serve` and an answer in detail, from the
-real server with the pocket model."""
+"""The pictures of docs/serve: a conversation on the page of `videopro serve` and an answer in detail, from
+the real server with the pocket model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"http://[\d.:]+/?")
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """A server that keeps its films and answers in a folder; its address."""
-    command = ["videopro", "serve", "--model", "pocket"]
+    command = ["videopro", "serve", "--model", "pocket", "--log-level", "warning"]
     films = find_video(Path(f"pocket:test/{FILM}")).parent
     command += ["--folders", str(films), "--output", str(folder / "serve"), "--port", "0"]
     with subprocess.Popen(

@@ -313,15 +313,11 @@ def part_needs(names: Mapping[str, str], flag: str = OPTIONS_FLAG) -> list[Need]
 def _part_need(part: str, name: str, flag: str) -> Need:
     title, in_a_folder = _PARTS[part]
     without = flag.format(part=part, option=part.replace("_", "-"))
-    otherwise = f"from a folder: {without.replace('none', in_a_folder)}"
-    # A command that does nothing without the part has no such value.
-    if "none" in without:
-        otherwise += f"; without it: {without}"
     kind, _, source = name.partition(":")
     extra = ("", "")
     if part == "encoder":
         encoder, source = read_encoder(name)
-        extra = encoder.extra
+        extra, in_a_folder = encoder.extra, f"{kind}:FOLDER"
     elif part == "text_encoder":
         source, extra = name, ("encoders", "sentence_transformers")
     elif kind == "easyocr":
@@ -329,6 +325,10 @@ def _part_need(part: str, name: str, flag: str) -> Need:
         source, extra = "", ("easyocr", "easyocr")
     elif part == "speech":
         source = source.partition("@")[0]
+    otherwise = f"from a folder: {without.replace('none', in_a_folder)}"
+    # A command that does nothing without the part has no such value.
+    if "none" in without:
+        otherwise += f"; without it: {without}"
     hub = source if is_hub_name(source) else ""
     return Need(f"{title} {name}", hub=hub, extra=extra[0], package=extra[1], otherwise=otherwise)
 

@@ -141,6 +141,7 @@ def _questions() -> list[Item]:
 def _server(settings: ClientSettings, folder: Path) -> Iterator[str]:
     """A server in a process of its own; yields its address. Raises RunError if it does not start."""
     words = ["--model", settings.model, "--method", settings.method, "--port", "0", "--in-flight", "4"]
+    words += ["--log-level", "warning"]
     command = [sys.executable, "-m", "videopro", "serve", *words, "--output", str(folder / "serve")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None

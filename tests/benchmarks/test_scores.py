@@ -116,6 +116,27 @@ def cg_folder(root: Path, *records: dict[str, Any]) -> None:
     touch(root, *(f"cg_videos_720p/{record['video_uid']}.mp4" for record in records))
 
 
+def test_cg_bench_scores(tmp_path: Path) -> None:
+    cg_folder(tmp_path, cg(1, [[0, 10]], "D"), cg(2, [[0, 10], [20, 30]], "D"), cg(3, [[100, 110]], "A"))
+    benchmark = load("cg_bench", split="mini", root=tmp_path)
+    replies = {"1": '```json\n{"result": "D"}\n```', "2": "A", "3": "A or B"}
+    found = {"1": [(5.0, 12.0), (10.0, 15.0)], "2": [(0.0, 10.0)]}
+    # IoU: 5 of 15 s, 10 of 20 s, none. At least .1 to .5: 3, 5 (0.5 counts) and 0 of 5. Officially "A or B"
+    # is right, as A is among its letters.
+    numbers = metrics(score(benchmark, replies, found))
+    assert numbers["long accuracy"] == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert numbers["mIoU"][0] == pytest.approx((1 / 3 + 1 / 2) / 3)
+    assert numbers["rec@IoU"][0] == pytest.approx(8 / 15)
+    assert numbers["acc@IoU"][0] == pytest.approx(3 / 15)
+    assert {item.groups["duration"] for item in benchmark.items} == {"10 ~ 20"}
+    # A reply without a letter leaves the official denominator.
+    unread = score(benchmark, {**replies, "3": "no idea"})
+    assert (unread["official_n"], unread["official_accuracy"]) == (2, 0.5)
+    clue = load("cg_bench", split="mini", root=tmp_path, protocol="clue")
+    assert clue.items[1].shown == ((0.0, 10.0), (20.0, 30.0))
+    assert [metric.name for metric in clue.protocol.metrics] == ["clue accuracy"]
+
+
 def test_cg_bench_without_a_clue_is_not_shown_the_whole_video(tmp_path: Path) -> None:
     cg_folder(tmp_path, cg(1, [[0, 10]], "D"), cg(2, [], "D"))
     assert len(load("cg_bench", split="mini", root=tmp_path).items) == 2
@@ -161,14 +182,11 @@ def test_nextqa_scores(tmp_path: Path) -> None:
     assert summary["coverage"] == 0.5
 
 
-def nextqa_rows(tmp_path: Path, *kinds: str) -> None:
-    rows = [f"111,300,640,480,why,0,{qid},{kind},run,jump,sit,eat,sleep" for qid, kind in enumerate(kinds)]
+def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None:
+    kinds = enumerate(("CW", "CH", "TP", "DO"))
+    rows = [f"111,300,640,480,why,0,{qid},{kind},run,jump,sit,eat,sleep" for qid, kind in kinds]
     (tmp_path / "val.csv").write_text("\n".join([HEAD, *rows]) + "\n")
     touch(tmp_path, "videos/111.mp4")
-
-
-def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None:
-    nextqa_rows(tmp_path, "CW", "CH", "TP", "DO")
     assert [item.groups for item in load("nextqa", root=tmp_path).items[:1]] == [{"type": "CW"}]
     with pytest.raises(BenchmarkError, match=r"'atp_hard' needs atp-hard-ct4\.txt next to val\.csv"):
         load("nextqa", split="atp_hard", root=tmp_path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.colours import make_benchmark
+from tests.support.colours import root as root
 from tests.support.scenes import NATIVE, NO_MODELS
 from tests.support.stub_server import StubServer, completion, entry, text_of
 from videopro.commands.infer import main
@@ -20,13 +20,6 @@ def ask(folder: Path, output: Path, server: StubServer, *more: str) -> int:
     asked = ["--benchmark", "jsonl", "--root", str(folder), "--limit", str(QUESTIONS)]
     given = ["--output", str(output), "--model", f"server:served@{server.url}", "--in-flight", "1"]
     return main([*asked, *given, "--backbone", "frames=2", "pixels=1024", *more])
-
-
-@pytest.fixture(scope="module")
-def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("colours")
-    make_benchmark(folder)
-    return folder
 
 
 class KilledPlanner(StubServer):
@@ -64,10 +57,10 @@ def complete(output: Path) -> None:
 
 @pytest.mark.kills
 def test_the_run_ends_and_the_same_command_goes_on(
-    colours: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with StubServer() as base, KilledPlanner(None) as planner:
-        assert plan(colours, tmp_path, base, planner, retries=0) == 2
+        assert plan(root, tmp_path, base, planner, retries=0) == 2
         said = capfd.readouterr().err
         # As often as the command says, not as often as by default.
         for text in ("planner server:planner: server", "cannot be reached", "re-run the same command"):
@@ -76,16 +69,16 @@ def test_the_run_ends_and_the_same_command_goes_on(
         # Started again without what it had loaded while it ran.
         planner.is_down, offered = False, planner.models
         planner.models = [{"id": "base", "owned_by": "stub"}]
-        assert plan(colours, tmp_path, base, planner, retries=0) == 2
+        assert plan(root, tmp_path, base, planner, retries=0) == 2
         said = capfd.readouterr().err
         assert "no model 'planner'; it offers: base" in said
         assert "--lora-modules NAME=FOLDER" in said
         planner.models = offered
-        assert plan(colours, tmp_path, base, planner, retries=0) == 0
+        assert plan(root, tmp_path, base, planner, retries=0) == 0
     complete(tmp_path)
 
 
-def test_a_patient_run_waits_for_it(colours: Path, tmp_path: Path) -> None:
+def test_a_patient_run_waits_for_it(root: Path, tmp_path: Path) -> None:
     with StubServer() as base, KilledPlanner(1.0) as planner:
-        assert plan(colours, tmp_path, base, planner, retries=8) == 0
+        assert plan(root, tmp_path, base, planner, retries=8) == 0
     complete(tmp_path)

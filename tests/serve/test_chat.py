@@ -50,7 +50,8 @@ def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
         "any": True,
         "data": [],
     }
-    reply = ask(client, [message(film)], CHOICES)
+    # More tokens than the operator's limit, as front ends ask for.
+    reply = ask(client, [message(film)], CHOICES, max_tokens=4096)
     (choice,) = reply.choices
     assert (choice.message.content, choice.finish_reason) == ("B. green", "stop")
     about = choice.message.videopro
@@ -181,7 +182,6 @@ def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str
         ({"nonsense": 1}, {}, 400, "videopro.nonsense"),
         ({}, {"n": 2}, 400, "n: input should be 1"),
         ({}, {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
-        ({}, {"max_tokens": 257}, 400, "max_tokens is 257; the maximum here is 256"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(

@@ -14,8 +14,10 @@ from starlette.types import ASGIApp
 
 from tests.support.colours import make_video
 from tests.support.served import QUESTION, World, message, served
+from videopro.errors import ConfigError
 from videopro.serve import create_app
 from videopro.serve.guards import COOKIE
+from videopro.serve.problems import problem_of
 from videopro.serve.questions import AskedQuestion
 
 KEY = {"Authorization": "Bearer sesame"}
@@ -45,6 +47,60 @@ def test_a_key_is_needed_for_all_but_health_and_the_page(keyed: World) -> None:
         assert get("/v1/models", headers={"Authorization": value.encode()}).status_code == 401
     for key in ("sesame", "other"):
         assert get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+
+
+SERVER = "server http://10.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("a.mp4: has no subtitles; add them", None),
+        ("tau is 5; it must be from 0 to 1", None),
+        ("'a/b.srt': a subtitle file is needed", None),
+        (
+            "method 'dvd' needs other model settings; start the server with --backbone frames=8",
+            "method 'dvd' needs other model settings; ask the operator",
+        ),
+        (
+            f"{SERVER} cannot be reached (ConnectError); start it (such as vllm serve m), or fix it",
+            "the model's server does not answer; try again later, or ask the operator",
+        ),
+        (
+            f"planner m: {SERVER} refused the request (status 400): maximum context length is 9; start vLLM",
+            "the model refused this question; shorten it, use fewer frames, or ask the operator",
+        ),
+        *(
+            (operators, "this server is not set up for this; ask the operator")
+            for operators in (
+                "detector: needs torchvision: pip install torchvision; or leave it out",
+                "/srv/weights/m: cannot be read; restore it",
+            )
+        ),
+    ],
+)
+def test_what_only_the_operator_can_use_is_in_the_log_only(
+    caplog: pytest.LogCaptureFixture, message: str, told: str | None
+) -> None:
+    assert str(problem_of(ConfigError(message), "GET /a")) == (told or message)
+    assert [each.getMessage() for each in caplog.records] == ([f"GET /a: {message}"] if told else [])
+
+
+def test_a_request_is_a_line_of_the_log_without_its_key(
+    keyed: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "videopro")
+    keyed.client.head("/v1/models", headers=KEY)
+    keyed.client.get("/none%0A2026 forged?key=sesame", headers=KEY)
+    keyed.client.get("/v1/models?key=sesame", headers={"Authorization": "Bearer sesame2"})
+    wanted = (
+        r"HEAD /v1/models: 200 in \d+ ms \(testclient\)",
+        r"GET /none 2026 forged: 404 in \d+ ms \(testclient\): no such path: .*",
+        r"GET /v1/models: 401 in \d+ ms \(testclient\): this server needs a key; .*",
+    )
+    for line, says in zip(caplog.messages, wanted, strict=True):
+        assert re.fullmatch(says, line), line
+    assert "sesame" not in caplog.text
 
 
 def test_a_session_reads_and_never_writes(keyed: World) -> None:

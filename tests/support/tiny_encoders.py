@@ -57,6 +57,16 @@ def languagebind_folder(path: Path) -> Path:
     return path
 
 
+def spread(model: torch.nn.Module) -> Any:
+    """Weights large enough that different inputs give different outputs."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim:
+                weight.add_(0.1 * torch.randn_like(weight))
+    return model.eval()
+
+
 def tiny_clip(path: Path) -> Path:
     """A CLIP checkpoint, 16 wide everywhere."""
     torch.manual_seed(0)
@@ -67,12 +77,7 @@ def tiny_clip(path: Path) -> Path:
         vision_config={**tower, "image_size": 32, "patch_size": 16},
         projection_dim=16,
     )
-    model = CLIPModel(config)
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.ndim:
-                weight.add_(0.1 * torch.randn_like(weight))
-    model.save_pretrained(path)
+    spread(CLIPModel(config)).save_pretrained(path)
     size = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
     CLIPProcessor(CLIPImageProcessor(**size), tokenizer()).save_pretrained(path)
     return path

@@ -41,6 +41,18 @@ def test_costs_add_up_when_shared() -> None:
     assert (total.seconds, total.stages["decode"], total.frames) == pytest.approx((3.0, 3.0, 16))
 
 
+def test_a_torn_line_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    whole, torn = make("a").to_line(), make("torn").to_line()
+    path.write_bytes(whole + torn[:-1])
+    log = TraceLog(path)
+    assert [trace.question_id for trace in log.refresh()] == ["a"]
+    assert log.torn == 1
+    assert path.read_bytes() == whole
+    assert log.append(make("torn"))
+    assert path.read_bytes() == whole + torn
+
+
 BAD_LINES = [
     (b"garbage", "line 2 (not JSON"),
     (make("x").to_line().strip().replace(b"12.5", b"1" + b"0" * 308), "too large a number (309 digits)"),

@@ -190,12 +190,12 @@ _WEIGHTS = {
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name is a hub name, and not a local folder."""
+    """Whether a name is a hub name, and no path on this machine."""
     try:
-        is_folder = Path(name).expanduser().is_dir()
+        is_path = Path(name).expanduser().exists()
     except (OSError, RuntimeError):
-        is_folder = False
-    return not is_folder and name.count("/") == 1 and not name.startswith((".", "/", "~"))
+        is_path = False
+    return not is_path and name.count("/") == 1 and not name.startswith((".", "/", "~"))
 
 
 def is_here(name: str) -> bool:

@@ -99,7 +99,7 @@ def index(config: IndexConfig) -> int:
         # What the encoder needs is looked up by the workers' machines, which load it.
         unindexed = index_on_cluster(paths, load, shares, config)
     else:
-        needs = part_needs({"encoder": encoder}, "--encoder languagebind:FOLDER")
+        needs = part_needs({"encoder": encoder}, f"--encoder {encoder.partition(':')[0]}:FOLDER")
         check_needs([*needs, cache_need(config.root)])
         loaded = load()
         unindexed = index_videos(paths, loaded, config)

@@ -16,7 +16,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -99,9 +99,9 @@ class ServeConfig(ServingSettings, AnswerSettings, WordsSettings):
     folders: tuple[Path, ...] = option((), "folders of videos that clients can name by relative path")
     port: int = option(8080, "port; 0: any free port", group=ADDRESS)
     root_path: str = option("", "path at a reverse proxy, such as /videos", group=ADDRESS)
-    log_level: Literal["error", "warning", "info", "debug"] = option(
+    log_level: Literal["error", "warning", "info"] = option(
         "info",
-        "log on stderr: failures (error), failed questions too (warning), all requests and questions (info)",
+        "log on stderr: errors, failed questions too (warning), or all requests and questions (info)",
     )
     video_gib: float = option(8.0, "largest video, in GiB", group=_LIMITS)
     store_gib: float = option(64.0, "all uploaded videos together, in GiB", group=_LIMITS)
@@ -156,21 +156,18 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         load=load,
     )
 
-    def limits(at_once: int) -> ServeLimits:
-        return ServeLimits(
-            at_once=at_once,
-            waiting=config.waiting,
-            seconds=config.question_seconds,
-            video_bytes=int(config.video_gib * _GIB),
-            store_bytes=int(config.store_gib * _GIB),
-            keys=keys,
-            hosts=config.hosts,
-            origins=config.origins,
-            folders=config.folders,
-        )
-
     # What is wrong with these shows before the model is loaded.
-    limits(LOCAL_AT_ONCE if config.in_flight is None else config.in_flight)
+    limits = ServeLimits(
+        at_once=LOCAL_AT_ONCE if config.in_flight is None else config.in_flight,
+        waiting=config.waiting,
+        seconds=config.question_seconds,
+        video_bytes=int(config.video_gib * _GIB),
+        store_bytes=int(config.store_gib * _GIB),
+        keys=keys,
+        hosts=config.hosts,
+        origins=config.origins,
+        folders=config.folders,
+    )
     check_needs(answerer.needs())
     with listen(config.host, config.port) as sock:
         config.check_key(sock, keys)
@@ -183,13 +180,12 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         # once more, for seconds, when the process ends.
         gc.freeze()
         try:
-            at_once = config.in_flight
-            if at_once is None:
-                at_once = SERVER_AT_ONCE if answerer.is_concurrent else LOCAL_AT_ONCE
+            if config.in_flight is None and answerer.is_concurrent:
+                limits = replace(limits, at_once=SERVER_AT_ONCE)
 
             def say(address: str) -> None:
                 print(f"serving {answerer.name} at {address} (press Ctrl-C to stop)", flush=True)
 
-            run(answerer, limits(at_once), config.output, sock, say, config.root_path)
+            run(answerer, limits, config.output, sock, say, config.root_path)
         finally:
             answerer.close()

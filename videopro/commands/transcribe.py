@@ -112,7 +112,8 @@ def transcribe(config: TranscribeConfig) -> int:
             _print_outcomes(outcomes, with_subtitles)
         unprepared.print_all()
     transcribed = [each.path for each in outcomes if each.transcript is not None]
-    print(f"next: {_next_command(config, speech, transcribed)}")
+    if transcribed:
+        print(f"next: {_next_command(config, speech, transcribed[0])}")
     return config.status(len(unprepared), len(outcomes))
 
 
@@ -232,13 +233,12 @@ def _write_subtitles(transcript: Transcript, video: Path, config: TranscribeConf
     return f"{path}: written"
 
 
-def _next_command(config: TranscribeConfig, speech: str, paths: Sequence[Path]) -> str:
+def _next_command(config: TranscribeConfig, speech: str, video: Path) -> str:
     """A command that reads the transcripts."""
     # With the model that was used: it is part of where the transcripts are kept.
     options = f"--model MODEL --options {quote(f'speech={speech}')}"
     if config.benchmark is None:
-        film = paths[0] if paths else "film.mp4"
-        return f'videopro ask {quote(str(film))} "What is said?" {options}'
+        return f'videopro ask {quote(str(video))} "What is said?" {options}'
     settings = {"split": config.split, "root": config.root}
     flags = "".join(f" --{name} {quote(str(value))}" for name, value in settings.items() if value)
     return (

@@ -128,13 +128,9 @@ def _at(frame: FrameRef, kind: EvidenceKind, box: list[float] | None, text: str)
 def _frames(frames: Sequence[FrameRef], text: str) -> Iterator[dict[str, Any]]:
     """The stretches of frames that were looked at together; the first one has what was made of all."""
     for number, times in enumerate(stretches([round(frame[0], 3) for frame in frames])):
-        within = [frame for frame in frames if round(frame[0], 3) in times]
-        piece = _piece(
-            *("frames", times[0], times[-1]),
-            time=times[0] if len(times) == 1 else None,
-            box=_box(within[0]) if len(within) == 1 else None,
-            text=None if number else text,
-        )
+        box, *others = [_box(frame) for frame in frames if round(frame[0], 3) in times]
+        time, said = times[0] if len(times) == 1 else None, "" if number else text
+        piece = _piece("frames", times[0], times[-1], time=time, box=None if others else box, text=said)
         yield {**piece, "times": times}
 
 

@@ -31,7 +31,7 @@ from videopro.runs import asked_identity
 from videopro.serve.events import EventLog
 from videopro.serve.films import Film, video_of
 from videopro.serve.methods import AskRequest, PreparedMethods
-from videopro.serve.problems import Problem, called_by_name, failure_told, problem_of, told_of, with_names
+from videopro.serve.problems import Problem, called_by_name, failure_told, problem_of, told_of
 from videopro.storage import encodable
 from videopro.traces import Trace
 
@@ -222,21 +222,20 @@ class Answerer:
     ) -> Trace:
         """Answer a question, with events for `observer`. Raises Cancelled, and VideoProError for problems
         beyond this question; the error of the question itself is in its trace."""
-        with cancellable(cancellation):
-            film = request.film
-            with called_by_name(self._names(film)):
-                prepared, protocol = self._methods.of(request)
-                backbone, video = self._backbone_for(prepared), video_of(film)
-                question = request.as_question(with_earlier=self.converses)
-                item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
-                result = answer_one(
-                    prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
-                )
+        film = request.film
+        names = self._names(film)
+        with cancellable(cancellation), called_by_name(names):
+            prepared, protocol = self._methods.of(request)
+            backbone, video = self._backbone_for(prepared), video_of(film)
+            question = request.as_question(with_earlier=self.converses)
+            item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
+            result = answer_one(
+                prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
+            )
             if request.earlier and not self.converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:
-                named = replace(result.error, message=with_names(result.error.message, self._names(film)))
-                result = replace(result, error=failure_told(named, id))
+                result = replace(result, error=failure_told(result.error, names, id))
             plain = replace(item, question=replace(question, text=encodable(request.question)))
             reference, served = video_ref(item, video), backbone.versions
             trace = make_trace(plain, result, reference, run_key="", protocol=protocol, served=served)

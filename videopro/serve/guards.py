@@ -115,6 +115,7 @@ class Guard:
         hang_up = scope[HANG_UP] = Cancellation()
         most, larger = self._limit(scope)
         count, status, is_whole, is_over = 0, 0, False, False
+        reason = ""
         about, began = f"{scope['method']} {printable(scope['path'], 200)}", time.monotonic()
 
         async def guarded(message: Message) -> None:
@@ -136,6 +137,8 @@ class Guard:
             await send(message)
 
         async def refuse(problem: Problem) -> None:
+            nonlocal reason
+            reason = f": {printable(str(problem), 300)}"
             if not status:
                 await JSONResponse(body_of(problem), problem.status, problem.headers)(scope, receive, guarded)
 
@@ -176,7 +179,7 @@ class Guard:
         finally:
             host = (scope.get("client") or ("-",))[0]
             passed = 1000 * (time.monotonic() - began)
-            logger.info("%s: %s in %.0f ms (%s)", about, status or "no reply", passed, host)
+            logger.info("%s: %s in %.0f ms (%s)%s", about, status or "no reply", passed, host, reason)
 
     def _check_host(self, headers: Headers) -> None:
         match = _HOST.fullmatch(headers.get("host", "").lower())

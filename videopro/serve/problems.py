@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from videopro.errors import (
@@ -94,16 +95,18 @@ def told_of(message: str) -> str:
         return _REFUSED if _REFUSAL in message else _SILENT
     if not _OPERATORS.search(message):
         return message
-    parts = [part for part in message.split("; ") if not _OPERATORS.search(part)]
+    # What is wrong, and then the fix.
+    parts = [*takewhile(lambda part: not _OPERATORS.search(part), message.split("; "))]
     return "; ".join([*parts, "ask the operator"]) if parts else _NOT_SET_UP
 
 
-def failure_told(failure: Failure, about: str) -> Failure:
-    """The failure of a question as clients are told it. Logs what they are not; `about` as in
-    `problem_of`."""
+def failure_told(failure: Failure, names: Mapping[str, str], about: str) -> Failure:
+    """The failure of a question as clients are told it, with their names (`called_by_name`). Logs what they
+    are not told; `about` as in `problem_of`."""
     is_unexpected = failure.type in (UnexpectedError.__name__, NativeError.__name__)
-    message = _UNEXPECTED if is_unexpected else told_of(failure.message)
-    if message != failure.message:
+    named = with_names(failure.message, names)
+    message = _UNEXPECTED if is_unexpected else told_of(named)
+    if message != named:
         logger.error("%s: %s", about, failure.log or failure.message)
     return replace(failure, message=message, log="")
 

@@ -98,15 +98,12 @@ def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
 
 
 def outcome_of(code: str, text: str, without: tuple[str, ...] = ()) -> tuple[str, str]:
-    context = world.video_context(SceneBackbone(box_everywhere), without=without)
+    boxes = SceneBackbone(lambda request: '{"bbox_2d": [100, 100, 900, 900]}')
+    context = world.video_context(boxes, without=without)
     library = ModuleLibrary(context, cache=CallCache())
     inputs = {"video": library.video, "question": text, "choices": list(CHOICES), "duration": 60.0}
     outcome = run(code, library.functions(), inputs, prelude=library.prelude)
     return outcome.status, outcome.log
-
-
-def box_everywhere(request: object) -> str:
-    return '{"bbox_2d": [100, 100, 900, 900]}'
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)

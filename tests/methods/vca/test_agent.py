@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.agents import explore, flat, listed, scores
+from tests.support.number_encoder import NumberEncoder
 from tests.support.scenes import colour_of, item
 from videopro.benchmarks import Protocol
 from videopro.errors import ConfigError
@@ -17,7 +18,6 @@ from videopro.methods.agents.session import plain
 from videopro.methods.vca import MemoryBuffer, VcaSettings, agent
 from videopro.methods.vca.prompts import action_of, scores_of
 from videopro.modules import ModuleModels
-from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Question
 from videopro.traces import Segment
 from videopro.traces.scoring import segment_choices
@@ -188,32 +188,21 @@ def test_the_oracle_scores_by_the_evidence(evidence: Any, scores: list[Any], not
     assert (oracle["oracle"], "oracle" in own) == ("evidence", False)
 
 
-class ColourEncoder(VideoTextEncoder):
+class ColourEncoder(NumberEncoder):
     """A red picture has cosine 0.8 with any text, a green one -0.5, and another one 0.2."""
 
     clip_frames = 2
     cosines: dict[str, float] = {"red": 0.8, "green": -0.5}
 
     def __init__(self) -> None:
-        super().__init__("colours")
+        super().__init__()
         self.clips: list[Sequence[Frame]] = []
-
-    def identity(self) -> dict[str, object]:
-        return {}
-
-    def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return height, width
 
     def score_clips(self, texts: Sequence[str], clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         assert list(texts) == [item().question.text]
         assert all(clip[0] is clip[1] for clip in clips)
         self.clips += clips
         return np.array([[self.cosines.get(colour_of(clip[0]), 0.2) for clip in clips] for _ in texts])
-
-    def _embed_clips(self, clips: Any) -> Any:
-        raise NotImplementedError
-
-    _embed_texts: Any = _embed_clips
 
 
 def test_image_rewards_are_mean_similarities_of_start_and_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,6 +240,10 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
         weights = load_peft_weights(source, device="cpu", key_mapping=names)
         # The same weights once more, for its list of what they do not set: all of the base, too.
         result: Any = set_peft_model_state_dict(adapted, weights)
+    except json.JSONDecodeError as error:
+        raise BackboneError(
+            f"adapter {adapter!r}: adapter_config.json is not valid JSON ({error}); download it again"
+        ) from error
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         raise BackboneError(
             f"adapter {adapter!r} does not fit model {name!r} ({first_line(error)}); use the base model "

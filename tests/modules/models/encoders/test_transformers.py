@@ -12,7 +12,7 @@ import torch
 import transformers
 from torch.nn.functional import normalize
 
-from tests.support.tiny_encoders import clip, languagebind_folder, tiny_clip, tokenizer
+from tests.support.tiny_encoders import clip, languagebind_folder, spread, tiny_clip, tokenizer
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
 from videopro.modules.models.encoders.interfaces import VideoTextEncoder
@@ -20,16 +20,6 @@ from videopro.modules.models.encoders.interfaces import VideoTextEncoder
 TEXTS = ["w1 w2 w3", "w7"]
 _TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
 _TEXT = {**_TOWER, "vocab_size": 50, "bos_token_id": 48, "eos_token_id": 49, "pad_token_id": 49}
-
-
-def spread(model: torch.nn.Module) -> Any:
-    """Weights large enough that different inputs give different outputs."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.ndim:
-                weight.add_(0.1 * torch.randn_like(weight))
-    return model.eval()
 
 
 def siglip_folder(path: Path) -> Path:
