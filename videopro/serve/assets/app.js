@@ -107,7 +107,7 @@
   function address() {
     const [, video] = location.hash.match(/^#\/v\/([^?]*)/) ?? [];
     if (video === undefined) return VIEW.address();
-    return { video: decodeURIComponent(video) || null, id: null, query: "", time: null };
+    return { video: video || null, id: null, query: "", time: null };
   }
 
   function current() {

@@ -86,12 +86,13 @@
     const stop = el("button.plain.stop", {
       type: "button",
       onclick: async () => {
-        stop.disabled = true;
+        if (stop.ariaBusy) return;
+        stop.ariaBusy = "true"; // A disabled button loses the focus.
         try {
           await VIEW.api.post(VIEW.api.question(id, "/stop"), {});
         } catch (error) {
           doing.textContent = error.message;
-          stop.disabled = false;
+          stop.ariaBusy = null;
         }
       },
     }, "Stop");

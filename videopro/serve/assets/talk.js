@@ -13,7 +13,7 @@
     rows = []; // What was asked, oldest first.
     queue = []; // What waits here: {body, isAlone, problem}.
     busy = ""; // Why no question can be sent yet.
-    sending = null; // The upload: {name, bar, text, problem, cancel}.
+    sending = null; // The upload: {name, bar, text, problem, isLost, send, cancel}; `isLost`: it can be sent again.
     changed = () => null; // Called when there is something else to see.
     #isPumping = false;
     #asked = 0; // Readings of the rows, in the order of their requests: a later one may arrive first.
@@ -128,9 +128,9 @@
     upload?.sending.cancel();
     const talk = (upload = new Talk(null));
     const stop = new AbortController();
-    const sending = (talk.sending = { name: file.name, bar: VIEW.progress("Uploading"), text: "", problem: "", cancel: () => stop.abort() });
+    const sending = (talk.sending = { name: file.name, bar: VIEW.progress("Uploading"), text: "", problem: "", isLost: false, send, cancel });
+    let began;
     talk.busy = "Waits for the upload";
-    const began = performance.now();
     const show = (done, total) => {
       sending.bar.show(done, total);
       const left = ((performance.now() - began) / 1000) * (total / done - 1);
@@ -138,7 +138,13 @@
       sending.text = `${Math.floor((100 * done) / total)} % of ${VIEW.videos.bytes(total)}, ${rest}`;
       talk.changed();
     };
-    (async () => {
+    function cancel() {
+      stop.abort();
+      if (upload === talk) upload = null;
+    }
+    async function send() {
+      Object.assign(sending, { problem: "", isLost: false });
+      began = performance.now();
       try {
         // A browser sends all of a video before it reads that it is too large.
         if (file.size > VIEW.app.largestVideo()) throw new Error(`the limit of this server is ${VIEW.videos.bytes(VIEW.app.largestVideo())}`);
@@ -153,17 +159,19 @@
         await talk.refresh();
         talk.free();
       } catch (error) {
-        if (error.name === "AbortError") {
-          if (upload === talk) upload = null;
-        } else sending.problem = `${file.name}: ${error.message}`;
+        if (error.name === "AbortError") return;
+        Object.assign(sending, { problem: error.message.startsWith(file.name) ? error.message : `${file.name}: ${error.message}`, isLost: error.code === "lost" });
         talk.changed();
       }
-    })();
-    return talk;
+    }
+    send();
   }
 
   // Whether something would be lost with this page.
   const isUnfinished = () => [upload, ...talks.values()].some((talk) => talk && ((talk.sending && !talk.sending.problem) || talk.queue.length));
 
-  VIEW.talk = { of, begin, isUnfinished, forget: (id) => talks.delete(id) };
+  // The upload that goes on, or could go on.
+  const sending = () => (upload && (!upload.sending.problem || upload.sending.isLost) ? upload.sending : null);
+
+  VIEW.talk = { of, begin, sending, isUnfinished, forget: (id) => talks.delete(id) };
 })();

@@ -20,7 +20,7 @@
       return;
     }
     if (shown !== own) return;
-    if (!own.talk || (!own.talk.film && !own.talk.sending && !own.talk.rows.length)) return VIEW.app.gone(main, "This server does not have this video.");
+    if (!own.talk || (!own.talk.film && !own.talk.sending && !own.talk.rows.length)) return VIEW.app.gone(main, id === null ? "The upload ended when the page was left. Choose the video again." : "This server does not have this video.");
     own.side = el("aside.side", { "aria-label": "Video" });
     own.list = el("div.turns", { "aria-live": "polite", "aria-relevant": "additions" });
     own.context = el("p.note.context");
@@ -48,7 +48,6 @@
     } catch (error) {
       throw error.code === "unknown_question" ? new Error("This model answers the questions above only. Choose one of them.") : error;
     }
-    own.form.clear();
     own.list.lastElementChild?.scrollIntoView({ block: "nearest" });
   }
 
@@ -62,7 +61,9 @@
     document.title = `${title.textContent} · VideoPro`;
     if (sending) {
       own.sent = el("p.about");
-      own.side.replaceChildren(title, sending.bar.node, own.sent, el("button.plain", { type: "button", onclick: () => { sending.cancel(); location.hash = "#/"; } }, "Cancel"));
+      own.resend = el("button.plain", { type: "button", onclick: () => { sending.send(); draw(own); VIEW.app.settle(own.form.field); } }, "Try again");
+      own.side.replaceChildren(title, sending.bar.node, own.sent,
+        el("div.buttons", {}, own.resend, el("button.plain", { type: "button", onclick: () => { sending.cancel(); VIEW.app.replace("#/"); } }, "Cancel")));
       return;
     }
     if (!film) return own.side.replaceChildren(title, el("p.note.missing", {}, "This video was deleted from the server. Its questions and answers are kept."));
@@ -72,7 +73,7 @@
     const subtitles = el("input", { type: "file", hidden: true, accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => subtitles.files[0] && addSubtitles(own, subtitles.files[0]) });
     own.side.replaceChildren(holder ?? "", note, title, el("p.about", {}, VIEW.videos.about(film)), VIEW.app.scope(film) ?? "",
       el("div.more-about", {}, index, subtitles,
-        el("button.quiet", { type: "button", onclick: () => subtitles.click() }, film.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
+        el("button.quiet.subtitles", { type: "button", onclick: () => subtitles.click() }, film.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
         el("button.quiet", { type: "button", onclick: () => VIEW.app.deleteVideo(film, own.talk.rows.length) }, film.videopro.is_uploaded ? "Delete the video" : "Remove from the list")));
     drawIndex(own, index);
   }
@@ -81,7 +82,9 @@
     try {
       await VIEW.api.upload(VIEW.videos.path(own.talk.id, "/subtitles"), file);
       own.talk.film = await VIEW.videos.read(own.talk.id, { isFresh: true });
-      if (shown === own) drawSide(own);
+      if (shown !== own) return;
+      drawSide(own);
+      own.side.querySelector(".subtitles").focus();
     } catch (error) {
       own.side.append(el("p.problem", { role: "alert" }, error.message));
     }
@@ -121,8 +124,10 @@
       readKnown(own);
     }
     if (own.talk.sending) {
-      own.sent.textContent = own.talk.sending.text;
-      if (own.talk.sending.problem) return VIEW.app.gone(document.getElementById("main"), own.talk.sending.problem);
+      const { text, problem, isLost } = own.talk.sending;
+      if (problem && !isLost) return VIEW.app.gone(document.getElementById("main"), problem);
+      own.sent.textContent = problem || text;
+      own.resend.hidden = !problem;
     }
     // The same question again is answered beside the first.
     for (const [id, card] of own.cards) {
@@ -135,10 +140,10 @@
     drawContext(own);
   }
 
-  // What has not changed stays where it is, with the reader's focus.
+  // What has not changed stays where it is, with the reader's focus; only what is new is announced.
   function fill(parent, nodes) {
-    if (nodes.length === parent.childNodes.length && nodes.every((node, place) => node === parent.childNodes[place])) return;
-    parent.replaceChildren(...nodes);
+    for (const node of [...parent.childNodes]) if (!nodes.includes(node)) node.remove();
+    nodes.forEach((node, place) => node !== parent.childNodes[place] && parent.insertBefore(node, parent.childNodes[place]));
   }
 
   function turn(own, key, rows) {
@@ -153,7 +158,10 @@
       own.turns.set(key, { node, answers, again: null });
     }
     const { node, answers } = own.turns.get(key);
+    const hasFocus = answers.contains(document.activeElement);
     fill(answers, rows.map((row) => cardOf(own, row, rows)));
+    // The focus stays with the answers when the button that was pressed is gone.
+    if (hasFocus && !answers.contains(document.activeElement)) answers.lastChild.querySelector(".stop, footer a").focus();
     return node;
   }
 
@@ -209,7 +217,8 @@
     const button = el("button.quiet", {
       type: "button",
       onclick: async () => {
-        button.disabled = true;
+        if (button.ariaBusy) return;
+        button.ariaBusy = "true"; // A disabled button loses the focus.
         const before = own.talk.answered().filter((one) => one.time < rows[0].time).at(-1);
         try {
           await own.talk.ask({ question: row.question, choices: row.choices, method: field.value, follows: before && VIEW.app.converses() ? before.id : null });
@@ -217,7 +226,7 @@
           problem.textContent = error.message;
           problem.hidden = false;
         }
-        button.disabled = false;
+        button.ariaBusy = null;
       },
     }, "Ask again with");
     return el("span.again", {}, button, field, problem);
@@ -273,7 +282,8 @@
     if (!before || own.composer.hidden) return own.context.replaceChildren();
     if (!VIEW.app.converses()) return own.context.replaceChildren("This model reads one question at a time, without those above.");
     const text = `${own.isAlone ? "The model reads this question alone." : `The model also reads ${before === 1 ? "the question" : `the ${count(before)} questions`} above.`} `;
-    const label = own.isAlone ? "Read them too" : "Ask without them";
+    const them = before === 1 ? "it" : "them";
+    const label = own.isAlone ? `Read ${them} too` : `Ask without ${them}`;
     if (own.context.textContent === text + label) return;
     own.context.replaceChildren(text, el("button.quiet", {
       type: "button",
