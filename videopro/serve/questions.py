@@ -309,9 +309,8 @@ class Questions:
         question.log.add(event)
 
     def _answer(self, question: AskedQuestion) -> None:
-        limit = threading.Timer(
-            self._seconds, self.stop, (question, f"the time limit is {self._seconds:g} s")
-        )
+        reason = f"the time limit is {self._seconds:g} s"
+        limit = threading.Timer(self._seconds, self.stop, (question, reason))
         # A question may outlast the server; its timer must not keep the process.
         limit.daemon = True
         with self._lock:
@@ -323,12 +322,10 @@ class Questions:
             limit.start()
             # Its end is told when it is stored: who is told it reads the record.
             end: list[Event] = []
-            question.rounds = RoundsSoFar(
+            rounds = question.rounds = RoundsSoFar(
                 lambda event: end.append(event) if event["type"] in LAST else self._emit(question, event)
             )
-            trace = self._answerer.ask(
-                question.request, question.rounds, question.cancellation, id=question.id
-            )
+            trace = self._answerer.ask(question.request, rounds, question.cancellation, id=question.id)
             self._keep(question, trace)
             self._emit(question, *end)
             self._close(question)
@@ -353,9 +350,8 @@ class Questions:
             self._remember(trace, run.folder.traces, question.method)
             question.state = "answered" if trace.error is None else "failed"
         if trace.error is not None:
-            status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(
-                trace.error.type, 400
-            )
+            statuses = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}
+            status = statuses.get(trace.error.type, 400)
             question.problem = Problem(status, trace.error.message, code=trace.error.type)
 
     def _run(self, key: str) -> AskedRun:
