@@ -56,9 +56,12 @@ class AskRequest:
     def as_question(self, *, with_earlier: bool = True) -> Question:
         """What the model reads; `with_earlier`: after the earlier messages."""
         text = prompts.with_conversation(encodable(self.question), self.earlier if with_earlier else ())
-        if not self.choices:
-            return Question.open(text)
-        return Question(text, without_own_labels(tuple(map(encodable, self.choices))))
+        return question_of(text, without_own_labels(tuple(map(encodable, self.choices))))
+
+
+def question_of(text: str, choices: tuple[str, ...]) -> Question:
+    """The question; without choices it is answered in words."""
+    return Question(text, choices) if choices else Question.open(text)
 
 
 _NUMBERS: Mapping[Any, str] = {int: "integer", float: "number"}

@@ -8,6 +8,7 @@ is in the log is not written again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,14 +76,12 @@ def remove_traces(path: Path, question_ids: Collection[str]) -> None:
     with JsonLinesLog(path) as file, file.locked():
         kept, keys = [], set[str]()
         for line in file.read().split(b"\n")[:-1]:
-            try:
+            with suppress(RunError):  # What is no trace stays.
                 trace = Trace.from_line(line)
-            except RunError:
-                kept.append(line)
-                continue
-            if trace.question_id not in question_ids:
-                kept.append(line)
+                if trace.question_id in question_ids:
+                    continue
                 keys |= {round.prompt.key for round in trace.rounds if round.prompt is not None}
+            kept.append(line)
         try:
             # First: if a kill comes in between, the questions are still there, to be removed again.
             remove_heads(path, keys)

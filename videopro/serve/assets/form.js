@@ -31,6 +31,7 @@
         submit.disabled = true;
         try {
           await begin({ question: text, choices: given, method: method.value || undefined });
+          if (field.value.trim() === text) set(""); // The next question may be half written.
         } catch (error) {
           refuse(error.message, null);
         } finally {
@@ -57,7 +58,7 @@
       problem.hidden = true;
       field.focus();
     }
-    return { node, field, set, clear: () => set("") };
+    return { node, field, set };
   }
 
   // The choices: a new line appears as soon as the last one is filled.
