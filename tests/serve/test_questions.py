@@ -313,6 +313,9 @@ def test_the_models_of_a_method_stay_when_clients_set_other_options(
     for number in range(3):
         world.answered(world.ask(film, options={"temperature": number / 10, "max_new_tokens": 100 + number}))
     assert loaded == ["clip:numbers"]
+    if method == "videopro":  # Other methods that write programs search with the operator's models, too.
+        world.answered(world.ask(film, method="program"))
+        assert loaded == ["clip:numbers"] * 2
     world.close()
 
 

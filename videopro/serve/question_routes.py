@@ -50,7 +50,7 @@ class NewQuestion(AskedOptions):
 
 
 @router.get("/v1/videopro/methods")
-async def methods(request: Request) -> dict[str, Any]:
+def methods(request: Request) -> dict[str, Any]:
     """List the methods, with the options that clients can set."""
     answerer = state_of(request).answerer
     return {"object": "list", "default": answerer.method, "data": answerer.offered()}

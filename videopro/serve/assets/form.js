@@ -11,7 +11,7 @@
 
   // `begin(body)` gets {question, choices, method} and asks; what it raises is shown at the form.
   function form(begin) {
-    const field = el("textarea", { id: "question", rows: 2, required: true, placeholder: "What happens after the door opens?", "aria-keyshortcuts": "/" });
+    const field = el("textarea", { id: "question", dir: "auto", rows: 2, required: true, placeholder: "What happens after the door opens?", "aria-keyshortcuts": "/" });
     const problem = el("p.problem", { role: "alert", hidden: true });
     const options = choices();
     const method = el("select", { id: "method", "aria-describedby": "about-method" });
@@ -70,7 +70,7 @@
 
     function line(text = "") {
       const letter = el("span.letter", { "aria-hidden": "true" });
-      const field = el("input", { type: "text", value: text, autocomplete: "off", oninput: grow, onkeydown: step });
+      const field = el("input", { type: "text", dir: "auto", value: text, autocomplete: "off", oninput: grow, onkeydown: step });
       list.append(el("li", {}, letter, field));
       letters();
     }

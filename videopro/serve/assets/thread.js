@@ -150,7 +150,7 @@
     if (!own.turns.has(key)) {
       const [{ question, choices, time }] = rows;
       const answers = el("div.answers");
-      const title = el("h2", {}, question);
+      const title = el("h2", { dir: "auto" }, question);
       const node = el("article.turn", { "aria-label": question },
         el("header.asked-here", {}, title, el("small", {}, VIEW.app.when(time)),
           choices.length ? el("ol.asked-choices", {}, choices.map((text, place) => el("li", {}, el("span.letter", { "aria-hidden": "true" }, VIEW.form.LETTERS[place]), el("span", {}, text)))) : null),
@@ -195,7 +195,7 @@
         answer && answer.confidence !== null ? el("span.sure", { title: "confidence, from 0 to 1" }, meter(answer.confidence), `confidence ${two(answer.confidence)}`) : null,
         row.seconds !== null && answer ? el("span.took", {}, duration(row.seconds)) : null),
       answer
-        ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", {}, answer.choice ?? (answer.text.trim() || "No option recognized")))
+        ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", { dir: "auto" }, answer.choice ?? (answer.text.trim() || "No option recognized")))
         : el("p.problem", {}, el("strong", {}, ENDS[row.state]), error ? `: ${error.message}` : ""),
       (answer?.notes ?? []).map((note) => el("p.note", {}, note)),
       row.evidence.length ? shownPieces : null, more,
@@ -253,7 +253,7 @@
   function waiting(own, item) {
     const { body, problem } = item;
     return el("article.turn.queued", { "aria-label": body.question },
-      el("header.asked-here", {}, el("h2", {}, body.question)),
+      el("header.asked-here", {}, el("h2", { dir: "auto" }, body.question)),
       el("section.answer", {},
         problem ? el("p.problem", { role: "alert" }, problem) : el("p.live", {}, el("i.spin"), el("span.doing", {}, own.talk.waits(item) || "Starting")),
         el("footer", {},
