@@ -69,7 +69,7 @@ class SynthesisFolder(RunFolder):
 
 
 _DECIDING = (
-    *("tau", "programs", "refinements", "seed", "subtitles", "subtitle_track", "without_family"),
+    *("tau", "programs", "refinements", "seed", "subtitles", "subtitle_track"),
     *("sft_share", "grpo_programs", "held_out_videos", "drop_modules"),
     *("reasoned_confidence", "nearest_intact"),
 )
@@ -91,7 +91,7 @@ def full_identity(
     """The identity of a synthesis with its models and its teacher."""
     return {
         **identity,
-        "teacher": {**planner.identity(), "prompts": _prompts(config)},
+        "teacher": planner.identity(),
         "modules": modules,
         "model": model,
     }
@@ -101,26 +101,17 @@ def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     """Compare the settings of the teacher and of the modules' models with those of the folder, without
     loading them. Raises RunError."""
     recorded, current = folder.settings(), as_mapping(config)
-    teacher = recorded["identity"]["teacher"]
-    names = {"temperature", "max_new_tokens"} & teacher.keys()
+    names = {"teacher"} | ({"temperature", "max_new_tokens"} & recorded["identity"]["teacher"].keys())
     # What the preset stands for is in the other settings.
     names |= {option.name for option in fields(ModuleSettings)} - {"preset"}
     lines = identity_difference(
-        {name: recorded[name] for name in names}
-        | {"teacher": recorded["teacher"], "teacher_prompts": teacher["prompts"]},
-        {name: current[name] for name in names}
-        | {"teacher": config.teacher, "teacher_prompts": _prompts(config)},
+        {name: recorded[name] for name in names}, {name: current[name] for name in names}
     )
     if lines:
         raise RunError(
             f"{folder.path}: holds another synthesis; pass another --output, or its settings:\n  "
             + "\n  ".join(lines)
         )
-
-
-def _prompts(config: SynthesisConfig) -> dict[str, str] | None:
-    file = config.asked_prompts()
-    return None if file is None else dict(file.texts)
 
 
 def as_mapping(config: SynthesisConfig) -> dict[str, Any]:
