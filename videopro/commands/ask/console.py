@@ -9,7 +9,6 @@ import shlex
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -52,9 +51,7 @@ class ConsoleObserver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.end_wait()
 
     def on_wait(self, doing: str) -> None:

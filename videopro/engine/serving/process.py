@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.cli import defer_signals
@@ -161,9 +160,7 @@ class EngineProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
 
     # -- life
