@@ -12,7 +12,6 @@ from typing import Any
 
 from videopro.benchmarks import Benchmark
 from videopro.cli import read_yaml
-from videopro.data_synthesis.card import CARD_JSON, CARD_MD
 from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError, RunError, cannot_write
@@ -32,7 +31,6 @@ class SynthesisFolder(RunFolder):
         self.plan_json = self.work / "plan.json"
         self.sft, self.grpo = path / SFT, path / GRPO
         self.held_out = path / HELD_OUT
-        self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
 
     def plan(self) -> dict[str, Any] | None:
         """The plan that was made before its questions were asked; None: none were."""

@@ -110,11 +110,6 @@ class Prefix:
         self._owner = owner
         self._adapted = adapted
 
-    @property
-    def closed(self) -> bool:
-        """Whether the memory has been released."""
-        return self._content is None
-
     def use(self, owner: Backbone, system: str, *, adapted: bool | None = None) -> Any:
         """The content, for a request of a backbone in this adapter state, with this system turn. Raises
         `BackboneError` for what it was not made for."""

@@ -56,10 +56,9 @@ def cannot_lock(path: Path | str, error: OSError) -> str:
 
 
 @contextmanager
-def writing(contents: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[None]:
+def writing(contents: str, folder: Path, *, then: str) -> Iterator[None]:
     """Wrap code that writes into a folder: raises RunError, naming the `contents`, if the disk, a quota or
-    permissions prevent it. `needed`: bytes required, if known. `then`: what to do once there is
-    space. Other errors pass through."""
+    permissions prevent it. `then`: what to do once there is space. Other errors pass through."""
     try:
         yield
     except Exception as error:
@@ -67,7 +66,7 @@ def writing(contents: str, folder: Path, *, then: str, needed: int = 0) -> Itera
         if reason is None:
             raise
         raise RunError(
-            f"{folder}: {contents} cannot be written ({reason}); {_room(folder, needed)}free some "
+            f"{folder}: {contents} cannot be written ({reason}); {_room(folder)}free some "
             f"space on that disk, then {then}"
         ) from error
 
@@ -88,13 +87,11 @@ def _reason(error: Exception) -> str | None:
     return None
 
 
-def _room(folder: Path, needed: int) -> str:
+def _room(folder: Path) -> str:
     try:
-        free = shutil.disk_usage(folder).free
+        return f"{megabytes(shutil.disk_usage(folder).free)} are free; "
     except OSError:
         return ""
-    takes = f"it needs about {megabytes(needed)}, and " if needed else ""
-    return f"{takes}{megabytes(free)} are free; "
 
 
 def megabytes(size: int) -> str:

@@ -19,7 +19,8 @@ HORIZON = 116
 LOOKS = 2
 
 Color = tuple[int, int, int]
-Pen, Draws = ImageDraw.ImageDraw, np.random.Generator
+Pen = ImageDraw.ImageDraw
+Draws = np.random.Generator
 
 # place: (sky, ground, kind of scenery, its colour, how many of it)
 _PLACES: dict[str, tuple[Color, Color, str, Color, int]] = {
