@@ -28,7 +28,7 @@ from videopro.data_synthesis.rules import (
     select_trajectories,
     trace_oracle_mode,
 )
-from videopro.errors import RunError, cannot_write
+from videopro.errors import RunError, writing_file
 from videopro.methods.planners import PromptFile
 from videopro.storage import write_atomically
 from videopro.traces import Trace
@@ -63,10 +63,8 @@ class Datasets:
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows, completely or not at all. Raises RunError if they cannot be written."""
-    try:
+    with writing_file(path):
         write_atomically(path, json_lines(rows))
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -14,7 +14,7 @@ from videopro.benchmarks import Benchmark
 from videopro.cli import read_yaml
 from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.errors import ConfigError, RunError, writing_file
 from videopro.methods.planners import Planner
 from videopro.modules import ModuleSettings
 from videopro.runs import RunFolder, identity_difference
@@ -48,10 +48,8 @@ class SynthesisFolder(RunFolder):
         before = self.plan()
         if before is not None and before.get("asks") == plan["asks"]:
             return
-        try:
+        with writing_file(self.plan_json):
             write_atomically(self.plan_json, json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise RunError(cannot_write(self.plan_json, error)) from error
 
     def settings(self) -> dict[str, Any]:
         """The contents of config.yaml. Raises RunError for a folder without one, or of another kind."""

@@ -29,7 +29,15 @@ from videopro.backbones import (
     read_spec,
 )
 from videopro.cli import Counter, build_settings, check_needs, exit_status, needs_extra
-from videopro.errors import ConfigError, DatasetError, NativeError, RunError, VideoError, unexpected_as
+from videopro.errors import (
+    ConfigError,
+    DatasetError,
+    NativeError,
+    RunError,
+    VideoError,
+    unexpected_as,
+    writing_file,
+)
 from videopro.executor import Program, parse_program
 from videopro.methods import named_plugins
 from videopro.methods.planners import load_answerer
@@ -167,10 +175,8 @@ def run(config: RejectionConfig) -> str:
     own_rows = [row for each in zip(prompts, replies_to, strict=True) for row in as_rows(*each)]
     if not own_rows:
         raise RunError(f"no correct program for any of {len(prompts)} prompts; raise samples or temperature")
-    try:
+    with writing_file(config.output, "pass another --output"):
         write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in own_rows))
-    except OSError as error:
-        raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
     return (
         f"{config.output}: {len(own_rows)} programs, of {sum(map(len, replies_to))} correct among "
         f"{config.samples * len(prompts)}; {sum(map(bool, replies_to))} of {len(prompts)} prompts have one"

@@ -15,6 +15,7 @@ from videopro.errors.disk import cannot_write as cannot_write
 from videopro.errors.disk import is_full as is_full
 from videopro.errors.disk import lacks_locks as lacks_locks
 from videopro.errors.disk import writing as writing
+from videopro.errors.disk import writing_file as writing_file
 from videopro.errors.exceptions import QUESTION_ERRORS as QUESTION_ERRORS
 from videopro.errors.exceptions import BackboneError as BackboneError
 from videopro.errors.exceptions import BenchmarkError as BenchmarkError

@@ -46,6 +46,16 @@ def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") 
     return f"{path}: cannot be written ({error.strerror or error}); {fix}"
 
 
+@contextmanager
+def writing_file(path: Path | str, otherwise: str = "fix that") -> Iterator[None]:
+    """Wrap code that writes or locks a file: in place of OSError, it raises RunError with the message of
+    `cannot_write`."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(cannot_write(path, error, otherwise)) from error
+
+
 def cannot_lock(path: Path | str, error: OSError) -> str:
     """The message for a file that cannot be locked."""
     return (

@@ -29,7 +29,7 @@ from videopro.engine.serving.settings import (
     engine_environment,
     serve_flags,
 )
-from videopro.errors import BackboneError, RunError, cannot_write
+from videopro.errors import BackboneError, RunError, writing_file
 from videopro.storage import write_atomically
 
 # Of the log of an engine that does not serve, and what its words mean.
@@ -171,10 +171,8 @@ class EngineProcess:
         written."""
         self._failure = None
         if self._failure_file is not None:
-            try:
+            with writing_file(self._failure_file):
                 self._failure_file.unlink(missing_ok=True)
-            except OSError as error:
-                raise RunError(cannot_write(self._failure_file, error)) from error
         exempt_from_proxies()
         try:
             self._port.hold()
@@ -221,11 +219,9 @@ class EngineProcess:
 
     def _launch(self) -> int:
         """Start its process. Returns the size of the log before."""
-        try:
+        with writing_file(self.log):
             self.log.parent.mkdir(parents=True, exist_ok=True)
             file = self.log.open("ab")
-        except OSError as error:
-            raise RunError(cannot_write(self.log, error)) from error
         size = file.tell()
         with file, self._lock:
             named = [f"{name}={folder}" for name, folder in self._adapters.items()]
