@@ -10,7 +10,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from videopro.errors.exceptions import RunError
+from videopro.errors.exceptions import RunError, VideoProError
 
 # EIO is a disk that accepts no more writes: as with a full one, the same command resumes elsewhere.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
@@ -54,6 +54,16 @@ def writing_file(path: Path | str, otherwise: str = "fix that") -> Iterator[None
         yield
     except OSError as error:
         raise RunError(cannot_write(path, error, otherwise)) from error
+
+
+@contextmanager
+def reading_file(where: str, fix: str, kind: type[VideoProError]) -> Iterator[None]:
+    """Wrap code that reads and parses a file: in place of OSError and ValueError, it raises an error of this
+    kind. `where`: the beginning of the message, which names the file."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise kind(f"{where} cannot be read ({error}); {fix}") from error
 
 
 def cannot_lock(path: Path | str, error: OSError) -> str:
