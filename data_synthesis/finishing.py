@@ -109,7 +109,7 @@ def _write(
         reference=config.row_reference(),
         subtitle_track=config.subtitle_track,
     )
-    datasets = limited(datasets, config.limits_sft(), config.limits_grpo(), seed=config.seed)
+    datasets = limited(datasets, sft=config.sft_rows, grpo=config.grpo_rows, seed=config.seed)
     recorded = folder.settings()
     card = make_card(
         traces,

@@ -11,7 +11,7 @@ import pytest
 from tests.support.agents import ScriptedModel
 from tests.support.colours import flags, load_fake, make_benchmark
 from tests.support.making_videos import damage, make
-from tests.support.number_encoder import NumberEncoder
+from tests.support.number_encoder import NumberEncoder, load_index
 from tests.support.scenes import OPTIONS, QUESTION, SceneBackbone, ScriptedPlanner, item, reply
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Protocol
@@ -24,7 +24,7 @@ from videopro.methods.agents import Session
 from videopro.methods.dvd.database import DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.methods.program import method as program_module
-from videopro.modules.search.clip_index import build_index, load_index
+from videopro.modules.search.clip_index import build_index
 from videopro.report.reading import read_run
 from videopro.report.runs import stand_ins_note
 from videopro.runs import RunTail

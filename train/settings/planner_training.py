@@ -97,11 +97,6 @@ class TrainingConfig:
         "each batch needs to fit in GPU memory)",
         (ALL, AUTO),
     )
-    compile_layers: bool = option(
-        False,
-        "compile the language model's layers for training on a GPU: about half a minute for each new batch "
-        "width, then faster steps",
-    )
 
     @property
     def n_gpu(self) -> int:

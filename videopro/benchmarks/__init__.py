@@ -32,6 +32,7 @@ from videopro.benchmarks.registry import (
     OFFICIAL,
     BenchmarkSpec,
     LoadableBenchmark,
+    LoadOptions,
     OwnParser,
     each_row,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "index",
     "interval",
     "known_groups",
+    "LoadOptions",
     "LoadableBenchmark",
     "load",
     "load_folder",
@@ -130,14 +132,8 @@ def load(
         check_is_file(str(root), f"{name}: --root")
         root = downloaded(root, name)
     with plugin.located(BenchmarkError):
-        benchmark = plugin.value.load(
-            root,
-            split,
-            protocol=protocol,
-            annotations=annotations,
-            skip_broken=skip_broken,
-            world_seed=world_seed,
-        )
+        given = LoadOptions(protocol, annotations, skip_broken, world_seed)
+        benchmark = plugin.value.load(root, split, given)
     reader = benchmark.protocol.parser
     if isinstance(plugin.value, BenchmarkSpec) and reader in plugin.value.parsers:
         benchmark = replace(benchmark, parser=OwnParser(plugin.address, plugin.version, reader))

@@ -159,7 +159,7 @@ def check(
         if asked is not None:
             return asked
         benchmark = load_benchmark(config)
-        drawn = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
+        drawn = benchmark.select(limit=config.limit, ids=config.ids, seed=config.seed)
         return benchmark, drawn
 
     prepared = prepare(

@@ -31,7 +31,7 @@ from videopro.commands.infer_settings import (
     load_benchmark,
     shared_settings,
 )
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.errors import ConfigError, writing_file
 from videopro.methods import METHODS
 from videopro.methods.agents import public_role, split_role
 from videopro.methods.lvagent import (
@@ -138,10 +138,8 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
         cost=replace(sum((trace.cost for each in traces.values() for trace in each), Cost()), stages={}),
     )
     path = config.output / "team.json"
-    try:
+    with writing_file(path, "set another --output"):
         write_atomically(path, team.model_dump_json(indent=1) + "\n")
-    except OSError as error:
-        raise RunError(cannot_write(path, error, "set another --output")) from error
     return team
 
 

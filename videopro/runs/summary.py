@@ -13,7 +13,7 @@ from typing import Any
 from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics, unread_share
 from videopro.cli import TextTable
 from videopro.engine import traceback_file
-from videopro.errors import RunError, cannot_write, failure_lines
+from videopro.errors import failure_lines, writing_file
 from videopro.runs.folder import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Cost, Trace, scoring
@@ -160,10 +160,8 @@ def _row(part: scoring.Accuracy) -> dict[str, Any]:
 
 def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
     """Write summary.json atomically. Raises RunError."""
-    try:
+    with writing_file(path):
         write_atomically(path, json.dumps(summary, indent=2) + "\n")
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
 
 
 def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder: Path) -> TextTable:

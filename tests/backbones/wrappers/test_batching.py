@@ -55,9 +55,9 @@ def test_concurrent_calls_share_a_batch_and_get_their_own_answers() -> None:
     asked = [request(float(i)) for i in range(16)]
     answers = answered(front, asked)
     assert [answer.letter for answer in answers] == ["ABC"[4 * i % 3] for i in range(16)]
-    assert sum(inner.batches) == front.requests == 16
+    assert sum(inner.batches) == 16
     # The first goes alone or nearly so; those that came meanwhile share what follows.
-    assert len(inner.batches) == front.batches <= 6
+    assert len(inner.batches) <= 6
     assert max(inner.batches) >= 4
     assert {adapted for _, adapted in inner.asked} == {False}
     assert inner.adapted
@@ -242,7 +242,6 @@ def test_replies_join_those_that_are_being_written(
         assert one.token_ids == own.token_ids
         assert one.logprobs == pytest.approx(own.logprobs, abs=1e-4)
         assert one.tokens_in == own.tokens_in
-    assert (batching.requests, batching.batches) == (3, 1)
 
 
 def test_one_that_joins_and_cannot_be_written_fails_alone(

@@ -17,7 +17,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.support.making_videos import make
-from tests.support.number_encoder import NumberEncoder
+from tests.support.number_encoder import NumberEncoder, load_index
 from tests.support.tiny_encoders import languagebind_folder
 from videopro.commands import index as command
 from videopro.errors import ConfigError, VideoError
@@ -29,7 +29,7 @@ from videopro.modules.search import (
     index_path,
     prepare_index,
 )
-from videopro.modules.search.clip_index import DamagedIndex, load_index, read_vectors, write_vectors
+from videopro.modules.search.clip_index import DamagedIndex, read_vectors, write_vectors
 from videopro.video import Frame, Video
 from videopro.video.decoding import stream
 from videopro.video.decoding.reader import Reader

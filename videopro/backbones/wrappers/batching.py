@@ -94,16 +94,6 @@ class BatchingBackbone(BackboneWrapper):
         self._adapter = adapter
         self._line = _Line(max_batch)
 
-    @property
-    def requests(self) -> int:
-        """Requests served so far, those of the backbones that share its queue included."""
-        return self._line.requests
-
-    @property
-    def batches(self) -> int:
-        """Batches served so far, in the same way."""
-        return self._line.batches
-
     def with_adapter(self, adapter: bool | None) -> BatchingBackbone:
         """The same backbone with another adapter setting. Both have one queue: a batch is chosen only when
         the model is free."""
@@ -178,8 +168,6 @@ class _Line:
     """The requests that wait for one backbone."""
 
     def __init__(self, max_batch: int) -> None:
-        self.requests = 0
-        self.batches = 0
         self._max_batch = max_batch
         self._queue: deque[_PendingRequests] = deque()
         self._changed = threading.Condition()
@@ -320,8 +308,6 @@ class _Line:
 
     def _serve_batch(self, batch: list[_PendingRequests]) -> None:
         requests = [request for pending in batch for request in pending.requests]
-        self.requests += len(requests)
-        self.batches += 1
         first = batch[0]
         if first.joins is not None:
             first.joins(requests, _Joined(self, batch))
@@ -366,9 +352,7 @@ class _Joined:
         self._batch += joining
         for pending in joining:
             self._claim(pending)
-        requests = [request for pending in joining for request in pending.requests]
-        self._line.requests += len(requests)
-        return requests
+        return [request for pending in joining for request in pending.requests]
 
     def cancelled(self) -> list[int]:
         """The numbers of the requests whose callers have gone."""

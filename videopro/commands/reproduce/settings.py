@@ -70,7 +70,6 @@ class ReproduceConfig:
             group=_TRAIN,
         ),
     )
-    transcripts: bool = option(True, "transcribe videos without subtitles before the runs", group=_FILES)
     source: str = option("cg_bench", "benchmark whose questions are used for training", group=_DATA)
     synthesis: str = option(
         "cg_bench",

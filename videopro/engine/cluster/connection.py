@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.cli import build_settings, check_extra, needs_extra, option, setting
@@ -58,9 +57,7 @@ class Cluster:
         self.address = ray.get_runtime_context().gcs_address
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._is_ours:
             # Without its head, Ray waits for it here. With it, the process must not end before Ray has left.
             leaving = threading.Thread(target=self._ray.shutdown, daemon=True)
