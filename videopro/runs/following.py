@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -22,27 +23,36 @@ from videopro.traces import Call, Execution, FrameRef, Step, Trace, TraceLog, mo
 class RunTail:
     """The traces of a run, read incrementally. The run's log need not exist yet."""
 
-    def __init__(self, folder: RunFolder, protocol: Protocol) -> None:
+    def __init__(
+        self, folder: RunFolder, protocol: Protocol, keep: Callable[[Trace], Trace] | None = None
+    ) -> None:
+        """`keep`: what is kept of a trace in memory; None: what summaries count."""
         self._folder = folder
         self._protocol = protocol
+        self._keep = keep or _slim
         self._log: TraceLog | None = None
         self.traces: dict[str, Trace] = {}
-        """By question id, the latest last. Calls and steps are reduced to what summaries count, to save
-        memory with thousands of questions."""
+        """What is kept, by question id, the latest last."""
 
-    def refresh(self) -> int:
-        """Read the appended traces and return their number. Raises RunError for an invalid log."""
+    def refresh(self, most: int = sys.maxsize) -> list[Trace]:
+        """Read the appended traces, of about `most` bytes, and return them in full. Raises RunError for an
+        invalid log."""
         if self._log is None:
             if not self._folder.traces.exists():
-                return 0
+                return []
             self._log = self._folder.log(writable=False)
-        new = self._log.refresh()
+        new = self._log.refresh(most)
         self._folder.set_aside.tell()
         for trace in new:
             # Taken out first: an answer that was made again comes last.
             self.traces.pop(trace.question_id, None)
-            self.traces[trace.question_id] = _slim(trace)
-        return len(new)
+            self.traces[trace.question_id] = self._keep(trace)
+        return new
+
+    def reread(self, question_id: str) -> Trace:
+        """The trace in full of a question in `traces`, from the file."""
+        assert self._log is not None
+        return self._folder.with_video(self._log.reread(question_id))
 
     def summary(self, about: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """The summary of the traces so far."""

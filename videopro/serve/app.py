@@ -119,11 +119,17 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
     app.state.videopro = state
     for routes in (file_routes.router, chat.router, question_routes.router, router):
         app.include_router(routes)
-    # Other errors are told by the guard.
+    guard(app, state.limits, state.metrics.request, root_path)
+    return app
+
+
+def guard(
+    app: FastAPI, limits: ServeLimits, on_request: Callable[[str, int], None], root_path: str = ""
+) -> None:
+    """Put an application behind a `Guard`, which replies to all errors."""
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
-    app.add_middleware(Guard, limits=state.limits, on_request=state.metrics.request, root_path=root_path)
-    return app
+    app.add_middleware(Guard, limits=limits, on_request=on_request, root_path=root_path)
 
 
 async def _refuse_invalid(request: Request, error: Exception) -> Response:

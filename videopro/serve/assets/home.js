@@ -113,7 +113,7 @@ VIEW.home = (() => {
     const subtitles = el("input.hidden", { type: "file", accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => subtitles.files[0] && addSubtitles(node, subtitles.files[0]) });
     node.replaceChildren(
       el("div.picked", {},
-        film.id && film.videopro ? el("img", { src: VIEW.files.frame(film.id, film.videopro.duration / 2, 320), alt: "", width: 128, height: 72 }) : el("span.no-picture", { "aria-hidden": "true" }),
+        film.id && film.videopro ? el("img", { src: VIEW.files.frame(film.id, { time: film.videopro.duration / 2, side: 320 }), alt: "", width: 128, height: 72 }) : el("span.no-picture", { "aria-hidden": "true" }),
         el("div", {}, el("strong", {}, film.filename), about,
           film.id ? el("div.more-about", {}, state, subtitles,
             el("button.quiet", { type: "button", onclick: () => subtitles.click() }, film.videopro?.subtitles ? "Replace subtitles" : "Add subtitles")) : null),

@@ -48,7 +48,7 @@ VIEW.live = (() => {
     content.video.film = film ? { url: VIEW.files.url(film.id) } : null;
     content.video.key = film?.filename ?? content.video.key;
     own.pictures = film ? VIEW.files.pictures(film) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
-    VIEW.run = { name: "VideoPro", prompts: content.beginnings };
+    VIEW.run = { name: "VideoPro" };
     VIEW.byId = new Map([[content.id, { ...content.row, marks: new Set(content.row.marks) }]]);
     return content;
   }

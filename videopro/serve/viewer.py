@@ -1,0 +1,318 @@
+"""The pages of runs, each made when a browser asks for it: `videopro view --port`.
+
+Scripts and addresses are those of the pages on disk (`videopro.report.pages`), but each frame is an image of
+its own. An open page asks for what its run has answered since. Nothing is written, and only the viewer's
+files, the data of these runs and the videos that their traces name are served.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from starlette.responses import Response
+
+from videopro.errors import RunError, VideoError
+from videopro.report.pages import (
+    LATER,
+    StoredPrompts,
+    about_run,
+    assignment,
+    film_source,
+    open_video,
+    overview_row,
+    packed,
+    page,
+    page_name,
+    questions_list,
+    read_asset,
+    row,
+    set_name,
+)
+from videopro.runs import RunFolder, RunTail, headline, headline_part, read_grades, recorded_protocol
+from videopro.serve.app import StoppableServer, address_of, guard
+from videopro.serve.file_routes import UNCHANGING, Box, Time, jpeg, video_file
+from videopro.serve.guards import ServeLimits
+from videopro.serve.problems import Problem
+from videopro.traces import Trace, VideoRef, read_heads
+from videopro.video import Video
+
+_CHUNK = 8 << 20
+"""Bytes of traces that a request reads, which takes about half a second; the browser then asks for more."""
+_READING_SECONDS = 1.0
+"""For which the page of several runs reads them before it is sent."""
+# The rate is measured over the last minutes, so that loading the model does not distort the estimate.
+_WINDOW = 300.0
+# Counting the answers of a large run takes a second; at most this share of the time is spent on it.
+_COUNTING_SHARE = 0.1
+
+T = TypeVar("T")
+
+
+class SpeedMeter:
+    """Questions done against time, over the last `_WINDOW` seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def note(self, now: float, done: int) -> None:
+        """Record that `done` questions were done at `now` (s, of any monotonic clock)."""
+        self._seen.append((now, done))
+        while self._seen[-1][0] - self._seen[0][0] > _WINDOW:
+            self._seen.popleft()
+
+    @property
+    def rate(self) -> float | None:
+        """Questions per second; None until one was done."""
+        if not self._seen:
+            return None
+        (began, before), (now, done) = self._seen[0], self._seen[-1]
+        return (done - before) / (now - began) if done > before and now > began else None
+
+
+class RunPages:
+    """The pages of a run, which may be in progress. Reads its traces as far as pages need them.
+    Thread-safe."""
+
+    def __init__(self, path: Path, max_frames: int, side: int, overview: str = "") -> None:
+        """`max_frames`: most thumbnails of a call; `side`: their longer side in pixels; `overview`: as in
+        `about_run`. Raises RunError if `path` is not a run folder."""
+        self._folder = RunFolder(path)
+        self._protocol = recorded_protocol(self._folder)
+        self._tail = RunTail(self._folder, self._protocol, headline_part)
+        self._about = about_run(self._folder, overview)
+        # So that a page that was left open takes no rows of another run that is served at its address.
+        self._about["log"] = set_name(str(path.resolve()), self._folder.key() or "")
+        self._max_frames = max_frames
+        self._side = side
+        self._lock = threading.Lock()
+        self._list = questions_list(())
+        self._ids: dict[str, str] = {}
+        """The questions, by the names of their pages."""
+        self._videos: dict[str, VideoRef] = {}
+        self._numbers = headline([], self._protocol)
+        self._count_at = 0.0
+        self._speed = SpeedMeter()
+
+    def index(self, after: int = 0) -> dict[str, Any]:
+        """data/index.js: the run, its progress, and its list of questions, without the first `after` lines of
+        the traces. A question that was answered again has several rows, of which the last counts."""
+        with self._lock:
+            problem, has_more = "", False
+            # First, so that everything appended before the run ended is read below.
+            is_running = self._folder.is_running()
+            try:
+                has_more = self._read_on()
+            except RunError as error:
+                problem = str(error)
+            answered = self._tail.traces.keys()
+            requested = set(self._folder.requested_ids()) or answered
+            done, now = len(requested & answered), time.monotonic()
+            if not has_more:
+                self._speed.note(now, done)
+            if self._numbers["questions"] != len(answered) and now >= self._count_at:
+                self._numbers = headline(list(self._tail.traces.values()), self._protocol)
+                self._count_at = time.monotonic() + (time.monotonic() - now) / _COUNTING_SHARE
+            rows = self._list["rows"]
+            # The traces are others than those that the page has read.
+            after = 0 if after > len(rows) and not has_more else after
+            progress = {"done": done, "total": len(requested), "rate": self._speed.rate}
+            progress |= {"running": is_running, "reading": has_more, "problem": problem}
+            known = {"numbers": self._numbers, "progress": progress, "after": after}
+            # A page that was open while the server was restarted is ahead of it.
+            known["next"] = max(after, len(rows))
+            return {**self._about, **self._list, **known, "rows": rows[after:]}
+
+    def question(self, name: str) -> dict[str, Any]:
+        """The content of a question's page, by its name. Raises Problem for an unknown one."""
+        trace = self._trace(name)
+        prompts = StoredPrompts(read_heads(self._folder.traces))
+        grades = read_grades(self._folder.grades, self._protocol.judge)
+        content, _ = page(trace, self._max_frames, prompts, grades.get(trace.question_id))
+        source = film_source(trace.video.path, Path())
+        if "url" in source:
+            source = {"url": f"videos/{content['video']['pictures']}"}
+        content["video"]["film"] = source
+        return {**content, "beginnings": prompts.beginnings}
+
+    def source(self, name: str) -> str:
+        """The trace behind a question's page, packed. Raises Problem."""
+        return packed(self._trace(name))
+
+    def pictures(self, name: str) -> dict[str, Any]:
+        """Where the frames of a video are, by its name: {url, side, width, height}; or why there are none
+        (`error`). Raises Problem for an unknown one."""
+        try:
+            video = _opened(self.video(name))
+        except VideoError as error:
+            return {"cells": {}, "error": str(error)}
+        size = {"width": video.width, "height": video.height}
+        return {"url": f"frames/{name}", "side": self._side, **size, "error": ""}
+
+    def video(self, name: str) -> VideoRef:
+        """A video of the run, by its name. Raises Problem for an unknown one."""
+        return self._find(self._videos, name)
+
+    def _trace(self, name: str) -> Trace:
+        id = self._find(self._ids, name)
+        with self._lock:
+            return self._tail.reread(id)
+
+    def _find(self, known: Mapping[str, T], name: str) -> T:
+        with self._lock:
+            while name not in known and self._read_on():
+                pass
+        if name not in known:
+            raise Problem(404, "no such page in this run", code="no_page")
+        return known[name]
+
+    def _read_on(self) -> bool:
+        """Read more of the traces. Returns whether there were any."""
+        new = [self._folder.with_video(trace) for trace in self._tail.refresh(_CHUNK)]
+        for trace in new:
+            self._ids[page_name(trace.question_id)] = trace.question_id
+            self._videos.setdefault(set_name(trace.video.path, trace.video.id), trace.video)
+        if new:
+            more = questions_list(map(row, new))
+            self._list["columns"] = more["columns"]
+            self._list["rows"] += more["rows"]
+        return bool(new)
+
+
+def _opened(ref: VideoRef) -> Video:
+    """The video of a run, opened once. Raises VideoError."""
+    try:
+        modified = Path(ref.path).stat().st_mtime_ns
+    except OSError:
+        modified = 0
+    return _open(ref.path, ref.id, modified)
+
+
+@lru_cache(64)
+def _open(path: str, id: str, modified: int) -> Video:
+    return open_video(path, id)
+
+
+async def _run_of(request: Request) -> RunPages:
+    runs: Mapping[str, RunPages] = request.app.state.runs
+    name = request.path_params.get("run", "")
+    if name not in runs:
+        raise Problem(404, "no such run here", code="no_run")
+    return runs[name]
+
+
+Run = Annotated[RunPages, Depends(_run_of)]
+router = APIRouter()
+
+
+@router.get("/data/index.js")
+def index(run: Run, after: Annotated[int, Query(ge=0)] = 0) -> Response:
+    """The run and its questions."""
+    return _script("index", "", run.index(after))
+
+
+@router.get("/data/questions/{name}.js")
+def question(run: Run, name: str) -> Response:
+    """A question."""
+    return _script("page", name, run.question(name))
+
+
+@router.get("/data/traces/{name}.js")
+def source(run: Run, name: str) -> Response:
+    """A question's trace."""
+    return _script("trace", name, run.source(name))
+
+
+@router.get("/pictures/{name}.js")
+def pictures(run: Run, name: str) -> Response:
+    """Where a video's frames are."""
+    return _script("pictures", name, run.pictures(name))
+
+
+@router.get("/frames/{name}")
+def frame(run: Run, name: str, time: Time, side: Annotated[int, Query(ge=1)], box: Box = None) -> Response:
+    """A frame of a video, or a part of it, as JPEG."""
+    image = jpeg(_opened(run.video(name)), time + LATER, side, box)
+    return Response(image, media_type="image/jpeg", headers=UNCHANGING)
+
+
+@router.get("/videos/{name}")
+def video(run: Run, name: str) -> Response:
+    """A video file."""
+    path = Path(run.video(name).path)
+    if not path.is_file():
+        raise Problem(404, "the video's file is missing", code="no_video")
+    return video_file(path)
+
+
+@router.get("/")
+@router.get("/{name}")
+async def asset(run: Run, name: str = "index.html") -> Response:
+    """A file of the viewer."""
+    return _asset(name)
+
+
+def _asset(name: str) -> Response:
+    text = read_asset(name)
+    if text is None:
+        raise Problem(404, "no such page", code="no_page")
+    # A new version has new files, under the same names.
+    return Response(text, media_type=mimetypes.guess_type(name)[0], headers={"Cache-Control": "no-cache"})
+
+
+def _script(kind: str, name: str, content: Any) -> Response:
+    text = assignment(kind, name, content)
+    return Response(text, media_type="text/javascript", headers={"Cache-Control": "no-store"})
+
+
+def create_viewer(runs: Mapping[str, RunPages], hosts: tuple[str, ...] = ()) -> FastAPI:
+    """The application. A single run has its pages at /, several have them at /runs/NAME/, and a list at /.
+    `hosts`: the server's names, in addition to localhost."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.runs = runs
+    if "" not in runs:
+
+        @app.get("/data/runs.js")
+        def listed() -> Response:
+            return _script("runs", "", _overview(runs))
+
+        @app.get("/")
+        @app.get("/{name}")
+        async def of_all(name: str = "index.html") -> Response:
+            return _asset("runs.html" if name == "index.html" else name)
+
+    app.include_router(router, prefix="" if "" in runs else "/runs/{run}")
+    guard(app, ServeLimits(hosts=hosts), lambda route, status: None)
+    return app
+
+
+def _overview(runs: Mapping[str, RunPages]) -> list[dict[str, Any]]:
+    until = time.monotonic() + _READING_SECONDS
+    rows = []
+    for name, run in runs.items():
+        about = run.index()
+        while about["progress"]["reading"] and time.monotonic() < until:
+            about = run.index()
+        page = f"runs/{name}/index.html"
+        rows.append({**overview_row(name, page, about), "progress": about["progress"]})
+    return rows
+
+
+def show(
+    runs: Mapping[str, RunPages],
+    hosts: tuple[str, ...],
+    sock: socket.socket,
+    on_start: Callable[[str], None],
+) -> None:
+    """Serve the pages until a signal ends the process. `hosts`: as in `create_viewer`; `on_start`
+    receives the address."""
+    app = create_viewer(runs, hosts)
+    StoppableServer(app, lambda: on_start(address_of(sock)), lambda: None).run([sock])
