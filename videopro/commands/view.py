@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,10 +60,7 @@ COMMAND = CommandLine("view", ViewConfig)
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors that the user can fix, 130 when
     interrupted."""
-    argv = sys.argv[1:] if argv is None else argv
-    # Before parsing, which may already be interrupted: the message depends on it.
-    is_served = any(word.partition("=")[0] == "--port" for word in argv)
-    with exit_status("stopped; runs continue" if is_served else _RESUME_HINT) as status:
+    with exit_status() as status:
         config = COMMAND.parse(argv)
         if not config.runs:
             raise ConfigError(f"{COMMAND.program}: pass one or more run folders")
@@ -83,28 +81,25 @@ def serve(config: ViewConfig, port: int) -> None:
         raise ConfigError(f"--port writes no pages, so {other} has no effect; leave one of them out")
     runs = find_runs([Path(word) for word in config.runs])
     with needs_extra("serve", "videopro view --port"):
-        from videopro.serve import RunPages, listen, show
-    overview = OVERVIEW if len(runs) > 1 else ""
-    names = run_names(runs) if overview else [""]
-    pages = {
-        name: RunPages(run, config.frames, config.side, overview)
-        for name, run in zip(names, runs, strict=True)
-    }
+        from videopro.serve import RunPages, create_viewer, listen, show
+    overview, names = (OVERVIEW, run_names(runs)) if len(runs) > 1 else ("", [""])
+    pages = [RunPages(run, config.frames, config.side, overview) for run in runs]
     with listen(config.host, port) as sock:
 
         def say(address: str) -> None:
             print(f"open {address} (press Ctrl-C to stop)", flush=True)
-            number = sock.getsockname()[1]
-            host = socket.gethostname()
-            print(f"from another machine: ssh -L {number}:localhost:{number} {host}", flush=True)
+            if config.host in ("127.0.0.1", "localhost"):
+                number = address.rpartition(":")[2]
+                tunnel = f"ssh -L {number}:localhost:{number} {socket.gethostname()}"
+                print(f"from another machine: {tunnel}", flush=True)
             if config.open:
-                open_in_browser(address)
+                # The server answers meanwhile: a browser in the terminal waits for its page.
+                threading.Thread(target=open_in_browser, args=(address,), daemon=True).start()
 
-        show(pages, config.hosts, sock, say)
+        show(create_viewer(dict(zip(names, pages, strict=True)), config.hosts), sock, say)
 
 
 _MAX_EXAMPLES = 5
-_RESUME_HINT = "stopped; the pages can be opened; re-run the same command to resume"
 
 
 def write(config: ViewConfig) -> None:

@@ -16,4 +16,5 @@ from videopro.serve.guards import ServeLimits as ServeLimits
 from videopro.serve.methods import AskRequest as AskRequest
 from videopro.serve.state import ServerState as ServerState
 from videopro.serve.viewer import RunPages as RunPages
+from videopro.serve.viewer import create_viewer as create_viewer
 from videopro.serve.viewer import show as show

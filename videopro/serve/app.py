@@ -97,7 +97,11 @@ async def begin_session(request: Request) -> Response:
 
 
 def _file(name: str) -> Response:
-    text = _assets().get(name) or read_asset(name)
+    return asset_reply(name, _assets().get(name) or read_asset(name))
+
+
+def asset_reply(name: str, text: str | None) -> Response:
+    """The reply with a file of a page. Raises Problem if there is none."""
     if text is None:
         raise Problem(404, f"no such file: {name[:60]!r}", code="no_route")
     kind = mimetypes.guess_type(name)[0] or "text/plain"

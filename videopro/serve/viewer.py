@@ -7,7 +7,6 @@ files, the data of these runs and the videos that their traces name are served.
 
 from __future__ import annotations
 
-import mimetypes
 import socket
 import threading
 import time
@@ -37,45 +36,25 @@ from videopro.report.pages import (
     row,
     set_name,
 )
-from videopro.runs import RunFolder, RunTail, headline, headline_part, read_grades, recorded_protocol
-from videopro.serve.app import StoppableServer, address_of, guard
+from videopro.runs import RunFolder, RunTail, read_grades, recorded_protocol
+from videopro.serve.app import StoppableServer, address_of, asset_reply, guard
 from videopro.serve.file_routes import UNCHANGING, Box, Time, jpeg, video_file
 from videopro.serve.guards import ServeLimits
 from videopro.serve.problems import Problem
 from videopro.traces import Trace, VideoRef, read_heads
 from videopro.video import Video
 
+# The videos that were opened last.
+_open = lru_cache(64)(open_video)
 _CHUNK = 8 << 20
 """Bytes of traces that a request reads, which takes about half a second; the browser then asks for more."""
-_READING_SECONDS = 1.0
-"""For which the page of several runs reads them before it is sent."""
-# The rate is measured over the last minutes, so that loading the model does not distort the estimate.
-_WINDOW = 300.0
+_POLLS = 150
+"""Over so many looks at a run, at least two seconds apart, its speed is measured: loading the model does not
+distort the estimate for long."""
 # Counting the answers of a large run takes a second; at most this share of the time is spent on it.
 _COUNTING_SHARE = 0.1
 
 T = TypeVar("T")
-
-
-class SpeedMeter:
-    """Questions done against time, over the last `_WINDOW` seconds."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
-
-    def note(self, now: float, done: int) -> None:
-        """Record that `done` questions were done at `now` (s, of any monotonic clock)."""
-        self._seen.append((now, done))
-        while self._seen[-1][0] - self._seen[0][0] > _WINDOW:
-            self._seen.popleft()
-
-    @property
-    def rate(self) -> float | None:
-        """Questions per second; None until one was done."""
-        if not self._seen:
-            return None
-        (began, before), (now, done) = self._seen[0], self._seen[-1]
-        return (done - before) / (now - began) if done > before and now > began else None
 
 
 class RunPages:
@@ -87,7 +66,7 @@ class RunPages:
         `about_run`. Raises RunError if `path` is not a run folder."""
         self._folder = RunFolder(path)
         self._protocol = recorded_protocol(self._folder)
-        self._tail = RunTail(self._folder, self._protocol, headline_part)
+        self._tail = RunTail(self._folder, self._protocol)
         self._about = about_run(self._folder, overview)
         # So that a page that was left open takes no rows of another run that is served at its address.
         self._about["log"] = set_name(str(path.resolve()), self._folder.key() or "")
@@ -98,15 +77,16 @@ class RunPages:
         self._ids: dict[str, str] = {}
         """The questions, by the names of their pages."""
         self._videos: dict[str, VideoRef] = {}
-        self._numbers = headline([], self._protocol)
+        self._numbers = self._tail.headline()
         self._count_at = 0.0
-        self._speed = SpeedMeter()
+        self._seen: deque[tuple[float, int]] = deque(maxlen=_POLLS)
+        """Time (s) and questions done then."""
 
     def index(self, after: int = 0) -> dict[str, Any]:
         """data/index.js: the run, its progress, and its list of questions, without the first `after` lines of
         the traces. A question that was answered again has several rows, of which the last counts."""
+        problem, has_more = "", False
         with self._lock:
-            problem, has_more = "", False
             # First, so that everything appended before the run ended is read below.
             is_running = self._folder.is_running()
             try:
@@ -116,24 +96,27 @@ class RunPages:
             answered = self._tail.traces.keys()
             requested = set(self._folder.requested_ids()) or answered
             done, now = len(requested & answered), time.monotonic()
-            if not has_more:
-                self._speed.note(now, done)
+            # What was answered before anyone looked took none of the measured time.
+            if not has_more and (not self._seen or now - self._seen[-1][0] >= 1):
+                self._seen.append((now, done))
+            began, before = self._seen[0] if self._seen else (now, done)
+            rate = (done - before) / (now - began) if done > before else None
             if self._numbers["questions"] != len(answered) and now >= self._count_at:
-                self._numbers = headline(list(self._tail.traces.values()), self._protocol)
+                self._numbers = self._tail.headline()
                 self._count_at = time.monotonic() + (time.monotonic() - now) / _COUNTING_SHARE
             rows = self._list["rows"]
             # The traces are others than those that the page has read.
             after = 0 if after > len(rows) and not has_more else after
-            progress = {"done": done, "total": len(requested), "rate": self._speed.rate}
+            progress: dict[str, Any] = {"done": done, "total": len(requested), "rate": rate}
             progress |= {"running": is_running, "reading": has_more, "problem": problem}
-            known = {"numbers": self._numbers, "progress": progress, "after": after}
+            known = {"numbers": self._numbers, "progress": progress, "columns": self._list["columns"]}
             # A page that was open while the server was restarted is ahead of it.
-            known["next"] = max(after, len(rows))
-            return {**self._about, **self._list, **known, "rows": rows[after:]}
+            more = {"rows": rows[after:], "after": after, "next": max(after, len(rows))}
+            return {**self._about, **known, **more}
 
     def question(self, name: str) -> dict[str, Any]:
         """The content of a question's page, by its name. Raises Problem for an unknown one."""
-        trace = self._trace(name)
+        trace = self.trace(name)
         prompts = StoredPrompts(read_heads(self._folder.traces))
         grades = read_grades(self._folder.grades, self._protocol.judge)
         content, _ = page(trace, self._max_frames, prompts, grades.get(trace.question_id))
@@ -143,15 +126,11 @@ class RunPages:
         content["video"]["film"] = source
         return {**content, "beginnings": prompts.beginnings}
 
-    def source(self, name: str) -> str:
-        """The trace behind a question's page, packed. Raises Problem."""
-        return packed(self._trace(name))
-
     def pictures(self, name: str) -> dict[str, Any]:
         """Where the frames of a video are, by its name: {url, side, width, height}; or why there are none
         (`error`). Raises Problem for an unknown one."""
         try:
-            video = _opened(self.video(name))
+            video = self.opened(name)
         except VideoError as error:
             return {"cells": {}, "error": str(error)}
         size = {"width": video.width, "height": video.height}
@@ -161,7 +140,13 @@ class RunPages:
         """A video of the run, by its name. Raises Problem for an unknown one."""
         return self._find(self._videos, name)
 
-    def _trace(self, name: str) -> Trace:
+    def opened(self, name: str) -> Video:
+        """A video of the run, opened. Raises Problem, and VideoError if it cannot be read."""
+        ref = self.video(name)
+        return _open(ref.path, ref.id)
+
+    def trace(self, name: str) -> Trace:
+        """The trace of a question, by the name of its page. Raises Problem."""
         id = self._find(self._ids, name)
         with self._lock:
             return self._tail.reread(id)
@@ -181,24 +166,10 @@ class RunPages:
             self._ids[page_name(trace.question_id)] = trace.question_id
             self._videos.setdefault(set_name(trace.video.path, trace.video.id), trace.video)
         if new:
-            more = questions_list(map(row, new))
+            more = questions_list([row(trace) for trace in new])
             self._list["columns"] = more["columns"]
             self._list["rows"] += more["rows"]
         return bool(new)
-
-
-def _opened(ref: VideoRef) -> Video:
-    """The video of a run, opened once. Raises VideoError."""
-    try:
-        modified = Path(ref.path).stat().st_mtime_ns
-    except OSError:
-        modified = 0
-    return _open(ref.path, ref.id, modified)
-
-
-@lru_cache(64)
-def _open(path: str, id: str, modified: int) -> Video:
-    return open_video(path, id)
 
 
 async def _run_of(request: Request) -> RunPages:
@@ -228,7 +199,7 @@ def question(run: Run, name: str) -> Response:
 @router.get("/data/traces/{name}.js")
 def source(run: Run, name: str) -> Response:
     """A question's trace."""
-    return _script("trace", name, run.source(name))
+    return _script("trace", name, packed(run.trace(name)))
 
 
 @router.get("/pictures/{name}.js")
@@ -240,7 +211,7 @@ def pictures(run: Run, name: str) -> Response:
 @router.get("/frames/{name}")
 def frame(run: Run, name: str, time: Time, side: Annotated[int, Query(ge=1)], box: Box = None) -> Response:
     """A frame of a video, or a part of it, as JPEG."""
-    image = jpeg(_opened(run.video(name)), time + LATER, side, box)
+    image = jpeg(run.opened(name), time + LATER, side, box)
     return Response(image, media_type="image/jpeg", headers=UNCHANGING)
 
 
@@ -257,15 +228,7 @@ def video(run: Run, name: str) -> Response:
 @router.get("/{name}")
 async def asset(run: Run, name: str = "index.html") -> Response:
     """A file of the viewer."""
-    return _asset(name)
-
-
-def _asset(name: str) -> Response:
-    text = read_asset(name)
-    if text is None:
-        raise Problem(404, "no such page", code="no_page")
-    # A new version has new files, under the same names.
-    return Response(text, media_type=mimetypes.guess_type(name)[0], headers={"Cache-Control": "no-cache"})
+    return asset_reply(name, read_asset(name))
 
 
 def _script(kind: str, name: str, content: Any) -> Response:
@@ -282,37 +245,24 @@ def create_viewer(runs: Mapping[str, RunPages], hosts: tuple[str, ...] = ()) -> 
 
         @app.get("/data/runs.js")
         def listed() -> Response:
-            return _script("runs", "", _overview(runs))
+            abouts = {name: run.index() for name, run in runs.items()}
+            rows = [
+                {**overview_row(name, f"runs/{name}/index.html", about), "progress": about["progress"]}
+                for name, about in abouts.items()
+            ]
+            return _script("runs", "", rows)
 
         @app.get("/")
         @app.get("/{name}")
         async def of_all(name: str = "index.html") -> Response:
-            return _asset("runs.html" if name == "index.html" else name)
+            name = "runs.html" if name == "index.html" else name
+            return asset_reply(name, read_asset(name))
 
     app.include_router(router, prefix="" if "" in runs else "/runs/{run}")
     guard(app, ServeLimits(hosts=hosts), lambda route, status: None)
     return app
 
 
-def _overview(runs: Mapping[str, RunPages]) -> list[dict[str, Any]]:
-    until = time.monotonic() + _READING_SECONDS
-    rows = []
-    for name, run in runs.items():
-        about = run.index()
-        while about["progress"]["reading"] and time.monotonic() < until:
-            about = run.index()
-        page = f"runs/{name}/index.html"
-        rows.append({**overview_row(name, page, about), "progress": about["progress"]})
-    return rows
-
-
-def show(
-    runs: Mapping[str, RunPages],
-    hosts: tuple[str, ...],
-    sock: socket.socket,
-    on_start: Callable[[str], None],
-) -> None:
-    """Serve the pages until a signal ends the process. `hosts`: as in `create_viewer`; `on_start`
-    receives the address."""
-    app = create_viewer(runs, hosts)
+def show(app: FastAPI, sock: socket.socket, on_start: Callable[[str], None]) -> None:
+    """Serve the pages until a signal ends the process. `on_start` receives the address."""
     StoppableServer(app, lambda: on_start(address_of(sock)), lambda: None).run([sock])

@@ -32,7 +32,7 @@ from videopro.report.pages.script import read_assignment
 from videopro.report.pages.thumbnails import set_name
 from videopro.serve import RunPages
 from videopro.serve import viewer as viewer_file
-from videopro.serve.viewer import SpeedMeter, create_viewer
+from videopro.serve.viewer import create_viewer
 from videopro.traces import Trace, TraceLog, VideoRef
 
 
@@ -217,17 +217,31 @@ def test_lines_of_another_run_are_reported_on_the_page(tmp_path: Path) -> None:
     assert "line 3 is of another run" in index["progress"]["problem"]
 
 
-def test_the_pace_is_that_of_the_last_minutes() -> None:
-    pace = SpeedMeter()
-    pace.note(0.0, 5)
-    assert pace.rate is None, "earlier answers took none of the measured time"
-    pace.note(100.0, 5)
-    assert pace.rate is None
-    pace.note(200.0, 25)
-    assert pace.rate == pytest.approx(20 / 200)
-    # Five minutes on, the slow beginning is forgotten: 30 questions since second 200.
-    pace.note(450.0, 55)
-    assert pace.rate == pytest.approx(30 / 250)
+def test_the_rate_counts_what_was_answered_while_the_page_was_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = world.traces(tmp_path / "videos")
+    folder = world.write_run(tmp_path / "run", some[:2])
+    log = TraceLog(folder.traces)
+    pages = RunPages(folder.path, 16, 128)
+
+    def rate() -> Any:
+        while (progress := pages.index()["progress"])["reading"]:
+            pass
+        return progress["rate"]
+
+    now = [0.0]
+    monkeypatch.setattr(viewer_file.time, "monotonic", lambda: now[0])
+    assert rate() is None, "earlier answers took none of the measured time"
+    now[0] = 100.0
+    assert rate() is None
+    log.append_all(some[2:4])
+    now[0] = 200.0
+    assert rate() == pytest.approx(2 / 200)
+    log.append_all(some[4:5])
+    now[0] = 240.0
+    assert rate() == pytest.approx(3 / 240)
+    log.close()
 
 
 def test_the_command_prints_the_address_and_ends_at_ctrl_c(run: Path) -> None:
@@ -249,7 +263,7 @@ def test_the_command_prints_the_address_and_ends_at_ctrl_c(run: Path) -> None:
         assert main([str(run), "--port", port]) == 2
         process.send_signal(signal.SIGINT)
         _, printed = process.communicate(timeout=60)
-        assert (process.returncode, printed.strip()) == (130, "stopped; runs continue")
+        assert (process.returncode, printed.strip()) == (130, "stopped; re-run the same command to resume")
 
 
 # ---- in a browser ----------------------------------------------------------------------------------------

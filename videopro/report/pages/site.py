@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import os
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -83,7 +83,7 @@ def write_pages(
     check_output(output)
     with writing_to(output):
         videos = _write_questions(traces, grades, prompts, output, max_frames, on_progress)
-        content = about_run(folder, overview) | questions_list(map(row, traces))
+        content = about_run(folder, overview) | questions_list([row(trace) for trace in traces])
         content |= {"numbers": headline(traces, protocol), "prompts": prompts.beginnings}
         write_atomically(output / "data" / "index.js", assignment("index", "", content))
     return Site(output, content, tuple(video for video in videos if video.pictures))
@@ -180,15 +180,10 @@ def about_run(folder: RunFolder, overview: str) -> dict[str, Any]:
     }
 
 
-def questions_list(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def questions_list(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The list of questions (`row`) in data/index.js: lists of values in the order of `columns`, as a page
     loads thousands at once."""
-    columns: list[str] = []
-    values = []
-    for each in rows:
-        columns = columns or list(each)
-        values.append(list(each.values()))
-    return {"columns": columns, "rows": values}
+    return {"columns": list(rows[0]) if rows else [], "rows": [list(each.values()) for each in rows]}
 
 
 def make_pictures(

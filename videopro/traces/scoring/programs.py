@@ -48,14 +48,13 @@ def planner_tokens_out(traces: Sequence[Trace]) -> float | None:
 def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     """JSON-able metrics; shares are in 0..1 of the questions without an error, None if there are none.
 
-    `modes`: `mode_shares`. `output`: characters and tokens written per question (Table 2). `planning`: the
-    total cost of writing programs. `repairs`: for each state of first programs that were refined, and for
-    each fault that a teacher injected, how many there were and how they ended.
+    `output`: characters and tokens written per question (Table 2). `planning`: the total cost of writing
+    programs. `repairs`: for each state of first programs that were refined, and for each fault that a teacher
+    injected, how many there were and how they ended.
     """
     answered = _answered(traces)
     n = len(answered)
     return {
-        "modes": mode_shares(traces),
         "output": {
             "characters": (
                 sum(len(attempt.raw) for trace in answered for attempt in counted(trace)) / n if n else None
@@ -75,8 +74,8 @@ def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
 
 def mode_shares(traces: Sequence[Trace]) -> dict[str, float | None]:
     """The mode of the first reply (Table 5: native, program, or none if it contains no program), and the
-    shares of questions refined and answered by the fallback, as `program_metrics`; refinements only stored
-    for other thresholds do not count."""
+    shares of questions refined and answered by the fallback, in 0..1 of the questions without an error (None
+    if there are none); refinements only stored for other thresholds do not count."""
     answered = _answered(traces)
     counts = {
         "native": sum(trace.rounds[0].mode == "native" for trace in answered),
