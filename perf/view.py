@@ -9,8 +9,9 @@ that are not there (thumbnails cost what decoding costs: perf/decode.py). A seco
 questions, repeats those of an agent (VCA). The browser is headless Chromium; each time is the median of
 seven, from the action to the next painted frame. `--serving` compares two commands on a run of so many
 questions: `videopro view --no-pictures`, which writes all pages, and `videopro view --port`, which makes each
-when it is asked for: the seconds until the first page can be read, and the peak memory. Needs chromium on the PATH and playwright. Writes
-perf/view.json.
+when it is asked for: the seconds until the first page can be read, and the peak memory.
+
+Needs chromium on the PATH and playwright. Writes perf/view.json.
 """
 
 from __future__ import annotations
