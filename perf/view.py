@@ -172,7 +172,7 @@ def compare_serving(run: Path, output: Path) -> dict[str, dict[str, float]]:
 
     index, _ = get("data/index.js")
     served = {"first_page_s": round(time.monotonic() - began, 1), "rows_at_first": len(index["rows"])}
-    while index["progress"]["reading"]:
+    while index["progress"]["reading"] or index["next"] < index["count"]:
         index, _ = get(f"data/index.js?after={index['next']}")
     served["all_rows_s"] = round(time.monotonic() - began, 1)
     place = index["columns"].index("page")

@@ -48,6 +48,8 @@ from videopro.video import Video
 _open = lru_cache(64)(open_video)
 _CHUNK = 8 << 20
 """Bytes of traces that a request reads, which takes about half a second; the browser then asks for more."""
+_ROWS = 5000
+"""Rows in a reply: as JSON, all of a large run take half a gigabyte for a moment."""
 _POLLS = 150
 """Over so many looks at a run, at least two seconds apart, its speed is measured: loading the model does not
 distort the estimate for long."""
@@ -110,8 +112,8 @@ class RunPages:
             progress: dict[str, Any] = {"done": done, "total": len(requested), "rate": rate}
             progress |= {"running": is_running, "reading": has_more, "problem": problem}
             known = {"numbers": self._numbers, "progress": progress, "columns": self._list["columns"]}
-            # A page that was open while the server was restarted is ahead of it.
-            more = {"rows": rows[after:], "after": after, "next": max(after, len(rows))}
+            sent = rows[after : after + _ROWS]
+            more = {"rows": sent, "after": after, "next": after + len(sent), "count": len(rows)}
             return {**self._about, **known, **more}
 
     def question(self, name: str) -> dict[str, Any]:

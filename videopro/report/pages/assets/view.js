@@ -149,7 +149,7 @@
     if (id === null) VIEW.updateList();
     else if (VIEW.missing === id && VIEW.byId.has(id)) VIEW.show();
   };
-  VIEW.news = () => VIEW.run?.log && { path: `data/index.js?after=${VIEW.run.next}`, log: VIEW.run.log, more: VIEW.run.progress.reading };
+  VIEW.news = () => VIEW.run?.log && { path: `data/index.js?after=${VIEW.run.next}`, log: VIEW.run.log, more: VIEW.run.progress.reading || VIEW.run.next < VIEW.run.count };
 
   VIEW.start = () => {
     const main = document.getElementById("main");
