@@ -157,9 +157,9 @@ class RunFolder:
         """The run's traces, one per question, in the order they were written; invalid lines are reported
         once. Raises RunError if there is no file, and for a line of another run or of a later version."""
         traces = read_traces(self.traces, self.key(), set_aside=self.set_aside)
-        return [self._with_video(trace) for trace in traces]
+        return [self.with_video(trace) for trace in traces]
 
-    def _with_video(self, trace: Trace) -> Trace:
+    def with_video(self, trace: Trace) -> Trace:
         """The trace with relative video paths resolved against the run's folder: a run from the hub has them,
         because absolute paths are only valid on the machine that made it."""
         beside = self.path / trace.video.path

@@ -135,11 +135,11 @@ class Tracking:
                 ) from error
 
     def update(self) -> None:
-        """Send the current metrics, if SECONDS have passed since the last time."""
+        """Send the headline of the run so far, if SECONDS have passed since the last time."""
         if self._trackers and self._tail is not None and time.monotonic() - self._sent >= SECONDS:
             self._sent = time.monotonic()
             if self._tail.refresh():
-                self.send(self._tail.summary(), len(self._tail.traces))
+                self.send(self._tail.headline(), len(self._tail.traces))
 
     def send(self, summary: Mapping[str, Any], questions: int) -> None:
         """Send the summary after this many questions."""

@@ -99,7 +99,7 @@
   function line(entry, matches) {
     const { id, film, name, about, asked } = entry;
     const [last] = asked;
-    const image = film ? el("img", { src: VIEW.videos.frame(id, film.videopro.duration / 2), alt: "", width: 96, height: 54, loading: "lazy" }) : el("span.no-picture");
+    const image = film ? el("img", { src: VIEW.videos.frame(id, { time: film.videopro.duration / 2 }), alt: "", width: 96, height: 54, loading: "lazy" }) : el("span.no-picture");
     const inside = [image, el("span.what", {}, el("span.name", {}, name), el("small", {}, about),
       last ? el("small.last-asked", {}, `${asked.length === 1 ? "1 question" : `${count(asked.length)} questions`} · ${VIEW.app.when(last.time)} · ${last.question}`) : null)];
     const row = id !== undefined

@@ -50,7 +50,7 @@ VIEW.live = (() => {
   }
 
   function draw(content, isUpdate) {
-    VIEW.run = { name: "VideoPro", prompts: content.beginnings };
+    VIEW.run = { name: "VideoPro" };
     VIEW.byId = new Map([[content.id, { ...content.row, marks: new Set(content.row.marks) }]]);
     const [top, strip, ...rest] = VIEW.parts(content, shown.pictures, isUpdate);
     const pieces = content.answer_evidence;

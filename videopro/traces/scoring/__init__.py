@@ -64,6 +64,7 @@ from videopro.traces.scoring.programs import Mode as Mode
 from videopro.traces.scoring.programs import PlanRecord as PlanRecord
 from videopro.traces.scoring.programs import counted as counted
 from videopro.traces.scoring.programs import is_fallback as is_fallback
+from videopro.traces.scoring.programs import mode_shares as mode_shares
 from videopro.traces.scoring.programs import oracle_mode as oracle_mode
 from videopro.traces.scoring.programs import oracle_modes as oracle_modes
 from videopro.traces.scoring.programs import plan_record as plan_record
