@@ -56,8 +56,8 @@ def option(default: Any, help: str, **about: Any) -> Any:
 
 
 def check_least(settings: object, least: int, *names: str, where: str = "") -> None:
-    """Raise ConfigError for one of these settings that is set, and below `least`, 0 or 1. `where`: the beginning
-    of the message."""
+    """Raise ConfigError for one of these settings that is set, and below `least`, 0 or 1. `where`: the
+    beginning of the message."""
     allowed = "at least 1" if least else "0 or more"
     for name in names:
         value = getattr(settings, name)
