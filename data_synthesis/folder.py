@@ -15,7 +15,6 @@ from videopro.cli import read_yaml
 from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError, RunError, writing_file
-from videopro.methods.planners import Planner
 from videopro.modules import ModuleSettings
 from videopro.runs import RunFolder, identity_difference
 from videopro.storage import parse_json, write_atomically
@@ -78,18 +77,6 @@ def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, 
         "split": source.split,
         "version": source.version,
         **{name: getattr(config, name) for name in _DECIDING},
-    }
-
-
-def full_identity(
-    config: SynthesisConfig, identity: Mapping[str, Any], planner: Planner, modules: object, model: object
-) -> dict[str, Any]:
-    """The identity of a synthesis with its models and its teacher."""
-    return {
-        **identity,
-        "teacher": planner.identity(),
-        "modules": modules,
-        "model": model,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark
-from videopro.cli import option, setting
+from videopro.cli import check_least, option, setting
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, read_prompts
@@ -73,16 +73,9 @@ class QuestionSettings:
         """Raise ConfigError for invalid settings."""
         self.row_prompts()
         self.check_shares("tau")
-        self.check_least(1, "grpo_rows", "held_out_videos")
+        check_least(self, 1, "grpo_rows", "held_out_videos")
         if self.cg_bench_mini != "questions" and not BENCHMARKS[self.source].needs_root:
             raise ConfigError(f"cg_bench_mini: does not apply to {self.source}; leave it out")
-
-    def check_least(self, least: int, *names: str) -> None:
-        """Raise ConfigError for a number that is set, and below the least."""
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(f"{name} is {value}; it must be {'at least 1' if least else '0 or more'}")
 
     def check_shares(self, *names: str) -> None:
         """Raise ConfigError for a share that is set, and not one."""

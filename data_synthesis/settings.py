@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from videopro.backbones import check_key_name
-from videopro.cli import option
+from videopro.cli import check_least, option
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.questions import ModuleDrops, RowReference, Side, VideoSplit
 from videopro.data_synthesis.teacher import Prices, TeacherBudget
@@ -90,7 +90,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         self._check_asking()
         check_key_name(self.api_key_env)
         self.check_questions()
-        self.check_least(1, "sft_rows", "concurrency", "max_new_tokens", "videos")
+        check_least(self, 1, "sft_rows", "concurrency", "max_new_tokens", "videos")
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("price_in and price_out: set both, per million tokens, or neither")
         self.check_shares("sft_share")
@@ -104,7 +104,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
 
     def _check_asking(self) -> None:
         """Check the settings of the teacher and its programs. Raises ConfigError."""
-        self.check_least(0, "programs", "grpo_programs", "refinements", "temperature")
+        check_least(self, 0, "programs", "grpo_programs", "refinements", "temperature")
         if self.grpo_programs is not None and self.sft_share is None:
             raise ConfigError("grpo_programs: needs --sft-share, which splits off the videos for GRPO")
         if not self.asks_teacher:

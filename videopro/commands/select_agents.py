@@ -22,7 +22,16 @@ from rich.console import Console
 from videopro import benchmarks
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
-from videopro.cli import CommandLine, OptionFlags, TextTable, did_you_mean, exit_status, option, setting
+from videopro.cli import (
+    CommandLine,
+    OptionFlags,
+    TextTable,
+    check_least,
+    did_you_mean,
+    exit_status,
+    option,
+    setting,
+)
 from videopro.commands import infer
 from videopro.commands.infer_settings import (
     BenchmarkSettings,
@@ -86,8 +95,7 @@ class SelectConfig(WorkSettings, BenchmarkSettings):
                 f"size is {self.size}; it must be 2 to {min(MOST_AGENTS, len(names))}, with a library of "
                 f"{len(names)} models"
             )
-        if self.questions < 1:
-            raise ConfigError(f"questions is {self.questions}; it must be at least 1")
+        check_least(self, 1, "questions")
 
 
 COMMAND = CommandLine(

@@ -19,7 +19,7 @@ from videopro.backbones.base import ChoiceRequest, GenerateRequest, Generation, 
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen.static_batch import StaticBatch
 from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError
 from videopro.question import Answer, Question, prompts
 from videopro.video import Frame
 
@@ -132,8 +132,6 @@ def test_the_adapter_is_a_setting_and_part_of_the_identity() -> None:
         BatchingBackbone(inner).adapter(True),
     ):
         pass
-    with pytest.raises(ConfigError, match="max_batch is 0"):
-        BatchingBackbone(inner, max_batch=0)
 
 
 def test_tokens_of_a_server_that_lists_no_ids_count() -> None:

@@ -34,7 +34,6 @@ from videopro.errors import (
     BackboneError,
     Cancellation,
     Cancelled,
-    ConfigError,
     cancellable,
     current_cancellation,
     is_machines,
@@ -86,10 +85,7 @@ class BatchingBackbone(BackboneWrapper):
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
-        """`max_batch`: maximum requests in a batch, unless a single caller has more. Raises ConfigError if it
-        is not positive."""
-        if max_batch < 1:
-            raise ConfigError(f"batching: max_batch is {max_batch}; it must be at least 1")
+        """`max_batch`: maximum requests in a batch, unless a single caller has more."""
         super().__init__(inner)
         self._adapter = adapter
         self._line = _Line(max_batch)

@@ -44,7 +44,6 @@ from videopro.traces.scoring.metrics import reliability as reliability
 from videopro.traces.scoring.metrics import unparsed_rate as unparsed_rate
 from videopro.traces.scoring.metrics import weighted_accuracy as weighted_accuracy
 from videopro.traces.scoring.metrics import weighted_difference as weighted_difference
-from videopro.traces.scoring.open_answers import OpenDifference as OpenDifference
 from videopro.traces.scoring.open_answers import OpenMetrics as OpenMetrics
 from videopro.traces.scoring.open_answers import OpenScore as OpenScore
 from videopro.traces.scoring.open_answers import exact_match as exact_match

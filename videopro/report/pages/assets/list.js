@@ -81,7 +81,7 @@
     if (old.every((node, i) => node === now[i])) list.append(...now.slice(old.length));
     else {
       list.replaceChildren(...now);
-      now.find((node) => node.dataset.id === focused)?.focus({ preventScroll: true });
+      now.find((node) => node.row.id === focused)?.firstChild.focus({ preventScroll: true });
       if (top?.isConnected) scrollBy(0, top.getBoundingClientRect().top - before);
     }
     drawn = from + now.length;
