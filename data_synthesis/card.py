@@ -17,7 +17,7 @@ from videopro.data_synthesis.datasets import Datasets, letters_of, rule_of
 from videopro.data_synthesis.plan import FILTER_HEADS, filter_rows
 from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed
 from videopro.data_synthesis.teacher import Prices, TeacherUsage
-from videopro.errors import RunError, cannot_write
+from videopro.errors import writing_file
 from videopro.storage import write_atomically
 from videopro.traces import CUT_OFF, Round, Trace, is_confident
 
@@ -212,10 +212,8 @@ def write_card(folder: Path, card: Mapping[str, Any], text: str) -> None:
     """Write a dataset's card into its folder, for programs and for people. Raises RunError."""
     content = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
     for path, written in ((folder / CARD_JSON, content), (folder / CARD_MD, text)):
-        try:
+        with writing_file(path):
             write_atomically(path, written)
-        except OSError as error:
-            raise RunError(cannot_write(path, error)) from error
 
 
 def _planned(card: Mapping[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from videopro.data_synthesis.rules import (
     select_trajectories,
     trace_oracle_mode,
 )
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.errors import RunError, writing_file
 from videopro.methods.planners import PromptFile
 from videopro.storage import write_atomically
 from videopro.traces import Trace
@@ -63,10 +63,8 @@ class Datasets:
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows, completely or not at all. Raises RunError if they cannot be written."""
-    try:
+    with writing_file(path):
         write_atomically(path, json_lines(rows))
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -248,38 +246,10 @@ def letters_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 Row = Mapping[str, Any]
 
-SFT_KINDS = ("native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement")
-GRPO_KINDS = ("plan", "bug_fix", "native_refinement", "program_refinement")
-MODES = {"mode_native": "native", "mode_program": "program"}
-"""The names of caps by mode: the reply's mode for SFT rows, the question's oracle mode for GRPO rows."""
 
-
-@dataclass(frozen=True)
-class RowLimits:
-    """The limits of one dataset."""
-
-    rows: int | None = None
-    """Of the whole dataset; None: all."""
-    caps: Mapping[str, int] = field(default_factory=dict)
-    """By kind, by rule (R1 to R4) or by mode (MODES)."""
-
-    def check(self, name: str, kinds: Sequence[str]) -> None:
-        """Raise ConfigError, naming the settings `{name}_rows` and `{name}_caps`, for invalid limits."""
-        if self.rows is not None and self.rows < 1:
-            raise ConfigError(
-                f"{name}_rows is {self.rows}; it must be at least 1 (leave it out for all rows)"
-            )
-        names = (*kinds, *RULES, *MODES)
-        for key, cap in self.caps.items():
-            if key not in names:
-                raise ConfigError(f"{name}_caps: unknown kind {key!r}; it must be one of {', '.join(names)}")
-            if isinstance(cap, bool) or not isinstance(cap, int) or cap < 0:
-                raise ConfigError(f"{name}_caps: {key} is {cap!r}; it must be a whole number, 0 or more")
-
-
-def limited(datasets: Datasets, sft: RowLimits, grpo: RowLimits, *, seed: int) -> Datasets:
-    """The datasets within these limits, in the same order; rows that are left out are counted as
-    rejected."""
+def limited(datasets: Datasets, *, sft: int | None, grpo: int | None, seed: int) -> Datasets:
+    """The datasets with at most so many rows each (None: all), in the same order; rows that are left out are
+    counted as rejected."""
     rejected = Counter(datasets.rejected)
     kept_sft = _limited(datasets.sft, sft, "sft", seed, rejected)
     kept_grpo = _limited(datasets.grpo, grpo, "grpo", seed, rejected)
@@ -287,21 +257,14 @@ def limited(datasets: Datasets, sft: RowLimits, grpo: RowLimits, *, seed: int) -
 
 
 def _limited(
-    rows: Sequence[dict[str, Any]], limits: RowLimits, name: str, seed: int, rejected: Counter[str]
+    rows: list[dict[str, Any]], most: int | None, name: str, seed: int, rejected: Counter[str]
 ) -> list[dict[str, Any]]:
-    accepted = list(rows)
-    for key, cap in limits.caps.items():
-        chosen = even([row for row in accepted if _counts_for(row, key)], cap, [_family], seed)
-        ids = {row["id"] for row in chosen}
-        left = [row for row in accepted if not _counts_for(row, key) or row["id"] in ids]
-        _count(rejected, f"{name}: beyond the cap of {key}", len(accepted) - len(left))
-        accepted = left
-    if limits.rows is not None:
-        ids = {row["id"] for row in even(accepted, limits.rows, [rule_of, _family], seed)}
-        left = [row for row in accepted if row["id"] in ids]
-        _count(rejected, f"{name}: beyond {name}_rows", len(accepted) - len(left))
-        accepted = left
-    return accepted
+    if most is None or len(rows) <= most:
+        return rows
+    ids = {row["id"] for row in even(rows, most, [rule_of, _family], seed)}
+    kept = [row for row in rows if row["id"] in ids]
+    rejected[f"{name}: beyond {name}_rows"] += len(rows) - len(kept)
+    return kept
 
 
 def even(
@@ -334,14 +297,3 @@ def rule_of(row: Row) -> str:
 
 def _family(row: Row) -> str:
     return row["family"] or ""
-
-
-def _counts_for(row: Row, key: str) -> bool:
-    if key in MODES:
-        return bool(row.get("mode", row.get("oracle_mode")) == MODES[key])
-    return bool(row["kind"] == key or row["kind"] in RULES.get(key, ()))
-
-
-def _count(rejected: Counter[str], reason: str, number: int) -> None:
-    if number:
-        rejected[reason] += number

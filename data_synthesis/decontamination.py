@@ -16,7 +16,7 @@ from typing import Any
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, CG_BENCH_FILES, Item, read_cg_bench
 from videopro.data_synthesis.questions import drawn
-from videopro.errors import BenchmarkError, ConfigError, reason_of
+from videopro.errors import BenchmarkError, ConfigError, reading_file
 from videopro.storage import parse_json
 from videopro.video import content_if_readable, files_below
 
@@ -231,14 +231,12 @@ def _add_cg_bench(excluded: EvaluationVideos, path: Path, part_of: str, shown_as
 
 def add_rows(excluded: EvaluationVideos, path: Path, setting: str) -> None:
     """Add the videos of a JSONL, which the setting names. Raises ConfigError."""
-    try:
+    fix = (
+        "pass a folder of videos, a JSONL with 'video' or 'videos' in each line, a CG-Bench annotation file "
+        "(.json), or a benchmark as NAME:FOLDER"
+    )
+    with reading_file(f"{setting}: {path}", fix, ConfigError):
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{setting}: {path} cannot be read ({reason_of(error)}); pass a folder of videos, a JSONL "
-            "with 'video' or 'videos' in each line, a CG-Bench annotation file (.json), or a benchmark as "
-            "NAME:FOLDER"
-        ) from error
     videos: set[str] = set()
     for number, line in enumerate(lines, start=1):
         if line.strip():

@@ -92,7 +92,6 @@ class Explorer:
         self._models = models
         self._teacher = teacher
         self._config = config
-        self._prompt_file = config.asked_prompts()
         self._drops = config.module_drops()
 
     def explore(self, items: Sequence[Item]) -> Iterator[tuple[Item, Result, VideoRef]]:
@@ -170,11 +169,7 @@ class Explorer:
     # ---- requests ------------------------------------------------------------------------------------------
 
     def _plan(self, item: Item, number: int, reference: str) -> PlanRequest:
-        file = self._prompt_file
-        if file is not None:
-            prompt = file.fill(PLAN, item.question, reference=reference)
-        else:
-            prompt = prompts.plan(item.question, adaptive=False, reference=reference, examples=True)
+        prompt = prompts.plan(item.question, adaptive=False, reference=reference, examples=True)
         return self._request(PLAN, prompt, item, number, reference)
 
     def _refinements(
@@ -184,9 +179,7 @@ class Explorer:
             kind = refinement_needed(round, state.right, self._config.tau)
             if kind is None:
                 continue
-            prompt = shown_prompt(
-                kind, state.item.question, round, reference=reference, file=self._prompt_file
-            )
+            prompt = shown_prompt(kind, state.item.question, round, reference=reference)
             for number in range(count):
                 yield index, self._request(kind, prompt, state.item, number, reference)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from videopro.backbones import library_versions
@@ -19,17 +18,11 @@ from videopro.data_synthesis.rules import PLAN
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import read_teacher_usage
 from videopro.errors import failure_lines
-from videopro.traces import Trace
 from videopro.traces.scoring import failures
 
 
-def show_end(
-    card: Mapping[str, Any],
-    folder: Path,
-    open_questions: int,
-    unanswered: Mapping[str, Sequence[tuple[str, str, str]]],
-) -> None:
-    """Print what was made; the card has the rest. `unanswered`: what failed, by kind, for `failure_lines`."""
+def show_end(card: Mapping[str, Any], folder: SynthesisFolder, open_questions: int) -> None:
+    """Print what was made, and what failed; the card has the rest."""
     questions, first, native, teacher = (
         card["questions"],
         card["programs"]["first"],
@@ -51,10 +44,17 @@ def show_end(
             f"teacher: {teacher['requests']} requests ({teacher['refused']} gave no text), "
             f"{teacher['tokens_in']} + {teacher['tokens_out']} tokens{cost}"
         )
-    for what, failed in unanswered.items():
+    traces = folder.read()
+    programs = [
+        (trace.video.key, trace.question_id, f"{execution.error.type}: {execution.error.message}")
+        for trace in traces
+        for round in trace.rounds
+        if round.prompt_kind == PLAN and (execution := round.execution) is not None and execution.error
+    ]
+    for what, failed in (("questions without a result", failures(traces)), ("failed programs", programs)):
         if failed:
-            print(f"{what}:", *failure_lines(failed, str(folder / "records.jsonl")), sep="\n")
-    print(f"folder: {folder} (families, what was rejected and why: {CARD_MD})")
+            print(f"{what}:", *failure_lines(failed, str(folder.traces)), sep="\n")
+    print(f"folder: {folder.path} (families, what was rejected and why: {CARD_MD})")
     if open_questions:
         print(
             f"{open_questions} questions are still open, because a cap was reached or --assemble-only is "
@@ -79,22 +79,8 @@ def finish(
     """Datasets and card; one command on the folder at a time, and each from all that is recorded."""
     with folder.locked("finish.lock"):
         card, open_questions = _write(config, folder, selection, guard, items)
-    traces = folder.read()
-    unanswered = {
-        "questions without a result": failures(traces),
-        "first programs that failed": _failed_programs(traces),
-    }
-    show_end(card, folder.path, open_questions, unanswered)
+    show_end(card, folder, open_questions)
     return card
-
-
-def _failed_programs(traces: Sequence[Trace]) -> list[tuple[str, str, str]]:
-    return [
-        (trace.video.key, trace.question_id, f"{execution.error.type}: {execution.error.message}")
-        for trace in traces
-        for round in trace.rounds
-        if round.prompt_kind == PLAN and (execution := round.execution) is not None and execution.error
-    ]
 
 
 def _write(
@@ -123,7 +109,7 @@ def _write(
         reference=config.row_reference(),
         subtitle_track=config.subtitle_track,
     )
-    datasets = limited(datasets, config.limits_sft(), config.limits_grpo(), seed=config.seed)
+    datasets = limited(datasets, sft=config.sft_rows, grpo=config.grpo_rows, seed=config.seed)
     recorded = folder.settings()
     card = make_card(
         traces,

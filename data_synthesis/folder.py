@@ -12,11 +12,9 @@ from typing import Any
 
 from videopro.benchmarks import Benchmark
 from videopro.cli import read_yaml
-from videopro.data_synthesis.card import CARD_JSON, CARD_MD
 from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.errors import ConfigError, RunError, cannot_write
-from videopro.methods.planners import Planner
+from videopro.errors import ConfigError, RunError, writing_file
 from videopro.modules import ModuleSettings
 from videopro.runs import RunFolder, identity_difference
 from videopro.storage import parse_json, write_atomically
@@ -32,7 +30,6 @@ class SynthesisFolder(RunFolder):
         self.plan_json = self.work / "plan.json"
         self.sft, self.grpo = path / SFT, path / GRPO
         self.held_out = path / HELD_OUT
-        self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
 
     def plan(self) -> dict[str, Any] | None:
         """The plan that was made before its questions were asked; None: none were."""
@@ -50,10 +47,8 @@ class SynthesisFolder(RunFolder):
         before = self.plan()
         if before is not None and before.get("asks") == plan["asks"]:
             return
-        try:
+        with writing_file(self.plan_json):
             write_atomically(self.plan_json, json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise RunError(cannot_write(self.plan_json, error)) from error
 
     def settings(self) -> dict[str, Any]:
         """The contents of config.yaml. Raises RunError for a folder without one, or of another kind."""
@@ -69,7 +64,7 @@ class SynthesisFolder(RunFolder):
 
 
 _DECIDING = (
-    *("tau", "programs", "refinements", "seed", "subtitles", "subtitle_track", "without_family"),
+    *("tau", "programs", "refinements", "seed", "subtitles", "subtitle_track"),
     *("sft_share", "grpo_programs", "held_out_videos", "drop_modules"),
     *("reasoned_confidence", "nearest_intact"),
 )
@@ -85,42 +80,21 @@ def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, 
     }
 
 
-def full_identity(
-    config: SynthesisConfig, identity: Mapping[str, Any], planner: Planner, modules: object, model: object
-) -> dict[str, Any]:
-    """The identity of a synthesis with its models and its teacher."""
-    return {
-        **identity,
-        "teacher": {**planner.identity(), "prompts": _prompts(config)},
-        "modules": modules,
-        "model": model,
-    }
-
-
 def check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     """Compare the settings of the teacher and of the modules' models with those of the folder, without
     loading them. Raises RunError."""
     recorded, current = folder.settings(), as_mapping(config)
-    teacher = recorded["identity"]["teacher"]
-    names = {"temperature", "max_new_tokens"} & teacher.keys()
+    names = {"teacher"} | ({"temperature", "max_new_tokens"} & recorded["identity"]["teacher"].keys())
     # What the preset stands for is in the other settings.
     names |= {option.name for option in fields(ModuleSettings)} - {"preset"}
     lines = identity_difference(
-        {name: recorded[name] for name in names}
-        | {"teacher": recorded["teacher"], "teacher_prompts": teacher["prompts"]},
-        {name: current[name] for name in names}
-        | {"teacher": config.teacher, "teacher_prompts": _prompts(config)},
+        {name: recorded[name] for name in names}, {name: current[name] for name in names}
     )
     if lines:
         raise RunError(
             f"{folder.path}: holds another synthesis; pass another --output, or its settings:\n  "
             + "\n  ".join(lines)
         )
-
-
-def _prompts(config: SynthesisConfig) -> dict[str, str] | None:
-    file = config.asked_prompts()
-    return None if file is None else dict(file.texts)
 
 
 def as_mapping(config: SynthesisConfig) -> dict[str, Any]:

@@ -58,7 +58,6 @@ class DecontaminationGuard:
         self,
         selection: QuestionSelection,
         limit: int | None = None,
-        offset: int = 0,
         ids: Sequence[str] = (),
         *,
         make_videos: bool = True,
@@ -72,7 +71,7 @@ class DecontaminationGuard:
             self._leave_out(selection, TRAINED_VIDEO, self.trained, selection.filters.items)
         if self.skip:
             self._leave_out(selection, EVALUATION_VIDEO, self.excluded, selection.filters.items)
-        items = selection.select(limit=limit, offset=offset, ids=ids)
+        items = selection.select(limit=limit, ids=ids)
         if not self.skip:
             self._refuse(selection, find_evaluation_videos(items, self.excluded, self.seeds))
         while fetch is not None and items:
@@ -87,7 +86,7 @@ class DecontaminationGuard:
             if trained:
                 self._leave_out(selection, TRAINED_VIDEO, self.trained, items)
             self._leave_out(selection, EVALUATION_VIDEO, self.excluded, items)
-            items = selection.select(limit=limit, offset=offset, ids=ids)
+            items = selection.select(limit=limit, ids=ids)
         if not items:
             mini = (
                 ", or --cg-bench-mini training if CG-Bench mini is for training" if self.questions.ids else ""

@@ -27,7 +27,7 @@ from videopro.backbones import Backbone, check_alive, own_model
 from videopro.benchmarks import Benchmark, Item, Protocol
 from videopro.cli import trim_heap
 from videopro.data_synthesis.explore import Explorer, SendsRequests
-from videopro.data_synthesis.folder import SynthesisFolder, as_mapping, full_identity
+from videopro.data_synthesis.folder import SynthesisFolder, as_mapping
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.data_synthesis.teacher import CapReached, Refusal, ReplyLog, Teacher
 from videopro.engine import (
@@ -160,7 +160,7 @@ class Exploration:
 
     def _begin(self, planner: Planner, modules: object, model: object) -> SynthesisJob:
         """Create the folder, or check that it is this synthesis's."""
-        full = full_identity(self.config, self.identity, planner, modules, model)
+        full = {**self.identity, "teacher": planner.identity(), "modules": modules, "model": model}
         key = self.folder.open(as_mapping(self.config), full)
         self.folder.keep_plan(self.plan)
         return SynthesisJob(key, self.benchmark.protocol, self.benchmark.parser)

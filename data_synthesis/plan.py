@@ -13,7 +13,6 @@ from rich.console import Console
 
 from videopro.benchmarks import Item
 from videopro.cli import TextTable
-from videopro.data_synthesis.datasets import RowLimits
 from videopro.data_synthesis.questions import Filters, Side
 from videopro.data_synthesis.rates import ASSUMED, SIDES, Rates, rates_of
 from videopro.data_synthesis.rules import RULES
@@ -105,15 +104,15 @@ def make_plan(
         },
         "hours": {"teacher": round(teacher / 3600, 1), "model": round(model / 3600, 1)},
         "rows": {
-            "sft": _rows(rows["sft"], config.limits_sft(), RULES),
-            "grpo": _rows(rows["grpo"], config.limits_grpo(), {}),
+            "sft": _rows(rows["sft"], config.sft_rows, RULES),
+            "grpo": _rows(rows["grpo"], config.grpo_rows, {}),
         },
     }
 
 
 def _asks(config: SynthesisConfig, items: Sequence[Item]) -> str:
     """16 hex digits of what is asked: the plan of the same questions stays the one made before them."""
-    limits = (config.sft_rows, config.grpo_rows, config.sft_caps, config.grpo_caps)
+    limits = (config.sft_rows, config.grpo_rows)
     text = json.dumps([sorted(item.id for item in items), *limits, config.always_program])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -141,14 +140,11 @@ def _reply_tokens(config: SynthesisConfig, items: Sequence[Item], replies: Reply
             "out_refined": refined[1],
             "basis": f"{replies.count} recorded replies",
         }
-    file, reference = config.asked_prompts(), full_reference()
+    reference = full_reference()
     sampled = [item.question for item in items[:: max(1, len(items) // _PROMPTS)]]
     planning = refining = 0
     for question in sampled:
-        if file is not None:
-            planning += len(file.fill("plan_program", question, reference=reference))
-        else:
-            planning += len(prompts.plan(question, adaptive=False, reference=reference, examples=True))
+        planning += len(prompts.plan(question, adaptive=False, reference=reference, examples=True))
         refining += len(
             refinement_prompt("native_refinement", question, prompts.NATIVE_PROGRAM, reference=reference)
         )
@@ -206,20 +202,14 @@ def _end(
     return None
 
 
-def _rows(counts: Counts, limits: RowLimits, rules: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Expected rows by kind, and their number within the limits. Caps of modes are not foreseen."""
-    capped = dict(counts)
-    for key, cap in limits.caps.items():
-        kinds = [kind for kind in capped if kind == key or kind in rules.get(key, ())]
-        total = sum(capped[kind] for kind in kinds)
-        for kind in kinds:
-            capped[kind] *= min(1.0, cap / total) if total else 1.0
+def _rows(counts: Counts, most: int | None, rules: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Expected rows by kind, and their number if at most so many are kept."""
     groups: Counts = {}
     rule_of = {kind: rule for rule, kinds in rules.items() for kind in kinds}
-    for kind, count in capped.items():
+    for kind, count in counts.items():
         group = rule_of.get(kind, kind)
         groups[group] = groups.get(group, 0.0) + count
-    left = sum(groups.values()) if limits.rows is None else min(limits.rows, sum(groups.values()))
+    left = sum(groups.values()) if most is None else min(most, sum(groups.values()))
     limited: Counts = {}
     # Smallest first: what a small group does not fill is left to the others, as `balance.even` takes rows.
     for position, (group, count) in enumerate(sorted(groups.items(), key=lambda entry: entry[1])):
@@ -228,7 +218,7 @@ def _rows(counts: Counts, limits: RowLimits, rules: Mapping[str, Sequence[str]])
         "by kind": {kind: round(count) for kind, count in counts.items()},
         "kept": {group: round(count) for group, count in sorted(limited.items())},
         "rows": round(sum(limited.values())),
-        "target": limits.rows,
+        "target": most,
     }
 
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark
-from videopro.cli import option, setting
-from videopro.data_synthesis.datasets import GRPO_KINDS, RowLimits
+from videopro.cli import check_least, option, setting
 from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
 from videopro.errors import ConfigError
 from videopro.methods.planners import PromptFile, read_prompts
@@ -35,23 +34,15 @@ class QuestionSettings:
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("backbone settings, such as dtype=bf16")
     )
-    without_family: tuple[str, ...] = option((), "families of questions to hold out")
     limit: int | None = option(
         None,
         "maximum questions to ask after the filters (whole videos, in an order drawn from seed)",
     )
-    offset: int = option(0, "skip the first questions of that order")
     ids: tuple[str, ...] = option((), "ask only these questions")
     seed: int = option(0, "random seed for the order of questions, positions of options and programs")
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)
     grpo_rows: int | None = option(
         None, "maximum rows of grpo.jsonl, evenly over kinds and over families; unset: all (paper: 10000)"
-    )
-    grpo_caps: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting(
-            "the same by kind or mode, such as plan=6000 native_refinement=3000 mode_native=2000"
-        ),
     )
     tau: float = option(0.75, "minimum confidence of a confident answer")
     prompts: str | None = option(
@@ -80,19 +71,11 @@ class QuestionSettings:
 
     def check_questions(self) -> None:
         """Raise ConfigError for invalid settings."""
-        self.limits_grpo().check("grpo", GRPO_KINDS)
         self.row_prompts()
         self.check_shares("tau")
-        self.check_least(1, "held_out_videos")
+        check_least(self, 1, "grpo_rows", "held_out_videos")
         if self.cg_bench_mini != "questions" and not BENCHMARKS[self.source].needs_root:
             raise ConfigError(f"cg_bench_mini: does not apply to {self.source}; leave it out")
-
-    def check_least(self, least: int, *names: str) -> None:
-        """Raise ConfigError for a number that is set, and below the least."""
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(f"{name} is {value}; it must be {'at least 1' if least else '0 or more'}")
 
     def check_shares(self, *names: str) -> None:
         """Raise ConfigError for a share that is set, and not one."""
@@ -121,10 +104,6 @@ class QuestionSettings:
             file.require_api("a row")
         return file
 
-    def limits_grpo(self) -> RowLimits:
-        """The limits of grpo.jsonl."""
-        return RowLimits(self.grpo_rows, self.grpo_caps)
-
     def questions(self) -> tuple[Benchmark, QuestionSelection]:
         """The source as published, and its questions as they would be asked. Raises VideoProError."""
         source = load_source(
@@ -134,4 +113,4 @@ class QuestionSettings:
             world_seed=self.world_seed,
             subtitle_track=self.subtitle_track,
         )
-        return source, select_questions(source, seed=self.seed, without_family=self.without_family)
+        return source, select_questions(source, seed=self.seed)

@@ -16,13 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark, Item
-from videopro.cli import did_you_mean
 from videopro.errors import ConfigError
 from videopro.methods.program import derive_seed
 from videopro.modules import named_modules, reference_text
@@ -106,10 +105,9 @@ class QuestionSelection:
     filters: Filters
     """What is left of them, and why the others are left out."""
 
-    def select(self, *, limit: int | None = None, offset: int = 0, ids: Sequence[str] = ()) -> list[Item]:
-        """Of the questions that the filters leave, those of these ids, or all; of these, `limit` after the
-        first `offset`. Raises ConfigError for an unknown id, a limit below 1, and an offset that leaves
-        nothing."""
+    def select(self, *, limit: int | None = None, ids: Sequence[str] = ()) -> list[Item]:
+        """Of the questions that the filters leave, those of these ids, or all; of these, the first `limit`.
+        Raises ConfigError for an unknown id, and a limit below 1."""
         if limit is not None and limit < 1:
             raise ConfigError(f"limit is {limit}; it must be at least 1 (leave it out for all questions)")
         items = list(self.filters.items)
@@ -117,12 +115,7 @@ class QuestionSelection:
             # An id that a filter left out is no mistake; one that the source does not have is.
             named = {item.id for item in self.benchmark.select(ids=ids)}
             items = [item for item in items if item.id in named]
-        if offset and not 0 <= offset < len(items):
-            raise ConfigError(
-                f"offset is {offset}; it must be at least 0 and below {len(items)}, the number of questions "
-                f"after the filters ({self.filters.summary()})"
-            )
-        return items[offset:][:limit]
+        return items[:limit]
 
 
 def load_source(
@@ -141,24 +134,12 @@ def load_source(
     return benchmark.with_subtitle_track(subtitle_track)
 
 
-def select_questions(
-    benchmark: Benchmark, *, seed: int, without_family: Sequence[str] = ()
-) -> QuestionSelection:
-    """Select the questions. A question's position and options depend on the source, `seed` and what is held
-    out, never on how many are asked, so that a larger limit only adds questions. Raises ConfigError for an
-    unknown family."""
-    families = {item.groups.get("family", "") for item in benchmark.items} - {""}
-    for name in without_family:
-        if name not in families:
-            hint = did_you_mean(name, sorted(families)) if families else "this source has no families"
-            raise ConfigError(f"without_family: unknown family {name!r}; {hint}")
+def select_questions(benchmark: Benchmark, *, seed: int) -> QuestionSelection:
+    """Select the questions. A question's position and options depend on the source and `seed`, never on how
+    many are asked, so that a larger limit only adds questions. Raises ConfigError if none is left."""
     filters = Filters(benchmark.items)
     filters.remove("open, without options to train on", lambda item: item.question.is_open)
     filters.remove("no known answer", lambda item: item.answer is None)
-    for family in without_family:
-        filters.remove(
-            f"family {family} held out", partial(lambda name, item: item.groups.get("family") == name, family)
-        )
     if not filters.items:
         raise ConfigError(
             f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask ({filters.summary()}); "

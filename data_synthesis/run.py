@@ -90,9 +90,7 @@ def run(
     def guarded() -> tuple[DecontaminationGuard, list[Item]]:
         source, selection = selected()
         guard = DecontaminationGuard(config, source)
-        return guard, guard.allowed(
-            selection, config.limit, config.offset, config.ids, make_videos=not config.plan
-        )
+        return guard, guard.allowed(selection, config.limit, config.ids, make_videos=not config.plan)
 
     def videos() -> Iterable[Path]:
         # Those that are drawn are what a model of their own knows, and the guard would make them.
@@ -180,10 +178,8 @@ def _explain_shortage(config: SynthesisConfig, selection: QuestionSelection, ite
     """Print why fewer questions than the limit are left."""
     if config.limit is None or len(items) >= config.limit:
         return
-    after = f" after the first {config.offset}" if config.offset else ""
     print(
-        f"limit is {config.limit}, but only {len(items)} questions are left{after} "
-        f"({selection.filters.summary()})",
+        f"limit is {config.limit}, but only {len(items)} questions are left ({selection.filters.summary()})",
         file=sys.stderr,
     )
 

@@ -6,18 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from videopro.backbones import check_key_name
-from videopro.cli import option, setting
-from videopro.data_synthesis.datasets import SFT_KINDS, RowLimits
+from videopro.cli import check_least, option
 from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.data_synthesis.questions import ModuleDrops, RowReference, Side, VideoSplit
 from videopro.data_synthesis.teacher import Prices, TeacherBudget
 from videopro.engine.cluster import RAY
 from videopro.engine.serving import ENGINES, VLLM
 from videopro.errors import ConfigError
-from videopro.methods.planners import FILE, PromptFile, check_planner, own_planner, read_prompts
+from videopro.methods.planners import FILE, check_planner
 from videopro.methods.program import REASONED, REASONED_HELP
 from videopro.modules import ModuleSettings
-from videopro.traces import REFINEMENT_KINDS, PromptKind, ReasonedRule, ReferenceForm
+from videopro.traces import PromptKind, ReasonedRule, ReferenceForm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +43,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     sft_rows: int | None = option(
         None, "maximum rows of sft.jsonl, evenly over R1 to R4 and over families; unset: all (paper: 5000)"
     )
-    sft_caps: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting(
-            "maximum rows of sft.jsonl by kind, rule or mode, such as native=1500 R4=2000 mode_program=3000"
-        ),
-    )
     reasoned_confidence: ReasonedRule = option(REASONED, REASONED_HELP)
-    teacher_prompts: str | None = option(
-        None, "prompts for an API teacher, in the same format; unset: the default prompts, with examples"
-    )
     reference: ReferenceForm = option(
         "none",
         "how prompts describe the available modules, in the rows and when a planner trained on them runs: "
@@ -99,10 +89,8 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         super().__post_init__()
         self._check_asking()
         check_key_name(self.api_key_env)
-        self.limits_sft().check("sft", SFT_KINDS)
         self.check_questions()
-        self.asked_prompts()
-        self.check_least(1, "concurrency", "max_new_tokens", "videos")
+        check_least(self, 1, "sft_rows", "concurrency", "max_new_tokens", "videos")
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("price_in and price_out: set both, per million tokens, or neither")
         self.check_shares("sft_share")
@@ -116,7 +104,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
 
     def _check_asking(self) -> None:
         """Check the settings of the teacher and its programs. Raises ConfigError."""
-        self.check_least(0, "programs", "grpo_programs", "refinements", "temperature")
+        check_least(self, 0, "programs", "grpo_programs", "refinements", "temperature")
         if self.grpo_programs is not None and self.sft_share is None:
             raise ConfigError("grpo_programs: needs --sft-share, which splits off the videos for GRPO")
         if not self.asks_teacher:
@@ -141,11 +129,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
                 f"teacher {self.teacher!r}: teachers take no video; pass "
                 f"api:{self.teacher.removeprefix('server:')}"
             )
-        own = own_planner(self.teacher)
-        if self.teacher_prompts is not None and own is not None and not own.reads_any_prompt:
-            raise ConfigError(
-                f"teacher {self.teacher!r} reads default prompts only; leave --teacher-prompts out"
-            )
 
     @property
     def asks_teacher(self) -> bool:
@@ -166,10 +149,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         """Which videos are for which dataset."""
         return VideoSplit(self.sft_share, self.seed)
 
-    def limits_sft(self) -> RowLimits:
-        """The limits of sft.jsonl."""
-        return RowLimits(self.sft_rows, self.sft_caps)
-
     def budget(self) -> TeacherBudget:
         """The caps. Raises ConfigError for invalid ones."""
         return TeacherBudget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
@@ -187,15 +166,6 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
     def row_reference(self) -> RowReference:
         """How the rows' prompts describe the modules."""
         return RowReference(self.reference, self.clip_times)
-
-    def asked_prompts(self) -> PromptFile | None:
-        """The user's prompts for the teacher; None: the default prompts. Raises ConfigError."""
-        if self.teacher_prompts is None:
-            return None
-        file = read_prompts(self.teacher_prompts)
-        kinds: tuple[PromptKind, ...] = ("plan_program",)
-        file.require((*kinds, *REFINEMENT_KINDS) if self.refinements else kinds, "a teacher")
-        return file
 
     def module_drops(self) -> ModuleDrops:
         """Which questions lack a group of modules."""

@@ -2,19 +2,30 @@
 browser takes to open, filter, search and sort them.
 
     python -m perf.view [--questions 5000] [--work FOLDER] [--output FILE]
+    python -m perf.view --serving 50000     # only this part; the other figures stay as they were recorded
 
 The run repeats stored traces: `videopro` with the teacher on pocket's test split, under new ids, about videos
 that are not there (thumbnails cost what decoding costs: perf/decode.py). A second run, of a tenth of the
 questions, repeats those of an agent (VCA). The browser is headless Chromium; each time is the median of
-seven, from the action to the next painted frame. Needs chromium on the PATH and playwright. Writes
-perf/view.json.
+seven, from the action to the next painted frame. `--serving` compares two commands on a run of so many
+questions: `videopro view --no-pictures`, which writes all pages, and `videopro view --port`, which makes each
+when it is asked for: the seconds until the first page can be read, and the peak memory.
+
+Needs chromium on the PATH and playwright. Writes perf/view.json.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
@@ -42,6 +53,9 @@ class ViewSettings:
     """Measure the trace viewer with many questions."""
 
     questions: int = field(default=5000, metadata=setting("questions of the run"))
+    serving: int = field(
+        default=0, metadata=setting("questions of the run that --port serves; 0: measure the pages on disk")
+    )
     work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
     output: Path = field(default=ROOT / "perf" / "view.json", metadata=setting("file for the figures"))
 
@@ -129,8 +143,63 @@ def browse(index: Path, agents: Path) -> dict[str, float]:
     return numbers
 
 
+def _peak_mb(process: subprocess.Popen[str]) -> int:
+    """Waits for the end of a command, and returns its peak memory."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return round(usage.ru_maxrss / 1e3)
+
+
+def compare_serving(run: Path, output: Path) -> dict[str, dict[str, float]]:
+    """Both commands on a run: what they take until the first page can be read, and in all."""
+    command = [sys.executable, "-m", "videopro", "view", str(run)]
+    began = time.monotonic()
+    writing = subprocess.Popen([*command, "--output", str(output), "--no-pictures"], text=True)
+    peak = _peak_mb(writing)
+    files = [path.stat().st_size for path in output.rglob("*") if path.is_file()]
+    seconds = round(time.monotonic() - began, 1)
+    written = {"first_page_s": seconds, "peak_mb": peak, "files": len(files), "mb": round(sum(files) / 1e6)}
+    began = time.monotonic()
+    serving = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    assert serving.stdout is not None
+    address = serving.stdout.readline().split()[1]
+
+    def get(path: str) -> tuple[Any, float]:
+        asked = time.monotonic()
+        with urllib.request.urlopen(f"{address}/{path}") as reply:
+            text = reply.read().decode()
+        return json.loads(text[text.index(",") + 1 : text.rindex(");")]), time.monotonic() - asked
+
+    index, _ = get("data/index.js")
+    served = {"first_page_s": round(time.monotonic() - began, 1), "rows_at_first": len(index["rows"])}
+    while index["progress"]["reading"] or index["next"] < index["count"]:
+        index, _ = get(f"data/index.js?after={index['next']}")
+    served["all_rows_s"] = round(time.monotonic() - began, 1)
+    place = index["columns"].index("page")
+    every = get("data/index.js")[0]["rows"]
+    times = [get(f"data/questions/{row[place]}.js")[1] for row in every[:: len(every) // ROUNDS]]
+    served["question_ms"] = round(1e3 * statistics.median(times))
+    serving.send_signal(signal.SIGINT)
+    served["peak_mb"] = _peak_mb(serving)
+    return {"written": written, "served": served}
+
+
+def measure_serving(request: ViewSettings) -> None:
+    """Compare the commands, and write the figures beside those that are recorded."""
+    with tempfile.TemporaryDirectory() as scratch:
+        work = request.work or Path(scratch)
+        folder = write_run(work / "run", stored("pocket-test", "videopro"), request.serving)
+        figures = {"questions": request.serving, **compare_serving(folder.path, work / "view")}
+    record = json.loads(request.output.read_text(encoding="utf-8"))
+    write_record(request.output, {**record, "serving": figures}, indent=2)
+    print(figures)
+
+
 def measure(request: ViewSettings) -> None:
     """Write the pages, open them, print the figures and write them."""
+    if request.serving:
+        measure_serving(request)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         work = request.work or Path(scratch)
         count = request.questions
@@ -141,7 +210,7 @@ def measure(request: ViewSettings) -> None:
         tail = RunTail(folder, Protocol(parser=ROBUST))
         tail.refresh()
         with timed() as live:
-            tail.summary()
+            tail.headline()
         pages = page_sizes(site)
         of_agents = write_pages(agents.path, work / "view_agents", max_frames=16)
         agent_pages = page_sizes(of_agents)

@@ -37,6 +37,7 @@ from videopro.errors import (
     VideoError,
     failure_lines,
     unexpected_as,
+    writing_file,
 )
 from videopro.executor import Program, parse_program
 from videopro.methods import named_plugins
@@ -179,10 +180,8 @@ def run(config: RejectionConfig) -> str:
     if not own_rows:
         reason = f"no correct program for any of {len(prompts)} prompts; raise samples or temperature"
         raise RunError("\n".join((reason, *skipped)))
-    try:
+    with writing_file(config.output, "pass another --output"):
         write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in own_rows))
-    except OSError as error:
-        raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
     made = (
         f"{config.output}: {len(own_rows)} programs, of {sum(map(len, replies_to))} correct among "
         f"{config.samples * len(prompts)}; {sum(map(bool, replies_to))} of {len(prompts)} prompts have one"

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.backbones import Backbone, find_video, knowing_models, load_backbone
@@ -197,9 +196,7 @@ class VideoPro:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def _prepare(self, videos: Sequence[Path], *, is_open: bool, shows_subtitles: bool) -> PreparedRun:

@@ -21,9 +21,11 @@ def load_pretrained(name: str, role: str, model_class: Any, processor_class: Any
         processor = processor_class.from_pretrained(name)
         model = model_class.from_pretrained(name)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().split("\n")[0][:300] or type(error).__name__
+        # Of transformers' advice, which may be about another kind of model, only the problem.
+        reason = str(error).strip().split("\n")[0].split(". ")[0].removesuffix(f": {name!r}")
+        reason = reason[:300] or type(error).__name__
         raise ModelError(
-            f"{role} {name!r} cannot be loaded: {reason}. Pass a hub name that can be downloaded or is in "
+            f"{role} {name!r} cannot be loaded ({reason}); pass a hub name that can be downloaded or is in "
             "the cache, or the directory of a checkpoint"
         ) from error
     check_finite(f"{role} {name!r}", model.named_parameters())

@@ -216,13 +216,6 @@ def index_path(
     return _Place(video, encoder, clip_seconds, root).path
 
 
-def load_index(
-    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
-) -> ClipIndex | None:
-    """Load an index from disk; None if it is missing, or was damaged and is removed."""
-    return _Place(video, encoder, clip_seconds, root).load()
-
-
 def build_index(
     video: Video,
     encoder: VideoTextEncoder,

@@ -31,13 +31,9 @@ def cases(bench: Bench) -> list[Case]:
         *(
             Case(
                 f"mixed lengths, batch {mixed}, {how}",
-                partial(sft_step, bench, mixed, mixed=True, joins=joins, compiles=compiles),
+                partial(sft_step, bench, mixed, mixed=True, joins=joins),
             )
-            for how, joins, compiles in (
-                ("joined", True, False),
-                ("joined, layers compiled", True, True),
-                ("padded", False, False),
-            )
+            for how, joins in (("joined", True), ("padded", False))
         ),
         *(Case(f"batch {batch}", partial(sft_step, bench, batch)) for batch in bench.shapes.batches),
     ]
@@ -118,16 +114,12 @@ def on_cpu() -> dict[str, Any]:
     return {} if on_gpu() else {"use_cpu": "true", "dataloader_num_workers": 0}
 
 
-def sft_step(
-    bench: Bench, batch: int, *, mixed: bool = False, joins: bool = True, compiles: bool = False
-) -> Figures:
+def sft_step(bench: Bench, batch: int, *, mixed: bool = False, joins: bool = True) -> Figures:
     """Two steps of the recipe, of which the second counts; four on a GPU, and the median of the last two.
-    `mixed`: the rows of each batch have the lengths of the shapes; `joins`: they run as one row;
-    `compiles`: by compiled layers."""
+    `mixed`: the rows of each batch have the lengths of the shapes; `joins`: they run as one row."""
     words = bench.shapes.mixed if mixed else (0,)
     settings = {
         "padding_free": str(joins).lower(),
-        "compile_layers": str(compiles).lower(),
         "train_sampling_strategy": "sequential",
         **on_cpu(),
     }

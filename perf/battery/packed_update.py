@@ -18,24 +18,18 @@ def cases(bench: Bench) -> list[Case]:
     return [
         Case(
             f"{tokens} tokens, prompt {how}",
-            partial(update, bench, tokens, shared, compiles),
+            partial(update, bench, tokens, shared),
         )
         for tokens in bench.shapes.packed
-        for how, shared, compiles in (
-            ("shared", True, False),
-            ("shared, layers compiled", True, True),
-            ("with each", False, False),
-        )
+        for how, shared in (("shared", True), ("with each", False))
     ]
 
 
-def update(bench: Bench, tokens: int, shared: bool, compiles: bool = False) -> Figures:
-    """Three passes, of which the last counts; on a CPU one. `compiles`: by compiled layers."""
-    if compiles and not on_gpu():
-        raise Skip("layers are compiled for a GPU alone")
+def update(bench: Bench, tokens: int, shared: bool) -> Figures:
+    """Three passes, of which the last counts; on a CPU one."""
     if not shared and bench.shapes.name == "2b":
         raise Skip("takes as many times as long as there are replies; SHAPES=tiny and 8b have it")
-    trainer = train(bench, longest=4, compile_layers=str(compiles).lower())
+    trainer = train(bench, longest=4)
     model: Any = trainer.model
     draw = torch.Generator().manual_seed(0)
     rows = group_of(trainer)

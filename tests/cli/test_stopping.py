@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.making_videos import make
-from tests.support.number_encoder import NumberEncoder
+from tests.support.number_encoder import NumberEncoder, load_index
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.modules.search import build_index
-from videopro.modules.search.clip_index import load_index
 from videopro.video import Video
 
 

@@ -92,18 +92,12 @@ def test_limits_are_prefixes_of_each_other(root: Path) -> None:
     assert len({tuple(item.id for item in benchmark.select(limit=3, seed=seed)) for seed in range(8)}) > 2
 
 
-def test_shares_and_offsets_are_parts_of_the_same_order(root: Path) -> None:
+def test_a_share_is_part_of_the_same_order(root: Path) -> None:
     benchmark = load("jsonl", root=root)
     whole = benchmark.select(limit=12, seed=1)
     assert benchmark.select(limit=0.25, seed=1) == whole[:3]
     assert benchmark.select(limit=0.26, seed=1) == whole[:4], "rounded up"
     assert benchmark.select(limit=1.0, seed=1) == whole[:1], "a number, not a share"
-    parts = [benchmark.select(limit=5, offset=offset, seed=1) for offset in (0, 5, 10)]
-    assert [item for part in parts for item in part] == whole
-    assert benchmark.select(offset=10, seed=1) == whole[10:]
-    for offset in (-1, 12):
-        with pytest.raises(ConfigError, match=f"offset is {offset}; it must be at least 0 and below 12"):
-            benchmark.select(offset=offset)
     with pytest.raises(ConfigError, match=r"limit is 1\.5; it must be a whole number"):
         benchmark.select(limit=1.5)
 

@@ -89,11 +89,12 @@ def test_rows_follow_from_what_the_model_and_the_planner_did(
     assert card["native"]["right and confident"] == 2
     assert len(read_grpo_rows(out / "grpo.jsonl").rows) == 14
 
-    # The runs stay, and rows are made from them again, within a cap.
+    # The runs stay, and rows are made from them again, within a limit:
+    # as many of each kind.
     before = (out / "planner/traces.jsonl").read_bytes()
-    assert main([*argv, "--grpo-caps", "plan=2"], load=load_planning) == 0
+    assert main([*argv, "--grpo-rows", "8"], load=load_planning) == 0
     assert (out / "planner/traces.jsonl").read_bytes() == before
-    assert Counter(row["kind"] for row in rows(out, "grpo.jsonl"))["plan"] == 2
+    assert Counter(row["kind"] for row in rows(out, "grpo.jsonl")) == dict.fromkeys(kinds, 2)
 
 
 def test_rows_show_what_the_planner_was_trained_with(root: Path, tmp_path: Path) -> None:

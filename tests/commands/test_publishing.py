@@ -145,7 +145,7 @@ def test_an_adapter_goes_up_without_its_machine_and_comes_back(
     hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = adapter(tmp_path / "sft")
-    assert push([str(folder), "mina/planner", "--license", "mit", "--datasets", "mina/programs"]) == 0
+    assert push([str(folder), "mina/planner"]) == 0
     out, err = capsys.readouterr()
     assert "hub name is unknown; pass --base OWNER/NAME" in err
     assert "not pushed (not part of the adapter): README.md, checkpoint-20/, training_args.bin" in out
@@ -158,9 +158,7 @@ def test_an_adapter_goes_up_without_its_machine_and_comes_back(
         assert b"q7.mp4" in content or name != "training_record.json"
     card = card_of(hub)
     assert card.data.to_dict() == {
-        "datasets": ["mina/programs"],
         "library_name": "peft",
-        "license": "mit",
         "pipeline_tag": "video-text-to-text",
         "tags": ["videopro", "sft"],
     }

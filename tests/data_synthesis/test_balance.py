@@ -19,7 +19,7 @@ from tests.support.synthesis import (
     record,
     rows,
 )
-from videopro.data_synthesis.datasets import Datasets, RowLimits, assemble, limited
+from videopro.data_synthesis.datasets import Datasets, assemble, limited
 from videopro.data_synthesis.decontamination import EvaluationVideos
 from videopro.data_synthesis.questions import ModuleDrops, VideoSplit
 from videopro.data_synthesis.run import main
@@ -32,15 +32,15 @@ def sft(kind: str, count: int, family: str = "x", mode: str = "program") -> list
     return [{"id": f"{kind}-{family}-{i}", **about} for i in range(count)]
 
 
-def kept(rows: list[dict[str, Any]], limits: RowLimits) -> Datasets:
-    return limited(Datasets(rows), limits, RowLimits(), seed=0)
+def kept(rows: list[dict[str, Any]], most: int) -> Datasets:
+    return limited(Datasets(rows), sft=most, grpo=None, seed=0)
 
 
 def test_a_total_is_shared_evenly_over_the_rules_and_over_families() -> None:
     """R3 has 3 rows of its share of 10; the 37 left are shared as 12, 12 and 13, and R4 has too few again."""
     rows = [*sft("native", 50), *sft("program", 40, "x"), *sft("program", 4, "y"), *sft("bug_fix", 3)]
     rows += [*sft("native_refinement", 6), *sft("program_refinement", 2)]
-    made = kept(rows, RowLimits(40))
+    made = kept(rows, 40)
     # Smallest first: R3 3 of 40/4, R4 8 of 37/3, then 29 for R1 and R2: 14 and 15.
     shares = {"native": 15, "program": 14, "bug_fix": 3, "native_refinement": 6, "program_refinement": 2}
     assert Counter(row["kind"] for row in made.sft) == shares
@@ -48,28 +48,7 @@ def test_a_total_is_shared_evenly_over_the_rules_and_over_families() -> None:
     assert Counter(row["family"] for row in made.sft if row["kind"] == "program") == {"x": 10, "y": 4}
     assert made.rejected == {"sft: beyond sft_rows": 65}
     assert [row for row in rows if row in made.sft] == made.sft, "in the order of the file"
-    assert kept(list(reversed(rows)), RowLimits(40)).sft == list(reversed(made.sft))
-
-
-def test_caps_are_by_kind_rule_and_mode() -> None:
-    rows = [*sft("native", 9, mode="native"), *sft("bug_fix", 5, mode="native"), *sft("bug_fix", 4, "y")]
-    rows += [*sft("native_refinement", 6), *sft("program_refinement", 3)]
-    caps = {"native": 7, "R4": 5, "mode_native": 10}
-    made = kept(rows, RowLimits(caps=caps))
-    assert made.rejected == {
-        "sft: beyond the cap of native": 2,
-        "sft: beyond the cap of R4": 4,
-        "sft: beyond the cap of mode_native": 2,
-    }
-    assert sum(row["mode"] == "native" for row in made.sft) == 10
-    prompts = [
-        {"id": f"{i}", "kind": "plan", "family": None, "oracle_mode": mode}
-        for i, mode in enumerate(["native"] * 6 + ["program"] * 2)
-    ]
-    grpo = RowLimits(caps={"mode_native": 1, "plan": 5})
-    made = limited(Datasets([], prompts), RowLimits(), grpo, seed=0)
-    assert [row["oracle_mode"] for row in made.grpo] == ["native", "program", "program"]
-    assert made.rejected == {"grpo: beyond the cap of mode_native": 5}
+    assert kept(list(reversed(rows)), 40).sft == list(reversed(made.sft))
 
 
 def test_a_videos_side_depends_on_nothing_but_its_key_the_seed_and_the_share() -> None:

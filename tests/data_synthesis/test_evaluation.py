@@ -170,11 +170,6 @@ def test_a_limit_is_of_questions_after_filters(tmp_path: Path, capsys: pytest.Ca
     status, error, seven = run("b", "--limit", "7")
     assert (status, set(seven)) == (0, {"4", "5", "6", "7", "8", "9"})
     assert "limit is 7, but only 6 questions are left (left out of 10: question of CG-Bench mini: 4)" in error
-    assert run("c", "--limit", "3", "--offset", "2")[2] == five[2:5]
-    status, error, rest = run("d", "--limit", "3", "--offset", "4")
-    assert rest == seven[4:]
-    assert "limit is 3, but only 2 questions are left after the first 4" in error
-    assert run("e", "--offset", "6")[0] == 2
 
 
 def test_videos_of_another_benchmark_are_known_by_their_upload_and_content(

@@ -71,14 +71,13 @@ def test_a_plan_says_where_a_cap_ends_it(cg_bench: Path, caps: dict[str, Any], e
 
 
 def test_a_plan_of_two_sides_asks_less_for_grpo(cg_bench: Path) -> None:
-    two_sides = config(cg_bench, sft_share=0.4, grpo_programs=0, sft_caps={"R1": 5})
+    two_sides = config(cg_bench, sft_share=0.4, grpo_programs=0)
     plan = run(two_sides, load=not_loaded, load_teacher=not_loaded)
     sides = plan["sides"]
     assert sides["sft"]["questions"] + sides["grpo"]["questions"] == 200
     assert sides["sft"]["videos"] + sides["grpo"]["videos"] == 50
     assert plan["rows"]["grpo"]["by kind"]["plan"] == sides["grpo"]["questions"]
     assert "bug_fix" not in plan["rows"]["grpo"]["by kind"]
-    assert plan["rows"]["sft"]["kept"]["R1"] == 5
     assert plan["teacher"]["requests"] == round(sides["sft"]["questions"] * 3.95)
 
 

@@ -55,7 +55,7 @@ def test_a_run_with_an_engine_of_its_own_answers_as_the_local_model(program: str
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Prompts for plans about a video of the pocket world."""
     benchmark = benchmarks.load("pocket", split="test")
-    items = benchmark.select(limit=4, offset=0, ids=(), seed=0)
+    items = benchmark.select(limit=4, ids=(), seed=0)
     path = tmp_path_factory.mktemp("rows") / "grpo.jsonl"
     lines = [
         {

@@ -83,7 +83,7 @@ def test_without_any_extra_every_command_helps_and_names_the_extra() -> None:
         assert said[name][:3] == [2, "", f"error: videopro {name} needs trl: {TRAIN}\n"]
     # What only we have, and what TRL's and transformers' settings have.
     for name, flags in (
-        ("sft", ("Start with:\n  --train_data", "--projector_lr", "--lora_r", "--help-all")),
+        ("sft", ("Start with:\n  --train_data", "--projector", "--lora_r", "--help-all")),
         ("grpo", ("--reward_workers", "--num_generations", "--per_device_train_batch_size", "GRPOConfig")),
         ("rejection", ("--samples", "videopro rejection --")),
     ):

@@ -317,6 +317,8 @@ def test_questions_can_be_written_before_the_video_is_there(
     ask(page, "Not this one?", choices=False)
     page.click(".queued:has-text('Not this one?') >> text=Remove")
     assert page.locator(".queued:has-text('Waits for the upload')").count() == 2
+    page.focus("#question")
+    page.keyboard.type("A draft")
     # The second one is read in the light of the first.
     held[0].continue_()
     page.wait_for_selector(".turn:has-text('First?') .doing:text('Writing a program')")
@@ -325,6 +327,8 @@ def test_questions_can_be_written_before_the_video_is_there(
     page.wait_for_selector(".turn:has-text('Second?') .doing:text('Writing a program')")
     server.answerer.let()
     page.wait_for_selector(f".turn:has-text('Second?') {ANSWERED}")
+    assert page.input_value("#question") == "A draft", "the view stays when the video is there"
+    page.fill("#question", "")
     first, second = server.answerer.asked
     assert (first.question, first.earlier) == ("First?", ())
     assert [exchange.question for exchange in second.earlier] == ["First?"]
@@ -347,8 +351,10 @@ def test_another_method_answers_beside_the_first(begin: Begin) -> None:
     ask(page)
     page.wait_for_selector(ANSWERED)
     assert page.input_value(".again select") == "native", "one that was not tried"
-    page.click(".again button")
+    page.focus(".again button")
+    press(page, "Enter")
     page.wait_for_selector(".answers > .answered >> nth=1")
+    assert page.evaluate("document.activeElement.closest('.answers') !== null"), "the focus stays here"
     assert page.locator(".turn").count() == 1
     names = page.locator(".answers > .answer > header strong").all_inner_texts()
     assert names == ["videopro", "native"]
@@ -447,11 +453,32 @@ def test_an_upload_is_cancelled(serve: Serve, open_page: Open, film: Path) -> No
     page = open_page(serve())
     page.route("**/v1/files", lambda route: None if is_upload(route) else route.continue_())
     page.set_input_files("#file", film)
+    page.click(".bar .back")
+    page.click(".film-row:has-text('The kite.mp4'):has-text('uploading')")
     page.click(".side >> text=Cancel")
     page.wait_for_selector(".drop")
-    assert page.locator(".problem:visible").count() == 0
+    assert page.locator(".problem:visible, .film-row").count() == 0
+    page.set_input_files("#file", film)
+    page.click(".bar .back")
+    page.wait_for_selector(".film-row:has-text('uploading')")
+    page.set_input_files("#file", film)
+    page.wait_for_selector("dialog:has-text('Cancel the upload of The kite.mp4')")
     page.unroute_all(behavior="ignoreErrors")
-    upload(page, film)
+    page.click("dialog button.primary")
+    page.wait_for_selector(".side video")
+
+
+def test_an_upload_that_is_lost_goes_on_with_its_questions(begin: Begin, open_page: Open, film: Path) -> None:
+    server, _ = begin()
+    server.answerer.let()
+    page = open_page(server)
+    page.route("**/v1/files", lambda route: route.abort() if is_upload(route) else route.continue_())
+    page.set_input_files("#file", film)
+    page.wait_for_selector(".side .about:has-text('The connection was lost')")
+    ask(page, "Kept?", choices=False)
+    page.unroute_all(behavior="ignoreErrors")
+    page.click(".side button:text('Try again')")
+    page.wait_for_selector(f".turn:has-text('Kept?') {ANSWERED}")
 
 
 def test_a_question_is_stopped(begin: Begin) -> None:
@@ -521,7 +548,7 @@ def test_what_cannot_be_is_said_where_it_was_tried(
     (tmp_path / "notes.mp4").write_text("no film")
     page.set_input_files("#file", tmp_path / "notes.mp4")
     page.wait_for_selector(".gone:has-text('notes.mp4')")
-    assert len(page.inner_text(".gone h1").splitlines()) == 1
+    assert page.inner_text(".gone h1").count("notes.mp4") == 1
     small = open_page(serve(video_bytes=1000))
     small.set_input_files("#file", film)
     small.wait_for_selector(".gone:has-text('The kite.mp4: the limit of this server is')")

@@ -40,7 +40,6 @@ def test_what_accelerate_launches_does_its_work(tmp_path: Path) -> None:
     [
         (["-m", "videopro", "infer"], "av"),
         (["-m", "videopro.infer"], "cyclopts"),
-        (["-m", "videopro.report.pages"], "av"),
         (["-u", "-m", "videopro.train.sft"], "accelerate"),
         (["train/sft.py"], "accelerate"),
         (["data_synthesis/run.py"], "cyclopts"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tests.support.making_videos import read_number
 from videopro.modules.models.encoders.interfaces import VideoTextEncoder
-from videopro.video import Frame
+from videopro.modules.search.clip_index import CLIP_SECONDS, ClipIndex, _Place
+from videopro.video import Frame, Video
 
 if TYPE_CHECKING:
     import torch
@@ -55,3 +57,10 @@ def _direction(number: float) -> np.ndarray:
     """A unit vector that turns with the number, half a turn over all that can be painted."""
     angle = number / 512 * np.pi
     return np.array([np.cos(angle), np.sin(angle)], dtype=np.float32)
+
+
+def load_index(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> ClipIndex | None:
+    """The index on disk; None if it is missing, or was damaged and is removed."""
+    return _Place(video, encoder, clip_seconds, root).load()

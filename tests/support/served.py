@@ -81,10 +81,10 @@ def served(world: World) -> AbstractContextManager[str]:
 
 
 @contextmanager
-def listening(app: Any, stop: Callable[[], None] = lambda: None) -> Iterator[str]:
+def listening(app: Any, stop: Callable[[], None] = lambda: None, port: int = 0) -> Iterator[str]:
     """The address of a server that listens on a thread of this process."""
     is_up = threading.Event()
-    with listen("127.0.0.1", 0) as sock:
+    with listen("127.0.0.1", port) as sock:
         server = StoppableServer(app, is_up.set, stop)
         thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
         thread.start()

@@ -7,21 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from tests.support.report_world import direct_round, trace, write_run
 from videopro.benchmarks.mmbench_video import JUDGE
 from videopro.commands import compare, seeds
 from videopro.errors import RunError
 from videopro.report import reading
-from videopro.report.pages.live import watch_run
 from videopro.report.pages.site import write_pages
 from videopro.runs import JudgeConfig, RunFolder, RunTail, SubmitConfig, judge_run, recorded_protocol, submit
 from videopro.traces import SCHEMA, Trace
 
 
 def follow_once(run: Path) -> None:
-    """What the live view and the trackers read."""
+    """What served pages and the trackers read."""
     RunTail(RunFolder(run), recorded_protocol(RunFolder(run))).refresh()
 
 
@@ -30,7 +28,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "seeds": seeds._traces,
     "view": lambda run: write_pages(run, run.parent / "pages", max_frames=2),
     "following": follow_once,
-    "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("has ended")),
     "submit": lambda run: submit(SubmitConfig(run, run.parent / "answers.json")),
     "judge": lambda run: judge_run(JudgeConfig(run, "m")),
     "compare": compare.read_comparison_run,
@@ -56,7 +53,7 @@ def written(folder: Path, reader: str) -> Path:
 def test_every_reader_refuses_them(tmp_path: Path, reader: str) -> None:
     read = READERS[reader]
     run = written(tmp_path / "run", reader)
-    if reader not in ("judge", "live"):
+    if reader != "judge":
         read(run)
     whole = (run / "traces.jsonl").read_bytes()
     for change, message in (

@@ -41,8 +41,6 @@ class VideoSFTConfig(SFTSettings, SFTConfig):
                 "padding_free: true to run a batch as one row"
             )
         for name in ("vision", "projector"):
-            if getattr(self, f"{name}_lr") is not None and getattr(self, name) == "frozen":
-                raise ConfigError(f"{name}_lr is set, but {name} is frozen; leave {name}_lr out, or train it")
             if self.adapter and getattr(self, name) == "trained":
                 raise ConfigError(
                     f"{name} is trained and adapter is set, but the adapter's settings decide what is "

@@ -23,7 +23,7 @@ from videopro.train.finetune.collator import IGNORE_INDEX, VIDEOS
 from videopro.train.finetune.config import VideoSFTConfig
 from videopro.train.finetune.layout import KeptFeatures, joined, widened
 from videopro.train.packing import RowShape, check_parts
-from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups
+from videopro.train.runtime import DummyVision, RunTrainer
 
 
 @contextmanager
@@ -162,23 +162,6 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
             yield
         finally:
             self.aux_loss_enabled = enabled
-
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """The optimizer from the settings, with one parameter group per part of the model."""
-        if self.optimizer is None:
-            tuned: Any = self.model if model is None else model
-            rate = self.args.learning_rate
-            rates: dict[Part, float] = {
-                "language": rate,
-                "projector": rate if self.args.projector_lr is None else self.args.projector_lr,
-                "vision": rate if self.args.vision_lr is None else self.args.vision_lr,
-            }
-            groups = parameter_groups(
-                tuned, rates, self.args.weight_decay, set(self.get_decay_parameter_names(tuned))
-            )
-            kind, settings = self.get_optimizer_cls_and_kwargs(self.args, tuned)
-            self.optimizer = kind(groups, **settings)
-        return self.optimizer
 
 
 class _EpochOrder(Sampler[int]):

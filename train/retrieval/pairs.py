@@ -15,7 +15,7 @@ import numpy as np
 
 from videopro.benchmarks import VideoFiles
 from videopro.cli import did_you_mean
-from videopro.errors import ConfigError, DatasetError, first_of
+from videopro.errors import ConfigError, DatasetError, first_of, reading_file
 from videopro.storage import parse_json
 from videopro.train.retrieval.settings import Units
 
@@ -136,10 +136,8 @@ def annotation_file(root: Path, source: str, *names: str) -> Path:
 
 def read_json(path: Path, source: str) -> Any:
     """The value in a JSON file. Raises DatasetError if it cannot be read."""
-    try:
+    with reading_file(f"{source}: {path}", "download it again", DatasetError):
         return parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{source}: {path} cannot be read ({error}); download it again") from error
 
 
 def _joined(captions: list[Any]) -> str:
@@ -205,11 +203,9 @@ def _vitt_records(root: Path) -> Iterable[tuple[str, Any]]:
     and tags, each with the millisecond at which its segment begins. A pair for each tag, or for each
     annotation of a video. With `train_id.txt`, the official list, only its videos are used."""
     path, split = annotation_file(root, "vitt", "ViTT-annotations.json"), root / "train_id.txt"
-    try:
+    with reading_file(f"vitt: {path}", "download it again", DatasetError):
         lines = path.read_text(encoding="utf-8").splitlines()
         train = set(split.read_text(encoding="utf-8").split()) if split.is_file() else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DatasetError(f"vitt: {path} cannot be read ({error}); download it again") from error
     return [(f"{path}, line {number}", (line, train)) for number, line in enumerate(lines, 1) if line.strip()]
 
 

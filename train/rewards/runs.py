@@ -18,7 +18,6 @@ from videopro.backbones import Backbone, check_alive, sharing_gpu
 from videopro.backbones.wrappers import Meter, MeteredBackbone, ThreadMeter, share_backbone
 from videopro.errors import (
     BackboneError,
-    ConfigError,
     ExceptionRecord,
     NativeError,
     Streaks,
@@ -90,8 +89,6 @@ class ProgramRunner:
         reasoned: ReasonedRule = REASONED,
         nearest_intact: float = 0.0,
     ) -> None:
-        if workers < 1:
-            raise ConfigError(f"workers is {workers}; it must be at least 1")
         self.executions = 0
         """Programs started so far, without repeats."""
         self.late = 0

@@ -31,7 +31,7 @@ class VideoGRPOConfig(GRPOSettings, GRPOConfig):
         self.disable_dropout = True
         super().__post_init__()
         check_kinds(self.kinds)
-        self.check_run("reward_workers", "sampling_batch_size")
+        self.check_run("reward_workers")
         if self.sampler != VLLM:
             for name in ("vllm", "engine_gpus"):
                 if getattr(self, name):

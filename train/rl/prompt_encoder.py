@@ -126,14 +126,14 @@ _MAX_LENGTH_RATIO = 2
 """The longest prompt of a batch has at most this many times the tokens of its shortest."""
 
 
-def batches_by_length(prompts: Sequence[PolicyPrompt], most: int) -> Iterator[list[int]]:
-    """Batches of at most `most` prompts of similar length, as lists of indices. Otherwise one refinement
-    prompt with a long log would have all others padded to its length."""
+def batches_by_length(prompts: Sequence[PolicyPrompt]) -> Iterator[list[int]]:
+    """Batches of prompts of similar length, as lists of indices. Otherwise one refinement prompt with a long
+    log would have all others padded to its length."""
     batch: list[int] = []
     shortest = 0
     for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number].encoded.ids)):
         length = len(prompts[number].encoded.ids)
-        if batch and (len(batch) == most or length > _MAX_LENGTH_RATIO * shortest):
+        if batch and length > _MAX_LENGTH_RATIO * shortest:
             yield batch
             batch = []
         if not batch:

@@ -92,19 +92,15 @@ class Sampler(Protocol):
 
 
 class LocalSampler:
-    """The policy in this process, or its `copy`. `banned`: token ids that are never drawn; `batch_size`:
-    replies that are drawn at a time at most (None: all)."""
+    """The policy in this process, or its `copy`. `banned`: token ids that are never drawn."""
 
     is_remote = False
 
-    def __init__(
-        self, run: QwenRunner, copy: MergedCopy | None, *, banned: Sequence[int], batch_size: int | None
-    ) -> None:
+    def __init__(self, run: QwenRunner, copy: MergedCopy | None, *, banned: Sequence[int]) -> None:
         self.version = 0
         self.copy = copy
         self._run = run
         self._banned = tuple(banned)
-        self._batch_size = batch_size
 
     def sync(self, step: int, keep: int | None = None) -> None:
         self.version = step
@@ -124,7 +120,7 @@ class LocalSampler:
     def _write(self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply) -> list[SampledReply]:
         prompts = [draw.prompt for draw in draws]
         written: dict[int, SampledReply] = {}
-        for batch in batches_by_length(prompts, self._batch_size or len(prompts)):
+        for batch in batches_by_length(prompts):
             # Each distinct prompt runs once and is forked for its replies.
             distinct = list(dict.fromkeys(prompts[number] for number in batch))
             state = self._run.start([prompt.encoded for prompt in distinct])

@@ -85,8 +85,7 @@ class VideoGRPOTrainer(LossTrainer):
             )
         # Sharded weights have no addresses that stay.
         copy = None if is_sharded else copy_to_sample_with(run.model, run.device)
-        size = self.args.sampling_batch_size
-        return LocalSampler(run, copy, banned=self.banned, batch_size=size)
+        return LocalSampler(run, copy, banned=self.banned)
 
     # Rows
 

@@ -25,7 +25,6 @@ from videopro.train.runtime.setup import recorded_videos as recorded_videos
 from videopro.train.runtime.trainable import Part as Part
 from videopro.train.runtime.trainable import coverage_line as coverage_line
 from videopro.train.runtime.trainable import load_trainable as load_trainable
-from videopro.train.runtime.trainable import parameter_groups as parameter_groups
 from videopro.train.runtime.trainable import part_of as part_of
 from videopro.train.runtime.trainable import put_trained as put_trained
 from videopro.train.runtime.trainable import trained_parts as trained_parts

@@ -1,4 +1,4 @@
-"""How the layers of a model in training run on a GPU: checkpointed, compiled, or unchanged."""
+"""How the layers of a model in training run on a GPU: checkpointed, or unchanged."""
 
 from __future__ import annotations
 
@@ -153,55 +153,20 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-_GRAPHS = 128
-"""Compiled graphs that are kept. All layers share one for each width; in transformers 5.24, where a layer's
-checkpoint is compiled with it, those that are computed again share one and the others another."""
-
-
-class CompiledLayers:
-    """Compiles the `layers` of `language`, a model of them, for its training passes. Replies are written, and
-    reference passes run, by the layers as they are: every length of a cache would be compiled anew.
-
-    The first training pass is as it is, too: in it `FittingCheckpoints` measures a layer."""
-
-    def __init__(self, language: nn.Module, layers: Sequence[nn.Module], **settings: Any) -> None:
-        config: Any = torch._dynamo.config
-        config.recompile_limit = max(config.recompile_limit, _GRAPHS)
-        self._layers: list[tuple[Any, Any]] = []
-        for layer in layers:
-            compiled: Any = layer
-            compiled.compile(dynamic=False, **settings)
-            self._layers.append((layer, compiled._compiled_call_impl))
-            compiled._compiled_call_impl = None
-        self._began = False
-        language.register_forward_pre_hook(self._before)
-
-    def _before(self, language: nn.Module, _: Any) -> None:
-        trains = language.training and torch.is_grad_enabled()
-        # It stays so until the next pass: a checkpointed layer is computed again in the backward pass.
-        for layer, call in self._layers:
-            layer._compiled_call_impl = call if trains and self._began else None
-        self._began |= trains
-
-
 def set_layer_passes(trainer: Any) -> None:
-    """Follow a trainer's settings `checkpoint` and `compile_layers`. Without a GPU layers run as they are,
-    all of them checkpointed with `gradient_checkpointing`."""
+    """Follow a trainer's setting `checkpoint`. Without a GPU all layers are checkpointed with
+    `gradient_checkpointing`."""
     settings, device = trainer.args, trainer.accelerator.device
-    fits = settings.checkpoint == AUTO and settings.gradient_checkpointing
-    if device.type != "cuda" or not (fits or settings.compile_layers):
+    if device.type != "cuda" or settings.checkpoint != AUTO or not settings.gradient_checkpointing:
         return
     if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
         trainer.accelerator.print(
-            "checkpoint: auto and compile_layers have no effect under ZeRO-3 or FSDP, where ranks gather "
-            "each layer's weights together"
+            "checkpoint: auto has no effect under ZeRO-3 or FSDP, where ranks gather each layer's weights "
+            "together"
         )
         return
     language = trainer._base.model.language_model
-    if fits:
-        FittingCheckpoints(language, language.layers, CudaMemory(device), tell=trainer.accelerator.print)
-    if settings.compile_layers:
-        CompiledLayers(language, language.layers)
+    FittingCheckpoints(language, language.layers, CudaMemory(device), tell=trainer.accelerator.print)
 
 
 def leave_casts_to_autocast(model: nn.Module) -> None:

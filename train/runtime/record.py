@@ -91,13 +91,12 @@ HARMLESS = (
     # Who does the same work, how much of it at a time, and with which memory.
     *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_persistent_workers", "dataset_num_proc"),
     *("dataloader_prefetch_factor", "dataloader_multiprocessing_context", "vllm"),
-    *("decode_workers", "reward_workers", "run_ahead", "kept_features_gb", "sampling_batch_size", "ddp_"),
+    *("decode_workers", "reward_workers", "run_ahead", "kept_features_gb", "ddp_"),
     *("torch_empty_cache_steps", "local_rank", "use_cpu", "ds3_gather_for_generation", "engine_gpus"),
     *("vllm_server_", "vllm_group_port", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"),
     "vllm_enable_sleep_mode",
     # Other kernels for the same sums, and values that are computed again instead of kept.
     *("attn_implementation", "shared_prompt", "gradient_checkpointing", "activation_", "checkpoint"),
-    "compile_layers",
 )
 """Settings on which no weight depends, or only by the rounding with which another machine would differ too: a
 run may be resumed with others. Names that end in an underscore are prefixes. All other settings are compared,

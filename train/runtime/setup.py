@@ -267,13 +267,9 @@ class TrainingRows(Generic[R]):
             held_out, more = drop_unreadable(self.held_out, failures)
             dropped += more
         if dropped and state.is_main_process:
-            lines = unreadable_lines(dropped, failures, f"{RECORD} of the output folder")
-            print(
-                f"{len(dropped)} rows dropped, as their videos cannot be read:",
-                *lines,
-                sep="\n",
-                file=sys.stderr,
-            )
+            print(f"{len(dropped)} rows dropped, as their videos cannot be read:", file=sys.stderr)
+            for line in unreadable_lines(dropped, failures, f"{RECORD} of the output folder"):
+                print(line, file=sys.stderr)
         # For the record: who compares two runs sees which rows each was trained on.
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
         return replace(self, train=train, held_out=held_out, dropped={**self.dropped, **names})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 import torch
@@ -171,22 +171,6 @@ def put_trained(
     if adapter is None:
         return model, choose_trained(model, settings, parts)
     return attach_adapter(model, adapter, base, trained=True), None  # type: ignore[return-value]
-
-
-def parameter_groups(
-    model: nn.Module, rates: Mapping[Part, float], weight_decay: float, decayed: Collection[str]
-) -> list[dict[str, Any]]:
-    """Optimizer groups: each part's trained weights at its own learning rate, those named in `decayed` with
-    weight decay and the others without. Groups without weights are left out."""
-    groups: dict[tuple[Part, bool], list[nn.Parameter]] = {}
-    for name, weight in model.named_parameters():
-        if weight.requires_grad:
-            groups.setdefault((part_of(name), name in decayed), []).append(weight)
-    return [
-        {"params": weights, "lr": rates[part], "weight_decay": weight_decay if decays else 0.0}
-        # In a fixed order: a saved optimizer state belongs to its groups by their number.
-        for (part, decays), weights in sorted(groups.items(), key=lambda group: group[0])
-    ]
 
 
 _LEFT_OUT = ("base_model", "model", "language_model", "layers", "base_layer", "weight")

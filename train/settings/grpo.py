@@ -33,10 +33,6 @@ class GRPOSettings(TrainingConfig):
         True, "begin prompts with the video; false: plan from the question's text, sampled by TRL"
     )
     shared_prompt: bool = option(True, "run the prompt once for all replies of its group in log-prob passes")
-    # Replies of one batch hold keys and values until the last of them ends, so memory may ask for fewer.
-    sampling_batch_size: int | None = option(
-        None, "replies sampled in one batch; unset: all of a process's replies"
-    )
     sampler: str = option(
         LOCAL,
         "what samples replies: local (the policy in this process) or vllm (an engine on the GPU of each "

@@ -79,8 +79,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("run_ahead", "reward_workers"),
     ),
     "GRPO": (*OF_STAGE["grpo"],),
-    "Sampling": ("sampler", "vllm", "engine_gpus", "async_rollouts", "sampling_batch_size"),
-    "Model": (*list(MODEL)[1:], "vision", "projector", "vision_lr", "projector_lr", "adapter_dtype"),
+    "Sampling": ("sampler", "vllm", "engine_gpus", "async_rollouts"),
+    "Model": (*list(MODEL)[1:], "vision", "projector", "adapter_dtype"),
     "Prompts and videos": (
         *("kinds", "prompts", "prompt_video", "shared_prompt", "frames", "pixels", "frame_cache"),
         *("nearest_intact", "decode_workers"),
@@ -89,7 +89,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("eval_limit", "fallback", "eval_modules", "eval_max_new_tokens", "eval_strategy", "eval_steps"),
     ),
     "Memory and speed": (
-        *("gradient_checkpointing", "checkpoint", "compile_layers", "kept_features_gb", "padding_free"),
+        *("gradient_checkpointing", "checkpoint", "kept_features_gb", "padding_free"),
         *("bf16", "deepspeed"),
     ),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.cli import CommandLine, option, setting
+from videopro.cli import CommandLine, check_least, option, setting
 from videopro.errors import ConfigError
 from videopro.methods import ANSWERER_HELP
 from videopro.methods.program import REASONED, REASONED_HELP
@@ -51,9 +51,7 @@ class RejectionConfig:
     seed: int = option(0, "random seed")
 
     def __post_init__(self) -> None:
-        for name in ("samples", "max_new_tokens", "batch_size", "workers"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        check_least(self, 1, "samples", "max_new_tokens", "batch_size", "workers")
         # At 0 all samples of a prompt would be the same reply.
         if self.temperature <= 0:
             raise ConfigError(f"temperature is {self.temperature}; it must be above 0")

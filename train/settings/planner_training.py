@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from videopro.cli import check_least
 from videopro.errors import ConfigError
 from videopro.methods.program import Refinement
 from videopro.traces import FallbackRule
@@ -97,11 +98,6 @@ class TrainingConfig:
         "each batch needs to fit in GPU memory)",
         (ALL, AUTO),
     )
-    compile_layers: bool = option(
-        False,
-        "compile the language model's layers for training on a GPU: about half a minute for each new batch "
-        "width, then faster steps",
-    )
 
     @property
     def n_gpu(self) -> int:
@@ -123,10 +119,7 @@ class TrainingConfig:
 
     def check_run(self, *counts: str) -> None:
         """Raise ConfigError for invalid settings. `counts`: further settings that must be at least 1."""
-        for name in ("frames", "pixels", "eval_limit", "decode_workers", *counts):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; it must be at least 1")
+        check_least(self, 1, "frames", "pixels", "eval_limit", "decode_workers", *counts)
         if self.kept_features_gb < 0:
             raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")
         for name, why in self.FIXED.items():

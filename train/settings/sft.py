@@ -26,9 +26,6 @@ class SFTSettings(TrainingConfig):
     projector: str = option(
         "frozen", "the projector from the vision tower to the language model: frozen or trained", _PARTS
     )
-    # Weights that saw images before need smaller steps than new ones.
-    vision_lr: float | None = option(None, "learning rate of the vision tower; unset: learning_rate")
-    projector_lr: float | None = option(None, "learning rate of the projector; unset: learning_rate")
     # Off by default: several processes of a machine would each hold them.
     kept_features_gb: float = option(
         0.0,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -110,11 +110,6 @@ class Prefix:
         self._owner = owner
         self._adapted = adapted
 
-    @property
-    def closed(self) -> bool:
-        """Whether the memory has been released."""
-        return self._content is None
-
     def use(self, owner: Backbone, system: str, *, adapted: bool | None = None) -> Any:
         """The content, for a request of a backbone in this adapter state, with this system turn. Raises
         `BackboneError` for what it was not made for."""
@@ -144,9 +139,7 @@ class Prefix:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 

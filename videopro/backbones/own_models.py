@@ -152,21 +152,18 @@ def owner_of(name: str) -> OwnModel | None:
         raise
 
 
-def check_scope(
-    parts: Mapping[str, Any], videos: Iterable[Path], *, roles: Mapping[str, str] | None = None
-) -> None:
+def check_scope(parts: Mapping[str, Any], videos: Iterable[Path]) -> None:
     """Raise ConfigError if the owner of one of `parts` cannot answer about one of `videos`. A video that is
     not there is passed over: that is another error.
 
     `parts`: by setting, the names that were given (in lists and mappings too), such as {"model": "pocket"}.
-    `roles`: what a setting does, if not what its name says.
     """
     owned = next(((setting, name, own) for setting, name in _names(parts) if (own := owner_of(name))), None)
     if owned is None:
         return
     setting, name, own = owned
     for video in videos:
-        if video.is_file() and (reason := own.refusal((roles or {}).get(setting, setting), name, video)):
+        if video.is_file() and (reason := own.refusal(setting, name, video)):
             raise ConfigError(f"{video}: {setting} {name!r} {reason}")
 
 

@@ -33,6 +33,7 @@ from videopro.benchmarks.registry import (
     OFFICIAL,
     BenchmarkSpec,
     LoadableBenchmark,
+    LoadOptions,
     OwnParser,
     each_row,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "index",
     "interval",
     "known_groups",
+    "LoadOptions",
     "LoadableBenchmark",
     "load",
     "load_folder",
@@ -133,14 +135,8 @@ def load(
         check_is_file(str(root), f"{name}: --root")
         root = downloaded(root, name)
     with plugin.located(BenchmarkError):
-        benchmark = plugin.value.load(
-            root,
-            split,
-            protocol=protocol,
-            annotations=annotations,
-            skip_broken=skip_broken,
-            world_seed=world_seed,
-        )
+        given = LoadOptions(protocol, annotations, skip_broken, world_seed)
+        benchmark = plugin.value.load(root, split, given)
     reader = benchmark.protocol.parser
     if isinstance(plugin.value, BenchmarkSpec) and reader in plugin.value.parsers:
         benchmark = replace(benchmark, parser=OwnParser(plugin.address, plugin.version, reader))

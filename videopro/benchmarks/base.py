@@ -134,18 +134,15 @@ class Benchmark:
             )
         return replace(self, items=[replace(item, subtitle_track=track) for item in self.items])
 
-    def select(
-        self, *, limit: float | None = None, offset: int = 0, ids: Sequence[str] = (), seed: int = 0
-    ) -> list[Item]:
+    def select(self, *, limit: float | None = None, ids: Sequence[str] = (), seed: int = 0) -> list[Item]:
         """The questions of a run.
 
         `limit` is the number of questions, or below 1 the share, rounded up. It takes whole videos in an
         order shuffled by `seed` until the limit is reached, the last video in part. Every prefix of the order
         keeps the "duration" groups in proportion. So a few questions are a fair sample (a benchmark's own
         order often starts with its short videos), few videos are decoded for them, and a larger limit only
-        adds questions. `offset` skips the first questions of that order. `ids` selects questions by id, in
-        the benchmark's order if there is neither a limit nor an offset. Raises ConfigError for an unknown id,
-        an invalid limit, or an offset that leaves nothing.
+        adds questions. `ids` selects questions by id, in the benchmark's order if there is no limit. Raises
+        ConfigError for an unknown id, or an invalid limit.
         """
         chosen = list(self.items)
         if ids:
@@ -158,13 +155,9 @@ class Benchmark:
                     )
             selected = set(ids)
             chosen = [item for item in chosen if item.id in selected]
-        if limit is None and not offset:
+        if limit is None:
             return chosen
         count = _count(limit, len(chosen))
-        if not 0 <= offset < len(chosen):
-            raise ConfigError(
-                f"offset is {offset}; it must be at least 0 and below {len(chosen)}, the number of questions"
-            )
         by_video: dict[str, list[Item]] = {}
         for item in chosen:
             by_video.setdefault(item.video_key, []).append(item)
@@ -181,17 +174,15 @@ class Benchmark:
             for rank, video in enumerate(stratum)
         }
         videos.sort(key=rank_in_stratum.__getitem__)
-        return [item for video in videos for item in by_video[video]][offset : offset + count]
+        return [item for video in videos for item in by_video[video]][:count]
 
 
 def _is_video(path: Path | None) -> bool:
     return path is not None and path.suffix.lower() in VIDEO_ENDINGS
 
 
-def _count(limit: float | None, questions: int) -> int:
+def _count(limit: float, questions: int) -> int:
     """The number of questions for a limit."""
-    if limit is None:
-        return questions
     if not isinstance(limit, int) and 0 < limit < 1:
         # Rounded up, so that a small share of a small benchmark is not nothing.
         return math.ceil(limit * questions)

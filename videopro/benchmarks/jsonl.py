@@ -22,7 +22,7 @@ from typing import Any
 from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item
 from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.benchmarks.protocol import JudgePrompt, Metric, Protocol
-from videopro.benchmarks.registry import LoadableBenchmark
+from videopro.benchmarks.registry import LoadableBenchmark, LoadOptions
 from videopro.benchmarks.storable_items import check_storable
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError, QuestionError
@@ -143,20 +143,11 @@ class JsonlBenchmark(LoadableBenchmark):
     protocols = ()
     holds = "your own questions.jsonl and videos"
 
-    def load(
-        self,
-        root: Path | None,
-        split: str,
-        *,
-        protocol: str = "",
-        annotations: str = "",
-        skip_broken: bool = False,
-        world_seed: int | None = None,
-    ) -> Benchmark:
-        self._refuse(protocol=protocol, annotations=annotations, world_seed=world_seed)
+    def load(self, root: Path | None, split: str, given: LoadOptions) -> Benchmark:
+        self._refuse(given, "protocol", "annotations", "world_seed")
         if root is None:
             raise BenchmarkError(f"jsonl: needs --root, the folder that contains {FILE}")
-        return load_folder(root, split=split, skip_broken=skip_broken, embedded=True)
+        return load_folder(root, split=split, skip_broken=given.skip_broken, embedded=True)
 
 
 JSONL = JsonlBenchmark()

@@ -27,7 +27,7 @@ from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
-from videopro.errors import BenchmarkError, reason_of
+from videopro.errors import BenchmarkError, reading_file
 from videopro.question import LETTERS, Question
 
 MAP = "map_vid_vidorID.json"
@@ -85,12 +85,8 @@ def _atp_hard(source: Source, rows: Sequence[LocatedRecord], split: str) -> set[
             f"nextqa: split {ATP_SPLIT!r} needs {ATP_LIST} next to val.csv; download it from "
             "stanfordvl.github.io/atp-revisit-video-lang"
         ) from error
-    try:
+    with reading_file(f"nextqa: {path}", "download it again", BenchmarkError):
         lines = path.read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(
-            f"nextqa: {path} cannot be read ({reason_of(error)}); download it again"
-        ) from error
     wrong = next((line for line in lines if not re.fullmatch(r"[0-9]{1,9}", line)), None)
     if wrong is not None:
         raise BenchmarkError(

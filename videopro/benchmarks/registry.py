@@ -24,6 +24,18 @@ from videopro.question import OFFICIAL_EXTRACTORS, Parser, Question, Reading
 _RESERVED = ("jsonl", "videopro")
 
 
+@dataclass(frozen=True)
+class LoadOptions:
+    """How the questions of a benchmark are read; empty: the default."""
+
+    protocol: str = ""
+    annotations: str = ""
+    """The file with the records."""
+    skip_broken: bool = False
+    world_seed: int | None = None
+    """Of a benchmark that generates its videos."""
+
+
 class LoadableBenchmark(ABC):
     """A benchmark with a name. `BenchmarkSpec` describes benchmarks of published files; subclass this for a
     benchmark that generates its videos."""
@@ -42,18 +54,9 @@ class LoadableBenchmark(ABC):
     """Whether its files are in a folder that the user names."""
 
     @abstractmethod
-    def load(
-        self,
-        root: Path | None,
-        split: str,
-        *,
-        protocol: str = "",
-        annotations: str = "",
-        skip_broken: bool = False,
-        world_seed: int | None = None,
-    ) -> Benchmark:
+    def load(self, root: Path | None, split: str, given: LoadOptions) -> Benchmark:
         """The questions of a split; empty: the default. Raises BenchmarkError for an unsupported setting, a
-        wrong folder, and broken records unless `skip_broken`."""
+        wrong folder, and broken records unless they are skipped."""
 
     def drawn_from(self, split: str, world_seed: int | None = None) -> Mapping[str, tuple[str, int]]:
         """What each video of a split is generated from, by name; equal values mean the same video. Empty for
@@ -65,10 +68,10 @@ class LoadableBenchmark(ABC):
         and the videos on this machine. For published benchmarks, the user names these splits."""
         return ()
 
-    def _refuse(self, **flags: object) -> None:
-        """Raise BenchmarkError for a given setting that it does not have."""
-        for name, value in flags.items():
-            if value not in (None, ""):
+    def _refuse(self, given: LoadOptions, *names: str) -> None:
+        """Raise BenchmarkError for a given setting, of these names, that it does not have."""
+        for name in names:
+            if getattr(given, name) not in (None, ""):
                 raise BenchmarkError(f"{self.name}: has no --{name.replace('_', '-')}; leave it out")
 
 
@@ -147,21 +150,12 @@ class BenchmarkSpec(LoadableBenchmark):
             )
         return protocols[name]
 
-    def load(
-        self,
-        root: Path | None,
-        split: str,
-        *,
-        protocol: str = "",
-        annotations: str = "",
-        skip_broken: bool = False,
-        world_seed: int | None = None,
-    ) -> Benchmark:
-        self._refuse(world_seed=world_seed)
+    def load(self, root: Path | None, split: str, given: LoadOptions) -> Benchmark:
+        self._refuse(given, "world_seed")
         split = split or self.splits[0]
         if split not in self.splits:
             raise BenchmarkError(f"{self.name}: has no split {split!r}; {did_you_mean(split, self.splits)}")
-        chosen = self.protocol(protocol, split)
+        chosen, annotations = self.protocol(given.protocol, split), given.annotations
         if root is None:
             raise BenchmarkError(f"{self.name}: needs --root, the folder that contains {self.holds}")
         # The annotation file itself was given as --root.
@@ -176,7 +170,7 @@ class BenchmarkSpec(LoadableBenchmark):
                 f"{self.name}: none of the {len(records.broken)} records is a question of this benchmark; "
                 f"check that it is the right file. The first record: {records.broken[0]}"
             )
-        if records.broken and not skip_broken:
+        if records.broken and not given.skip_broken:
             count = len(records.broken)
             issues = first_of([str(issue) for issue in records.broken], between="\n  ")
             raise BenchmarkError(

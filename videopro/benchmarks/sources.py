@@ -17,7 +17,7 @@ from videopro.benchmarks.fields import quoted
 from videopro.benchmarks.record_files import HUB, LocatedRecord, UnreadableRecord, hub_records, read_records
 from videopro.benchmarks.storable_items import check_storable
 from videopro.benchmarks.video_files import VideoFiles
-from videopro.errors import BenchmarkError, QuestionError, reason_of
+from videopro.errors import BenchmarkError, QuestionError, reading_file
 from videopro.question import NO_OPTION
 from videopro.storage import first_mistake, parse_json
 
@@ -175,12 +175,8 @@ class Source:
     def object(self, path: Path, of: str) -> dict[str, Any]:
         """The JSON object in a file of the folder, such as ids and answers. Raises BenchmarkError for
         anything else; `of` names the expected contents."""
-        try:
+        with reading_file(f"{self.name}: {path}", "download it again", BenchmarkError):
             content = parse_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BenchmarkError(
-                f"{self.name}: {path} cannot be read ({reason_of(error)}); download it again"
-            ) from error
         if not isinstance(content, dict):
             raise BenchmarkError(f"{self.name}: {path} must contain an object of {of}; download it again")
         return content

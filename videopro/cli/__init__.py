@@ -38,6 +38,7 @@ from videopro.cli.process import leave_signals_to_parent as leave_signals_to_par
 from videopro.cli.process import trim_heap as trim_heap
 from videopro.cli.settings import answering_settings as answering_settings
 from videopro.cli.settings import build_settings as build_settings
+from videopro.cli.settings import check_least as check_least
 from videopro.cli.settings import did_you_mean as did_you_mean
 from videopro.cli.settings import is_setting as is_setting
 from videopro.cli.settings import option as option

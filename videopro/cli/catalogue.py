@@ -124,8 +124,8 @@ _LOOK = (
     Command(
         "view",
         "videopro.commands.view",
-        "Browse the traces of runs as pages, or follow a run in the terminal.",
-        ("videopro view runs/videopro --open", "videopro view --live runs/videopro"),
+        "Browse the traces of runs as pages, live while runs are in progress.",
+        ("videopro view runs/videopro --open", "videopro view runs/videopro --port 8080"),
     ),
     Command(
         "report",

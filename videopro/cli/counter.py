@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
-from types import TracebackType
 from typing import Self, TypeVar
 
 from rich import progress as bars
@@ -99,9 +98,7 @@ class Counter:
         self._bars.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         # After an error the last line would say that the work took so long, as if it were done.
         if kind is None and not self._console.is_terminal:
             self._lines.say(self._doing, self._done, self._total, is_end=True)

@@ -55,6 +55,16 @@ def option(default: Any, help: str, **about: Any) -> Any:
     return field(default=default, metadata=setting(help, **about))
 
 
+def check_least(settings: object, least: int, *names: str, where: str = "") -> None:
+    """Raise ConfigError for one of these settings that is set, and below `least`, 0 or 1. `where`: the
+    beginning of the message."""
+    allowed = "at least 1" if least else "0 or more"
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and value < least:
+            raise ConfigError(f"{where}{name} is {value}; it must be {allowed}")
+
+
 def answering_settings(settings: Any) -> dict[str, Any]:
     """The settings that can change an answer, for a run's key: all that are not marked otherwise."""
     values = asdict(settings)

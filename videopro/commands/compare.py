@@ -27,7 +27,7 @@ from videopro.benchmarks import PRESETS
 from videopro.cli import CommandLine, TextTable, exit_status, option, read_yaml
 from videopro.commands import infer
 from videopro.commands.infer_settings import InferConfig, shared_settings
-from videopro.errors import ConfigError, RunError, reason_of
+from videopro.errors import ConfigError, RunError, reading_file
 from videopro.methods import METHOD_OPTIONS, METHODS
 from videopro.runs import RUN_FIELDS, RunFolder, find_runs
 from videopro.storage import parse_json
@@ -207,12 +207,8 @@ def _name(folder: Path, parts: int) -> str:
 def read_comparison_run(path: Path) -> ComparisonRun:
     """A finished run's numbers, and the scores of its questions. Raises RunError for a folder without one."""
     folder = RunFolder(path)
-    try:
+    with reading_file(f"{folder.summary}:", "pass the folder of a finished run", RunError):
         summary = parse_json(folder.summary.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{folder.summary}: cannot be read ({reason_of(error)}); pass the folder of a finished run"
-        ) from error
     settings = read_yaml(folder.config) if folder.config.exists() else summary
     # A run that was begun again with other settings has its old summary until it is finished.
     for key in ("run_key", "model"):

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Benchmark, Item
-from videopro.cli import CommandLine, Need, check_needs, exit_status, read_yaml, tracker_needs
+from videopro.cli import CommandLine, Need, check_least, check_needs, exit_status, read_yaml, tracker_needs
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.engine import ExceptionWatch, Progress, keep_tracebacks, units
 from videopro.engine.cluster import MOST_IN_FLIGHT, read_ray_settings
@@ -143,10 +143,7 @@ def check(
 
     Raises VideoProError for invalid settings, or a folder of another run.
     """
-    for name in ("workers", "in_flight"):
-        value = getattr(config, name)
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} is {value}; it must be at least 1")
+    check_least(config, 1, "workers", "in_flight")
     check_nearest_intact(config.nearest_intact)
     _check_engine(config)
     check_trackers(config.report_to)
@@ -159,7 +156,7 @@ def check(
         if asked is not None:
             return asked
         benchmark = load_benchmark(config)
-        drawn = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
+        drawn = benchmark.select(limit=config.limit, ids=config.ids, seed=config.seed)
         return benchmark, drawn
 
     prepared = prepare(

@@ -125,7 +125,6 @@ class InferConfig(WorkSettings, AnswerSettings, BenchmarkSettings):
         "from seed)",
         group=QUESTIONS,
     )
-    offset: int = option(0, "questions to skip at the start of the --limit order", group=QUESTIONS)
     ids: tuple[str, ...] = option((), "answer only these questions", group=QUESTIONS)
     engine: Literal["local", "ray", "vllm"] = field(default="local", metadata={**ENGINES, "group": RUN})
     ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": RUN})

@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console, Group
 
 from videopro.cli import CommandLine, TextTable, exit_status, option, setting
-from videopro.errors import ConfigError, RunError
+from videopro.errors import ConfigError, RunError, writing_file
 from videopro.methods import FALLBACK_HELP, FINAL_HELP
 from videopro.runs import RunFolder
 from videopro.storage import write_atomically
@@ -370,8 +370,6 @@ def _write(path: Path, numbers: Sequence[Mapping[str, Any]], tables: Sequence[Te
         if is_markdown
         else json.dumps(list(numbers), indent=1) + "\n"
     )
-    try:
+    with writing_file(path, "set another --output"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror}); set another --output") from error

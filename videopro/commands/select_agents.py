@@ -22,7 +22,16 @@ from rich.console import Console
 from videopro import benchmarks
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
-from videopro.cli import CommandLine, OptionFlags, TextTable, did_you_mean, exit_status, option, setting
+from videopro.cli import (
+    CommandLine,
+    OptionFlags,
+    TextTable,
+    check_least,
+    did_you_mean,
+    exit_status,
+    option,
+    setting,
+)
 from videopro.commands import infer
 from videopro.commands.infer_settings import (
     BenchmarkSettings,
@@ -31,7 +40,7 @@ from videopro.commands.infer_settings import (
     load_benchmark,
     shared_settings,
 )
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.errors import ConfigError, writing_file
 from videopro.methods import METHODS
 from videopro.methods.agents import public_role, split_role
 from videopro.methods.lvagent import (
@@ -86,8 +95,7 @@ class SelectConfig(WorkSettings, BenchmarkSettings):
                 f"size is {self.size}; it must be 2 to {min(MOST_AGENTS, len(names))}, with a library of "
                 f"{len(names)} models"
             )
-        if self.questions < 1:
-            raise ConfigError(f"questions is {self.questions}; it must be at least 1")
+        check_least(self, 1, "questions")
 
 
 COMMAND = CommandLine(
@@ -138,10 +146,8 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
         cost=replace(sum((trace.cost for each in traces.values() for trace in each), Cost()), stages={}),
     )
     path = config.output / "team.json"
-    try:
+    with writing_file(path, "set another --output"):
         write_atomically(path, team.model_dump_json(indent=1) + "\n")
-    except OSError as error:
-        raise RunError(cannot_write(path, error, "set another --output")) from error
     return team
 
 

@@ -34,7 +34,7 @@ from videopro.cli import (
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.commands.video_files import Unprepared, VideosConfig, named_videos
 from videopro.engine import Walk
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, writing_file
 from videopro.modules import WHISPER, cache_need, check_speech, part_needs, resolve_speech
 from videopro.modules.models import (
     SpeechSpec,
@@ -222,14 +222,10 @@ def _write_subtitles(transcript: Transcript, video: Path, config: TranscribeConf
         event = pysubs2.SSAEvent(round(line.start * 1000), round(line.end * 1000))
         event.plaintext = line.text
         subtitles.append(event)
-    try:
+    with writing_file(path, "set another folder with --output"):
         path.parent.mkdir(parents=True, exist_ok=True)
         # With tags kept, since a brace in a transcript is no formatting.
         write_atomically(path, subtitles.to_string(config.write, keep_ssa_tags=True), shared=True)
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be written ({error.strerror}); set another folder with --output"
-        ) from error
     return f"{path}: written"
 
 

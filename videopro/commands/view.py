@@ -1,22 +1,22 @@
-"""videopro view: browse a run's traces as pages, or follow the run in the terminal.
+"""videopro view: browse a run's traces as pages, from disk or over HTTP.
 
 videopro view runs/videopro                 # writes runs/videopro/view; open its index.html
 videopro view runs/videopro --open          # and opens it in the browser
 videopro view runs                          # all runs in a folder, with an index page
-videopro view --live runs/videopro          # follows a run in progress
+videopro view runs/videopro --port 8080     # writes nothing; pages follow a run in progress
 """
 
 from __future__ import annotations
 
+import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
-from videopro.cli import CommandLine, Counter, exit_status, option
+from videopro.cli import CommandLine, Counter, exit_status, needs_extra, option
 from videopro.errors import ConfigError
 from videopro.report.pages import (
     OVERVIEW,
@@ -25,11 +25,12 @@ from videopro.report.pages import (
     make_pictures,
     run_names,
     start_overview,
-    watch_run,
     write_overview,
     write_pages,
 )
 from videopro.runs import find_runs
+
+_SERVING = "Over HTTP"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,15 @@ class ViewConfig:
     side: int = option(SIDE, "longer side of the thumbnails in pixels")
     pictures: bool = option(True, "make thumbnails of the videos")
     open: bool = option(False, "open the pages in the browser when they are ready")
-    live: bool = option(False, "follow the run in the terminal instead, until it ends")
+    port: int | None = option(
+        None, "serve the pages on this port, live, and write nothing; 0: any free port", group=_SERVING
+    )
+    host: str = option(
+        "127.0.0.1", "address to serve on; 0.0.0.0: all interfaces, without a key", group=_SERVING
+    )
+    hosts: tuple[str, ...] = option(
+        (), "host names of the server, in addition to localhost and IP addresses", group=_SERVING
+    )
 
 
 COMMAND = CommandLine("view", ViewConfig)
@@ -51,27 +60,46 @@ COMMAND = CommandLine("view", ViewConfig)
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors that the user can fix, 130 when
     interrupted."""
-    argv = sys.argv[1:] if argv is None else argv
-    # Before parsing, which may already be interrupted: the message depends on it.
-    live = "--live" in argv
-    with exit_status("stopped following; the run continues" if live else _RESUME_HINT) as status:
+    with exit_status() as status:
         config = COMMAND.parse(argv)
         if not config.runs:
             raise ConfigError(f"{COMMAND.program}: pass one or more run folders")
         for name in ("frames", "side"):
             if getattr(config, name) < 1:
                 raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least 1")
-        if config.live:
-            if len(config.runs) > 1:
-                raise ConfigError(f"--live follows one run, but {len(config.runs)} were given")
-            watch_run(Path(config.runs[0]), Console())
+        if config.port is not None:
+            serve(config, config.port)
         else:
             write(config)
     return status.code
 
 
+def serve(config: ViewConfig, port: int) -> None:
+    """Serve the pages until a signal arrives. Raises VideoProError."""
+    if config.output is not None or not config.pictures:
+        other = "--no-pictures" if config.output is None else "--output"
+        raise ConfigError(f"--port writes no pages, so {other} has no effect; leave one of them out")
+    runs = find_runs([Path(word) for word in config.runs])
+    with needs_extra("serve", "videopro view --port"):
+        from videopro.serve import RunPages, create_viewer, listen, show
+    overview, names = (OVERVIEW, run_names(runs)) if len(runs) > 1 else ("", [""])
+    pages = [RunPages(run, config.frames, config.side, overview) for run in runs]
+    with listen(config.host, port) as sock:
+
+        def say(address: str) -> None:
+            print(f"open {address} (press Ctrl-C to stop)", flush=True)
+            if config.host in ("127.0.0.1", "localhost"):
+                number = address.rpartition(":")[2]
+                tunnel = f"ssh -L {number}:localhost:{number} {socket.gethostname()}"
+                print(f"from another machine: {tunnel}", flush=True)
+            if config.open:
+                # The server answers meanwhile: a browser in the terminal waits for its page.
+                threading.Thread(target=open_in_browser, args=(address,), daemon=True).start()
+
+        show(create_viewer(dict(zip(names, pages, strict=True)), config.hosts), sock, say)
+
+
 _MAX_EXAMPLES = 5
-_RESUME_HINT = "stopped; the pages can be opened; re-run the same command to resume"
 
 
 def write(config: ViewConfig) -> None:
@@ -92,7 +120,7 @@ def write(config: ViewConfig) -> None:
             more = len(errors) - _MAX_EXAMPLES
             print(f"no thumbnails for {more} more videos; their pages give the reason", file=sys.stderr)
     if config.open:
-        open_in_browser(index)
+        open_in_browser(index.resolve().as_uri())
 
 
 def _write_pages(config: ViewConfig, runs: Sequence[Path]) -> tuple[Path, list[Site]]:
@@ -117,11 +145,11 @@ def _write_pages(config: ViewConfig, runs: Sequence[Path]) -> tuple[Path, list[S
     return write_overview(output, sites), sites
 
 
-def open_in_browser(index: Path) -> None:
+def open_in_browser(address: str) -> None:
     """Open a page in the user's browser, or report that there is none."""
     try:
-        is_open = webbrowser.open(index.resolve().as_uri())
+        is_open = webbrowser.open(address)
     except webbrowser.Error:
         is_open = False
     if not is_open:
-        print(f"no browser found; open {index} yourself", file=sys.stderr)
+        print(f"no browser found; open {address} yourself", file=sys.stderr)

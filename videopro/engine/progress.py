@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from rich import progress as bars
@@ -70,9 +69,7 @@ class Progress:
             self._console.print("loading the model ...")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         try:
             if self._log is not None and kind is None:
                 self.update(is_end=True)

@@ -32,6 +32,7 @@ from videopro.errors import (
     is_full,
     is_machines,
     machine_error,
+    writing_file,
 )
 from videopro.storage import JsonLinesLog, parse_json
 from videopro.traces import Failure
@@ -91,12 +92,10 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
     """Try to lock a unit within the block; yields False if another process holds it. Raises RunError if the
     lease file cannot be created or locked."""
     path = folder / f"{unit.key}.lease"
-    try:
+    with writing_file(path):
         # The file is never removed: another process might hold a lock on the one that is gone, and both would
         # work.
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

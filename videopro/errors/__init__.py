@@ -14,8 +14,10 @@ from videopro.errors.disk import cannot_lock as cannot_lock
 from videopro.errors.disk import cannot_write as cannot_write
 from videopro.errors.disk import is_full as is_full
 from videopro.errors.disk import lacks_locks as lacks_locks
+from videopro.errors.disk import reading_file as reading_file
 from videopro.errors.disk import reason_of as reason_of
 from videopro.errors.disk import writing as writing
+from videopro.errors.disk import writing_file as writing_file
 from videopro.errors.exceptions import QUESTION_ERRORS as QUESTION_ERRORS
 from videopro.errors.exceptions import BackboneError as BackboneError
 from videopro.errors.exceptions import BenchmarkError as BenchmarkError

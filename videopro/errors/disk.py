@@ -10,7 +10,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from videopro.errors.exceptions import RunError
+from videopro.errors.exceptions import RunError, VideoProError
 
 # EIO is a disk that accepts no more writes: as with a full one, the same command resumes elsewhere.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
@@ -51,6 +51,26 @@ def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") 
     return f"{path}: cannot be written ({reason_of(error)}); {fix}"
 
 
+@contextmanager
+def writing_file(path: Path | str, otherwise: str = "fix that") -> Iterator[None]:
+    """Wrap code that writes or locks a file: in place of OSError, it raises RunError with the message of
+    `cannot_write`."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(cannot_write(path, error, otherwise)) from error
+
+
+@contextmanager
+def reading_file(where: str, fix: str, kind: type[VideoProError]) -> Iterator[None]:
+    """Wrap code that reads and parses a file: in place of OSError and ValueError, it raises an error of this
+    kind. `where`: the beginning of the message, which names the file."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise kind(f"{where} cannot be read ({reason_of(error)}); {fix}") from error
+
+
 def cannot_lock(path: Path | str, error: OSError) -> str:
     """The message for a file that cannot be locked."""
     return (
@@ -61,10 +81,9 @@ def cannot_lock(path: Path | str, error: OSError) -> str:
 
 
 @contextmanager
-def writing(contents: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[None]:
+def writing(contents: str, folder: Path, *, then: str) -> Iterator[None]:
     """Wrap code that writes into a folder: raises RunError, naming the `contents`, if the disk, a quota or
-    permissions prevent it. `needed`: bytes required, if known. `then`: what to do once there is
-    space. Other errors pass through."""
+    permissions prevent it. `then`: what to do once there is space. Other errors pass through."""
     try:
         yield
     except Exception as error:
@@ -72,7 +91,7 @@ def writing(contents: str, folder: Path, *, then: str, needed: int = 0) -> Itera
         if reason is None:
             raise
         raise RunError(
-            f"{folder}: {contents} cannot be written ({reason}); {_room(folder, needed)}free some "
+            f"{folder}: {contents} cannot be written ({reason}); {_room(folder)}free some "
             f"space on that disk, then {then}"
         ) from error
 
@@ -93,13 +112,11 @@ def _reason(error: Exception) -> str | None:
     return None
 
 
-def _room(folder: Path, needed: int) -> str:
+def _room(folder: Path) -> str:
     try:
-        free = shutil.disk_usage(folder).free
+        return f"{megabytes(shutil.disk_usage(folder).free)} are free; "
     except OSError:
         return ""
-    takes = f"it needs about {megabytes(needed)}, and " if needed else ""
-    return f"{takes}{megabytes(free)} are free; "
 
 
 def megabytes(size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 _MOST_LINES = 10
@@ -18,12 +19,10 @@ def failure_lines(failures: Iterable[tuple[str, str, str]], all_in: str = "") ->
     `failures`: of each, the video, the id of its question or row ("" for a video itself), and the reason.
     `all_in`: the file that has all of them, named if some are left out.
     """
-    by_reason: dict[str, dict[str, dict[str, None]]] = {}
+    by_reason: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for video, name, reason in failures:
         # An error of a video begins with its name, which the line has.
-        by_reason.setdefault(reason.removeprefix(f"{video}: "), {}).setdefault(video, {})[_cropped(name)] = (
-            None
-        )
+        by_reason[reason.removeprefix(f"{video}: ")][video].append(name[:_LONGEST_ID])
     counts = {reason: sum(map(len, videos.values())) for reason, videos in by_reason.items()}
     reasons = sorted(by_reason, key=lambda reason: -counts[reason])
     lines = [f"  {_videos(by_reason[reason])}: {reason}" for reason in reasons[:_MOST_LINES]]
@@ -34,19 +33,12 @@ def failure_lines(failures: Iterable[tuple[str, str, str]], all_in: str = "") ->
     return lines
 
 
-def _videos(videos: dict[str, dict[str, None]]) -> str:
-    named = [
-        f"{video} ({first_of([*names], _MOST_IDS)})" if any(names) else video
-        for video, names in videos.items()
-    ]
-    return first_of(named, _MOST_VIDEOS)
+def _videos(videos: dict[str, list[str]]) -> str:
+    ids = {video: first_of([*dict.fromkeys(names)], _MOST_IDS) for video, names in videos.items()}
+    return first_of([f"{video} ({named})" if named else video for video, named in ids.items()])
 
 
-def first_of(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
+def first_of(names: Sequence[str], most: int = _MOST_VIDEOS, between: str = ", ") -> str:
     """The first `most` of these names, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return between.join(names[:most]) + more
-
-
-def _cropped(name: str) -> str:
-    return name if len(name) <= _LONGEST_ID else name[: _LONGEST_ID - 1] + "…"

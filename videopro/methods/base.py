@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 from videopro.backbones import Backbone, BackboneConfig, ServerSettings, check_key_name, load_backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
-from videopro.cli import Need, answering_settings, build_settings, option
+from videopro.cli import Need, answering_settings, build_settings, check_least, option
 from videopro.errors import (
     QUESTION_ERRORS,
     ConfigError,
@@ -275,8 +275,7 @@ class WritingSettings:
     )
 
     def __post_init__(self) -> None:
-        if self.max_parallel < 1:
-            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
+        check_least(self, 1, "max_parallel")
         check_key_name(self.api_key_env)
 
 

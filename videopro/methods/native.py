@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Sampling, Visual, reply_notes
 from videopro.benchmarks import AnswerPrompt, Item
-from videopro.cli import option
+from videopro.cli import check_least, option
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, one_by_one
 from videopro.modules import (
@@ -95,10 +95,7 @@ class NativeSettings:
     system: str | None = option(None, "system turn; unset: as in the benchmark's protocol", answers=True)
 
     def __post_init__(self) -> None:
-        if self.frames is not None and self.frames < 1:
-            raise ConfigError(f"native: frames is {self.frames}; it must be at least 1")
-        if self.reply_tokens is not None and self.reply_tokens < 1:
-            raise ConfigError(f"native: reply_tokens is {self.reply_tokens}; it must be at least 1")
+        check_least(self, 1, "frames", "reply_tokens", where="native: ")
         if self.fps is not None and not self.fps > 0:
             raise ConfigError(f"native: fps is {self.fps}; it must be above 0")
         check_speech(self.speech)

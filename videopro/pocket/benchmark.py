@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from videopro.benchmarks import ROBUST, Benchmark, Item, LoadableBenchmark, Protocol, load_folder
+from videopro.benchmarks import ROBUST, Benchmark, Item, LoadableBenchmark, LoadOptions, Protocol, load_folder
 from videopro.cli import cache_root
 from videopro.pocket import world
 
@@ -26,29 +26,20 @@ class PocketBenchmark(LoadableBenchmark):
     training_split = "train"
     needs_root = False
 
-    def load(
-        self,
-        root: Path | None,
-        split: str,
-        *,
-        protocol: str = "",
-        annotations: str = "",
-        skip_broken: bool = False,
-        world_seed: int | None = None,
-    ) -> Benchmark:
+    def load(self, root: Path | None, split: str, given: LoadOptions) -> Benchmark:
         """See `LoadableBenchmark.load`. `root`: a folder that already contains a split (questions.jsonl and
         videos/); then nothing is drawn."""
-        self._refuse(protocol=protocol, annotations=annotations)
+        self._refuse(given, "protocol", "annotations")
         split = split or self.splits[0]
         if root is not None:
             return load_folder(root, name=self.name, split=split, protocol=PROTOCOL)
 
         def fetch(items: Sequence[Item]) -> None:
-            world.ensure(split, seed=world_seed, videos={item.video.stem for item in items})
+            world.ensure(split, seed=given.world_seed, videos={item.video.stem for item in items})
 
-        folder = world.ensure(split, seed=world_seed, videos=())
+        folder = world.ensure(split, seed=given.world_seed, videos=())
         benchmark = load_folder(folder, name=self.name, split=split, protocol=PROTOCOL)
-        version = world.fingerprint() if world_seed is None else f"{world.fingerprint()}, seed {world_seed}"
+        version = world.fingerprint() + ("" if given.world_seed is None else f", seed {given.world_seed}")
         return replace(benchmark, version=version, fetch=fetch)
 
     def drawn_from(self, split: str, world_seed: int | None = None) -> Mapping[str, tuple[str, int]]:

@@ -19,6 +19,8 @@ HORIZON = 116
 LOOKS = 2
 
 Color = tuple[int, int, int]
+Pen = ImageDraw.ImageDraw
+Draws = np.random.Generator
 
 # place: (sky, ground, kind of scenery, its colour, how many of it)
 _PLACES: dict[str, tuple[Color, Color, str, Color, int]] = {
@@ -70,7 +72,7 @@ def _spread(rng: np.random.Generator, many: int) -> list[float]:
     return [(i + 0.5 + float(rng.uniform(-0.25, 0.25))) * step for i in range(many)]
 
 
-def _waves(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _waves(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     phase = float(rng.uniform(0, 6))
     pen.rectangle((0, horizon - 18, WIDTH, horizon + 12), fill=color)
     for row in range(many):
@@ -80,13 +82,13 @@ def _waves(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
         pen.line(points, fill=(236, 240, 240), width=2)
 
 
-def _trees(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _trees(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     for x in _spread(rng, many):
         top = horizon - float(rng.uniform(46, 92))
         pen.polygon([(x - 17, horizon + 8), (x + 17, horizon + 8), (x, top)], fill=color)
 
 
-def _dunes(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _dunes(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     for row in range(many):
         phase = float(rng.uniform(0, 6))
         points = [(x, horizon + 22 * row + 14 * math.sin(x / 44 + phase)) for x in range(0, WIDTH + 8, 8)]
@@ -94,16 +96,14 @@ def _dunes(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
         pen.polygon([*points, (WIDTH, horizon + 22 * row + 20), (0, horizon + 22 * row + 20)], fill=shade)
 
 
-def _boats(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _boats(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     for x in _spread(rng, many):
         y = horizon + float(rng.uniform(2, 14))
         pen.polygon([(x - 26, y), (x + 26, y), (x + 16, y + 12), (x - 16, y + 12)], fill=color)
         pen.line([(x, y), (x, y - 48)], fill=color, width=3)
 
 
-def _awnings(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _awnings(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     step = WIDTH / many
     for i in range(many):
         fill = color if i % 2 else (222, 214, 204)
@@ -113,7 +113,7 @@ def _awnings(
     pen.rectangle((0, horizon - 14, WIDTH, horizon), fill=(136, 108, 84))
 
 
-def _tiles(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _tiles(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     step = WIDTH / many
     for i in range(many + 1):
         pen.line([(i * step, 0), (i * step, horizon)], fill=color, width=3)
@@ -122,16 +122,14 @@ def _tiles(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
     pen.rectangle((0, horizon - 6, WIDTH, horizon + 8), fill=(120, 104, 92))
 
 
-def _flowers(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _flowers(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     for _ in range(many):
         x, y = float(rng.uniform(0, WIDTH)), float(rng.uniform(horizon + 6, HEIGHT))
         pen.ellipse((x - 5, y - 5, x + 5, y + 5), fill=color)
     pen.rectangle((0, horizon - 16, WIDTH, horizon), fill=(104, 140, 92))
 
 
-def _rails(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _rails(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.rectangle((0, 0, WIDTH, 34), fill=(92, 94, 102))
     for y in (horizon + 22, horizon + 50):
         pen.line([(0, y), (WIDTH, y)], fill=color, width=5)
@@ -139,9 +137,7 @@ def _rails(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
         pen.line([(x, horizon + 16), (x - 8, horizon + 58)], fill=color, width=5)
 
 
-def _battlements(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _battlements(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.rectangle((0, horizon - 40, WIDTH, horizon), fill=color)
     for left in range(0, WIDTH, 20):
         pen.rectangle((left, horizon - 52, left + 10, horizon - 40), fill=color)
@@ -149,24 +145,18 @@ def _battlements(
         pen.rectangle((x - 18, horizon - 90, x + 18, horizon), fill=_moved(color, np.full(3, -18)))
 
 
-def _arches(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _arches(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.rectangle((0, horizon - 44, WIDTH, horizon + 10), fill=color)
     for x in _spread(rng, many):
         pen.ellipse((x - 28, horizon - 28, x + 28, horizon + 48), fill=(118, 150, 162))
 
 
-def _stalactites(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _stalactites(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     for x in _spread(rng, many):
         pen.polygon([(x - 16, 0), (x + 16, 0), (x, float(rng.uniform(34, 84)))], fill=color)
 
 
-def _furrows(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _furrows(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     for i in range(many):
         pen.line(
             [(WIDTH * (i + 0.5) / many, horizon), (WIDTH * (3 * i / many - 1), HEIGHT)], fill=color, width=5
@@ -176,18 +166,14 @@ def _furrows(
     pen.polygon([(x - 32, horizon - 42), (x + 32, horizon - 42), (x, horizon - 66)], fill=(110, 62, 56))
 
 
-def _windows(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _windows(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.rectangle((0, 26, WIDTH, horizon), fill=color)
     for x in _spread(rng, many):
         for y in (38, 76):
             pen.rectangle((x - 16, y, x + 16, y + 26), fill=(206, 216, 220))
 
 
-def _shelves(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _shelves(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     step = (horizon + 10) / many
     for row in range(many):
         y = row * step
@@ -197,16 +183,14 @@ def _shelves(
         pen.rectangle((0, y + step - 4, WIDTH, y + step), fill=color)
 
 
-def _columns(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _columns(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.polygon([(0, 36), (WIDTH, 36), (WIDTH / 2, 2)], fill=_moved(color, np.full(3, -26)))
     for x in _spread(rng, many):
         pen.rectangle((x - 11, 36, x + 11, horizon + 6), fill=_moved(color, np.full(3, -40)))
         pen.rectangle((x - 7, 36, x + 1, horizon + 6), fill=color)
 
 
-def _lanes(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _lanes(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.rectangle((0, horizon - 34, WIDTH, horizon), fill=(118, 126, 142))
     for _ in range(90):
         x, y = float(rng.uniform(0, WIDTH)), float(rng.uniform(horizon - 32, horizon - 4))
@@ -216,34 +200,28 @@ def _lanes(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
         pen.line([(0, y), (WIDTH, y)], fill=color, width=3)
 
 
-def _peaks(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _peaks(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     for x in _spread(rng, many):
         top = horizon - float(rng.uniform(70, 104))
         pen.polygon([(x - 78, horizon), (x + 78, horizon), (x, top)], fill=color)
         pen.polygon([(x - 18, top + 22), (x + 18, top + 22), (x, top)], fill=(236, 238, 242))
 
 
-def _ripples(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _ripples(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.rectangle((0, horizon - 12, WIDTH, horizon), fill=(88, 116, 96))
     for _ in range(many * 4):
         x, y = float(rng.uniform(0, WIDTH)), float(rng.uniform(horizon + 6, HEIGHT))
         pen.line([(x - 16, y), (x + 16, y)], fill=color, width=2)
 
 
-def _chimneys(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _chimneys(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     pen.rectangle((0, horizon - 30, WIDTH, horizon), fill=color)
     for x in _spread(rng, many):
         pen.rectangle((x - 8, horizon - 92, x + 8, horizon), fill=_moved(color, np.full(3, -20)))
         pen.ellipse((x - 16, horizon - 112, x + 20, horizon - 90), fill=(188, 186, 186))
 
 
-def _houses(
-    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
-) -> None:
+def _houses(pen: Pen, rng: Draws, horizon: int, color: Color, many: int) -> None:
     step = WIDTH / many
     for i in range(many):
         top = horizon - float(rng.uniform(44, 84))

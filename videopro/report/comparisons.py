@@ -38,6 +38,7 @@ from videopro.traces.scoring import (
     QuestionScore,
     accuracy,
     is_answerable,
+    mode_shares,
     paired_difference,
     planner_tokens_out,
     program_metrics,
@@ -310,7 +311,7 @@ def modes(runs: Sequence[ReportRun]) -> Section:
     several = len(by_dataset(planned)) > 1
     for data, group in by_dataset(planned).items():
         for run in group:
-            shares = program_metrics(run.own_traces)["modes"]
+            shares = mode_shares(run.own_traces)
             if shares["native"] is None:
                 continue
             rows.append(

@@ -26,6 +26,7 @@ from videopro.runs.serving import Served as Served
 from videopro.runs.serving import read_vllm_settings as read_vllm_settings
 from videopro.runs.submission import SubmitConfig as SubmitConfig
 from videopro.runs.submission import submit as submit
+from videopro.runs.summary import headline as headline
 from videopro.runs.summary import metric_lines as metric_lines
 from videopro.runs.summary import summarize as summarize
 from videopro.runs.summary import summary_table as summary_table

@@ -11,7 +11,7 @@ from typing import Any
 
 from videopro.benchmarks import share_at_iou, written_iou
 from videopro.cli import TextTable, option, setting
-from videopro.errors import RunError, cannot_write
+from videopro.errors import RunError, writing_file
 from videopro.runs.folder import RunFolder
 from videopro.runs.judging import recorded_protocol
 from videopro.storage import write_atomically
@@ -46,10 +46,8 @@ def combine(config: CombineConfig) -> TextTable:
             _check_same_questions(config.long, long, path, traces)
     numbers = combine_cg_bench(long, clue, miou)
     if config.output is not None:
-        try:
+        with writing_file(config.output):
             write_atomically(config.output, json.dumps(numbers, indent=2) + "\n")
-        except OSError as error:
-            raise RunError(cannot_write(config.output, error)) from error
     rows = [
         (label, *("-" if row[name] is None else percent(row[name]) for name in NAMES))
         for label, row in numbers.items()

@@ -24,7 +24,7 @@ import yaml
 from videopro.backbones import Backbone, identify, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import read_yaml
-from videopro.errors import ConfigError, RunError, VideoProError, cannot_write, first_of
+from videopro.errors import ConfigError, RunError, VideoProError, cannot_write, first_of, writing_file
 from videopro.methods import other_file
 from videopro.storage import SetAside, lock_soon, parse_json, write_atomically
 from videopro.traces import NO_REDO, OTHER_FILES, Redo, Trace, TraceLog, read_traces, set_aside_traces
@@ -157,9 +157,9 @@ class RunFolder:
         """The run's traces, one per question, in the order they were written; invalid lines are reported
         once. Raises RunError if there is no file, and for a line of another run or of a later version."""
         traces = read_traces(self.traces, self.key(), set_aside=self.set_aside)
-        return [self._with_video(trace) for trace in traces]
+        return [self.with_video(trace) for trace in traces]
 
-    def _with_video(self, trace: Trace) -> Trace:
+    def with_video(self, trace: Trace) -> Trace:
         """The trace with relative video paths resolved against the run's folder: a run from the hub has them,
         because absolute paths are only valid on the machine that made it."""
         beside = self.path / trace.video.path
@@ -245,11 +245,9 @@ class RunFolder:
         """Let one process at a time into the block, with a lock file of this name. Raises RunError."""
         path = self.work / name
         with ExitStack() as stack:
-            try:
+            with writing_file(path, _ELSEWHERE):
                 self.work.mkdir(parents=True, exist_ok=True)
                 fcntl.flock(stack.enter_context(path.open("w")), fcntl.LOCK_EX)
-            except OSError as error:
-                raise RunError(cannot_write(path, error, _ELSEWHERE)) from error
             yield
 
     def is_running(self) -> bool:

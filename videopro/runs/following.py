@@ -1,22 +1,20 @@
-"""Follow a run in progress: its traces as they are appended, and the summary so far. Read-only, so any number
-of readers can follow a run.
+"""Follow a run in progress: its traces as they are appended, and the headline so far. Read-only, so any
+number of readers can follow a run.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from videopro.benchmarks import Protocol
-from videopro.errors import ExceptionRecord, RunError
+from videopro.errors import RunError
 from videopro.runs.folder import RunFolder
-from videopro.runs.summary import summarize
-from videopro.traces import Call, Execution, FrameRef, Step, Trace, TraceLog, moment, wanted_time
+from videopro.runs.summary import headline, headline_part
+from videopro.traces import Trace, TraceLog
 
 
 class RunTail:
@@ -27,78 +25,37 @@ class RunTail:
         self._protocol = protocol
         self._log: TraceLog | None = None
         self.traces: dict[str, Trace] = {}
-        """By question id, the latest last. Calls and steps are reduced to what summaries count, to save
-        memory with thousands of questions."""
+        """By question id, the latest last. Only `headline_part` is kept, to save memory with thousands of
+        questions."""
 
-    def refresh(self) -> int:
-        """Read the appended traces and return their number. Raises RunError for an invalid log."""
+    def refresh(self, most: int = sys.maxsize) -> list[Trace]:
+        """Read the appended traces, of about `most` bytes, and return them in full. Raises RunError for an
+        invalid log."""
         if self._log is None:
             if not self._folder.traces.exists():
-                return 0
+                return []
             self._log = self._folder.log(writable=False)
-        new = self._log.refresh()
+        new = self._log.refresh(most)
         self._folder.set_aside.tell()
         for trace in new:
             # Taken out first: an answer that was made again comes last.
             self.traces.pop(trace.question_id, None)
-            self.traces[trace.question_id] = _slim(trace)
-        return len(new)
+            self.traces[trace.question_id] = headline_part(trace)
+        return new
 
-    def summary(self, about: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        """The summary of the traces so far."""
-        return summarize(list(self.traces.values()), self._protocol, about)
+    def reread(self, question_id: str) -> Trace:
+        """The trace in full of a question in `traces`, from the file."""
+        assert self._log is not None
+        return self._folder.with_video(self._log.reread(question_id))
+
+    def headline(self) -> dict[str, Any]:
+        """The headline of the traces so far."""
+        return headline(list(self.traces.values()), self._protocol)
 
     def close(self) -> None:
         """Close the log."""
         if self._log is not None:
             self._log.close()
-
-
-def _slim(trace: Trace) -> Trace:
-    """The trace with what summaries count: intervals, the moments that were seen, steps without texts."""
-    seen: set[FrameRef] = set()
-
-    def new(frames: Iterable[FrameRef]) -> tuple[FrameRef, ...]:
-        """A reference to each moment that no earlier call or step looked at, shortened unless the frame
-        replaces another."""
-        refs = {frame if wanted_time(frame) is not None else (moment(frame),) for frame in frames} - seen
-        seen.update(refs)
-        return tuple(sorted(refs))
-
-    def short(exception: ExceptionRecord) -> ExceptionRecord:
-        return replace(exception, traceback="")
-
-    def light(execution: Execution) -> Execution:
-        calls = tuple(
-            Call(call.fn, {}, "", frames=new(call.frames), intervals=call.intervals)
-            for call in execution.calls
-            if call.intervals or call.frames
-        )
-        steps = tuple(replace(_light_step(step), frames=new(step.frames)) for step in execution.steps)
-        exceptions = tuple(map(short, execution.exceptions))
-        return replace(execution, calls=calls, steps=steps, exceptions=exceptions)
-
-    rounds = tuple(
-        replace(attempt, prompt=None, execution=attempt.execution and light(attempt.execution))
-        for attempt in trace.rounds
-    )
-    return replace(trace, rounds=rounds, ended_by=trace.ended_by and short(trace.ended_by))
-
-
-def _light_step(step: Step) -> Step:
-    reply = hashlib.sha256(repr((step.prompt, step.frames, step.raw)).encode()).hexdigest()
-    return Step(
-        step.kind,
-        step.model,
-        step.round,
-        # Still tells replies apart, so that reused ones are found.
-        prompt=reply,
-        parsed=None if step.parsed is None else dict.fromkeys(step.parsed),
-        rejected=("",) * len(step.rejected),
-        faults=("",) * len(step.faults),
-        is_reused=step.is_reused,
-        cost=step.cost,
-    )
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:

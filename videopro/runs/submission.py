@@ -14,7 +14,7 @@ from pathlib import Path
 
 from videopro.benchmarks import OFFICIAL
 from videopro.cli import setting
-from videopro.errors import ConfigError, RunError, cannot_write
+from videopro.errors import ConfigError, RunError, writing_file
 from videopro.question import LETTERS
 from videopro.runs.folder import RunFolder
 from videopro.runs.judging import recorded_protocol
@@ -67,10 +67,8 @@ def submit(config: SubmitConfig) -> Submission:
     # By id: traces are in the order in which workers answered.
     traces = sorted(folder.read(), key=lambda trace: trace.question_id)
     content = endings[config.output.suffix](traces)
-    try:
+    with writing_file(config.output):
         write_atomically(config.output, content)
-    except OSError as error:
-        raise RunError(cannot_write(config.output, error)) from error
     return Submission(config.output, len(traces), sum(not _answer(trace) for trace in traces))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,10 +13,10 @@ from typing import Any
 from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics, unread_share
 from videopro.cli import TextTable
 from videopro.engine import traceback_file
-from videopro.errors import RunError, cannot_write, failure_lines
+from videopro.errors import failure_lines, writing_file
 from videopro.runs.folder import RunFolder
 from videopro.storage import write_atomically
-from videopro.traces import Cost, Trace, scoring
+from videopro.traces import Cost, Round, Trace, scoring
 from videopro.traces.scoring import (
     FEW_VIDEOS_NOTE,
     agent_metrics,
@@ -52,20 +52,13 @@ def summarize(
     """
     answerable = [trace for trace in traces if is_answerable(trace)]
     records = records_of(traces)
-    overall = scoring.accuracy(records)
     official_records = official_records_of(traces)
     official = scoring.official_accuracy(official_records, unparsed=protocol.official_unparsed)
     official_groups = scoring.grouped(official_records)
-    # A reply of times has no letter: it is unread if no time is in it.
-    names_times = protocol.reply == "intervals" or any(
-        metric.kind == "grounding" for metric in protocol.metrics
-    )
     cost = sum((trace.cost for trace in traces), Cost())
     return {
         **about,
-        "n": overall.n,
-        "accuracy": overall.accuracy,
-        "accuracy_ci95": overall.ci95,
+        **headline(traces, protocol),
         "official_accuracy": official.accuracy,
         "official_n": official.n,
         "metrics": {
@@ -74,20 +67,13 @@ def summarize(
         },
         "open": scoring.open_summary(traces),
         "ungraded": _ungraded(traces, grades),
-        "unparsed": unread_share(traces) if names_times else scoring.unparsed_rate(records),
         "coverage": scoring.coverage(
             {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
         ),
         "cut_replies": scoring.cut_replies(traces),
         "other_first_tokens": scoring.other_first_tokens(traces),
-        "seconds_per_question": cost.seconds / len(traces) if traces else None,
-        "questions": len(traces),
-        "videos": len({trace.video.key for trace in traces}),
-        "scored_videos": overall.clusters,
-        "left_out": scoring.exclusions(traces),
         "exceptions": _exceptions(traces),
         "stand_ins": scoring.stand_ins(traces),
-        "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
         "failures": scoring.failures(traces),
         "program_failures": scoring.program_failures(traces),
         "notes": dict(Counter(note for trace in traces for note in trace.notes)),
@@ -127,6 +113,46 @@ def summarize(
     }
 
 
+def headline(traces: Sequence[Trace], protocol: Protocol) -> dict[str, Any]:
+    """The first numbers of a summary, which `headline_part` of the traces is enough for."""
+    records = records_of(traces)
+    overall = scoring.accuracy(records)
+    # A reply of times has no letter: it is unread if no time is in it.
+    names_times = protocol.reply == "intervals" or any(
+        metric.kind == "grounding" for metric in protocol.metrics
+    )
+    return {
+        "n": overall.n,
+        "accuracy": overall.accuracy,
+        "accuracy_ci95": overall.ci95,
+        "unparsed": unread_share(traces) if names_times else scoring.unparsed_rate(records),
+        "seconds_per_question": sum(trace.cost.seconds for trace in traces) / len(traces) if traces else None,
+        "questions": len(traces),
+        "videos": len({trace.video.key for trace in traces}),
+        "scored_videos": overall.clusters,
+        "left_out": scoring.exclusions(traces),
+        "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
+        "modes": scoring.mode_shares(traces),
+    }
+
+
+def headline_part(trace: Trace) -> Trace:
+    """What `headline` counts of a trace: a few kilobytes, however much happened in it."""
+    return replace(
+        trace,
+        question="",
+        groups={},
+        first=None,
+        final=trace.final and replace(trace.final, letters={}),
+        rounds=tuple(Round(each.prompt_kind, "", mode=each.mode) for each in trace.rounds),
+        notes=(),
+        cost=Cost(trace.cost.seconds),
+        prepared=(),
+        ended_by=None,
+        versions={},
+    )
+
+
 def _ungraded(traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> int:
     """The number of open answers without a grade, in a graded run."""
     if not grades:
@@ -160,10 +186,8 @@ def _row(part: scoring.Accuracy) -> dict[str, Any]:
 
 def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
     """Write summary.json atomically. Raises RunError."""
-    try:
+    with writing_file(path):
         write_atomically(path, json.dumps(summary, indent=2) + "\n")
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
 
 
 def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str], folder: Path) -> TextTable:

@@ -2,7 +2,8 @@
 
 From the bottom up: `problems` (errors for clients), `line` (the queue), `events`, `films` (the videos);
 `methods` and `answering` (one model); `questions`; `guards` (access) and `state` (the parts of a server); the
-routes `chat`, `question_routes` and `file_routes`; `app`. `mcp` serves MCP clients.
+routes `chat`, `question_routes` and `file_routes`; `app`. `mcp` serves MCP clients, and `viewer` the pages of
+runs.
 """
 
 from videopro.serve.answering import Answerer as Answerer
@@ -14,3 +15,6 @@ from videopro.serve.films import FilmStore as FilmStore
 from videopro.serve.guards import ServeLimits as ServeLimits
 from videopro.serve.methods import AskRequest as AskRequest
 from videopro.serve.state import ServerState as ServerState
+from videopro.serve.viewer import RunPages as RunPages
+from videopro.serve.viewer import create_viewer as create_viewer
+from videopro.serve.viewer import show as show

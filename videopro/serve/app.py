@@ -99,7 +99,11 @@ async def begin_session(request: Request) -> Response:
 
 
 def _file(name: str) -> Response:
-    text = _assets().get(name) or read_asset(name)
+    return asset_reply(name, _assets().get(name) or read_asset(name))
+
+
+def asset_reply(name: str, text: str | None) -> Response:
+    """The reply with a file of a page. Raises Problem if there is none."""
     if text is None:
         raise Problem(404, f"no such file: {name[:60]!r}", code="no_route")
     kind = mimetypes.guess_type(name)[0] or "text/plain"
@@ -125,11 +129,17 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
             # Players and monitors look before they load. Events have no size, and go on.
             if isinstance(route, APIRoute) and route.methods == {"GET"} and route.name != "events":
                 app.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)
-    # Other errors are told by the guard.
+    guard(app, state.limits, state.metrics.request, root_path)
+    return app
+
+
+def guard(
+    app: FastAPI, limits: ServeLimits, on_request: Callable[[str, int], None], root_path: str = ""
+) -> None:
+    """Put an application behind a `Guard`, which replies to all errors."""
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
-    app.add_middleware(Guard, limits=state.limits, on_request=state.metrics.request, root_path=root_path)
-    return app
+    app.add_middleware(Guard, limits=limits, on_request=on_request, root_path=root_path)
 
 
 async def _refuse_invalid(request: Request, error: Exception) -> Response:

@@ -21,6 +21,8 @@ from videopro.traces import AGENT, Call, Execution, Result, Round, Step
 Event = dict[str, Any]
 """Has a "type": see `videopro.methods.events`; here "queued" and "progress" too."""
 
+LAST = ("answer", "error")
+"""Types of events after which a question has no other."""
 _KEEP_ALIVE_SECONDS = 15.0
 """So often a comment is sent where nothing happens: proxies would close the connection."""
 

@@ -24,12 +24,14 @@ from videopro.serve.films import Film, video_of
 from videopro.serve.guards import HANG_UP, SUBTITLE_BYTES
 from videopro.serve.problems import Problem, called_by_name, too_large
 from videopro.serve.state import ServerState, film_named, state_of
+from videopro.video import Video
 
 router = APIRouter()
+# Of frames, which are named by the video's content.
+UNCHANGING = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 _FIELD = "file"
 _JPEG_QUALITY = 85
-_BOX = r"[\d.]+(,[\d.]+){3}"
 
 
 _EXTENDED_NAME = re.compile(rb"filename\*=utf-8'[^']*'([^;\s]*)", re.IGNORECASE)
@@ -170,34 +172,35 @@ async def delete(request: Request, id: str, questions: bool = False) -> dict[str
 async def content(request: Request, id: str) -> Response:
     """The video file; supports ranges."""
     film = state_of(request).films.get(id)
-    kind = mimetypes.guess_type(film.path.name)[0] or ""
+    return video_file(film.path, PurePosixPath(film.name).name)
+
+
+def video_file(path: Path, name: str = "") -> Response:
+    """The reply with a video file, or the range of it that was requested. `name`: for a download."""
+    kind = mimetypes.guess_type(path.name)[0] or ""
     kind = kind if kind.startswith("video/") else "video/mp4"
     return _VideoResponse(
-        film.path,
+        path,
         media_type=kind,
         headers={"Cache-Control": "private, max-age=86400"},
-        filename=PurePosixPath(film.name).name,
+        filename=name or path.name,
         content_disposition_type="inline",
     )
 
 
+Time = Annotated[float, Query(ge=0, allow_inf_nan=False)]
+Side = Annotated[int, Query(ge=16, le=2048)]
+Box = Annotated[str | None, Query(pattern=r"^[\d.]+(,[\d.]+){3}$")]
+
+
 @router.get("/v1/files/{id}/frame")
-async def frame(
-    request: Request,
-    id: str,
-    time: Annotated[float, Query(ge=0, allow_inf_nan=False)],
-    side: Annotated[int, Query(ge=16, le=2048)] = 320,
-    box: Annotated[str | None, Query(pattern=f"^{_BOX}$")] = None,
-) -> Response:
+async def frame(request: Request, id: str, time: Time, side: Side = 320, box: Box = None) -> Response:
     """The frame at a time, or its part within a box (x0,y0,x1,y1 in 0..1), as JPEG."""
     state = state_of(request)
     film = state.films.get(id)
     with called_by_name({str(film.path): film.name}):
-        image = await to_thread.run_sync(_jpeg, film, time, side, box)
-    # By the film's content: it never changes.
-    return Response(
-        image, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=31536000, immutable"}
-    )
+        image = await to_thread.run_sync(lambda: jpeg(video_of(film), time, side, box))
+    return Response(image, media_type="image/jpeg", headers=UNCHANGING)
 
 
 @router.get("/v1/files/{id}/questions")
@@ -248,15 +251,16 @@ async def open_video(request: Request, video: NamedVideo) -> dict[str, Any]:
     return await file_object(state, await film_named(state, video.file_id))
 
 
-def _jpeg(film: Film, time: float, side: int, box: str | None) -> bytes:
+def jpeg(video: Video, time: float, side: int, box: str | None) -> bytes:
     """The frame at `time` (s), or its part within `box`, with a longer side of at most `side` pixels. Raises
-    Problem for an invalid box, VideoError for a frame that cannot be read."""
-    video = video_of(film)
+    Problem for an invalid box and a damaged frame, VideoError for a frame that cannot be read."""
     x0, y0, x1, y1 = map(float, box.split(",")) if box is not None else (0.0, 0.0, 1.0, 1.0)
     # A part of a picture is cut from one that is large enough for it.
     scale = min(1.0, side / (max(video.width, video.height) * max(x1 - x0, y1 - y0, 1e-3)))
     size = max(1, round(video.height * scale)), max(1, round(video.width * scale))
     (frame,) = video.frames([time], size=size)
+    if frame.wanted:
+        raise Problem(404, f"{video.path}: damaged at {time:.2f} s", code="no_frame")
     if box is not None:
         try:
             frame = frame.crop((x0, y0, x1, y1))

@@ -56,9 +56,12 @@ class AskRequest:
     def as_question(self, *, with_earlier: bool = True) -> Question:
         """What the model reads; `with_earlier`: after the earlier messages."""
         text = prompts.with_conversation(encodable(self.question), self.earlier if with_earlier else ())
-        if not self.choices:
-            return Question.open(text)
-        return Question(text, without_own_labels(tuple(map(encodable, self.choices))))
+        return question_of(text, without_own_labels(tuple(map(encodable, self.choices))))
+
+
+def question_of(text: str, choices: tuple[str, ...]) -> Question:
+    """The question; without choices it is answered in words."""
+    return Question(text, choices) if choices else Question.open(text)
 
 
 _NUMBERS: Mapping[Any, str] = {int: "integer", float: "number"}
@@ -84,9 +87,9 @@ _PLANNING_METHOD = "videopro"
 class PreparedMethods:
     """Methods by their names and options. Thread-safe. Raises VideoProError for settings that are wrong.
 
-    `method`, `options`: what answers if a question names nothing else; the options are for that method alone,
-    and bound what a question may set. `methods`: others that it may name; none: all. `frames`: the model's
-    budget.
+    `method`, `options`: what answers if a question names nothing else; the options are for that method,
+    and bound what a question may set; those that choose models behind modules also hold for the others that
+    write programs. `methods`: others that it may name; none: all. `frames`: the model's budget.
     """
 
     def __init__(
@@ -147,7 +150,7 @@ class PreparedMethods:
         is_open = not request.choices
         method = request.method or self._method
         asked = self._checked(method, request.options)
-        options = {**(self._options if method == self._method else {}), **asked}
+        options = {**self._operators(method), **asked}
         protocol = self._protocol(request.max_new_tokens)
         # Kept, because its models are loaded with its first question, and a served planner is asked for its
         # record.
@@ -214,7 +217,16 @@ class PreparedMethods:
         return described if most is None else {**described, "maximum": most}
 
     def _planning(self) -> PreparedRun:
-        return self._prepare(_PLANNING_METHOD, {}, self._protocol(None))
+        return self._prepare(_PLANNING_METHOD, self._operators(_PLANNING_METHOD), self._protocol(None))
+
+    def _operators(self, method: str) -> dict[str, Any]:
+        """The operator's options for a method: those of the server's own, but for the models behind modules,
+        which all methods that write programs share."""
+        if method == self._method:
+            return self._options
+        has_modules = issubclass(METHODS[method].Settings, ModuleSettings)
+        shared = {part.name for part in fields(ModuleSettings)} if has_modules else set()
+        return {name: value for name, value in self._options.items() if name in shared}
 
     def _protocol(self, max_new_tokens: int | None) -> Protocol:
         # Chat front ends ask for more than any answer takes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -17,9 +17,9 @@ from videopro.question import prompts
 from videopro.report.pages import StoredPrompts, page, row
 from videopro.serve.events import EventLog, EventStream
 from videopro.serve.films import Film
-from videopro.serve.methods import LONGEST_TEXT, AskRequest
+from videopro.serve.methods import LONGEST_TEXT, AskRequest, question_of
 from videopro.serve.problems import Problem
-from videopro.serve.questions import AskedQuestion, StoredQuestion, question_of
+from videopro.serve.questions import AskedQuestion, StoredQuestion
 from videopro.serve.state import ServerState, client_of, film_named, state_of
 from videopro.traces import Trace, evidence, read_heads
 
@@ -50,7 +50,7 @@ class NewQuestion(AskedOptions):
 
 
 @router.get("/v1/videopro/methods")
-async def methods(request: Request) -> dict[str, Any]:
+def methods(request: Request) -> dict[str, Any]:
     """List the methods, with the options that clients can set."""
     answerer = state_of(request).answerer
     return {"object": "list", "default": answerer.method, "data": answerer.offered()}
@@ -134,7 +134,9 @@ def _rows(state: ServerState, limit: int, film_id: str | None) -> dict[str, Any]
     names = {film.id: film.name for film in state.films.all()}
     rows = [{**each, "video": names.get(each["file_id"])} for each in every[:limit]]
     for each in rows if film_id is not None else ():
-        each["evidence"] = _evidence(state, state.questions.trace(state.questions.find(each["id"])))
+        each["evidence"] = []
+        with suppress(Problem):  # It may have been deleted since.
+            each["evidence"] = _evidence(state, state.questions.trace(state.questions.find(each["id"])))
     return {"object": "list", "data": rows, "has_more": len(every) > limit}
 
 
@@ -164,8 +166,9 @@ def _conversation(state: ServerState, id: str | None, film: Film) -> tuple[promp
 
 def _content(state: ServerState, id: str) -> dict[str, Any]:
     question = state.questions.find(id)
-    trace, summary = state.questions.trace(question), question.summary
-    running = isinstance(question, AskedQuestion) and not question.log.is_closed
+    # In this order: of a question that ends in between, the page is read again.
+    summary, trace = question.summary, state.questions.trace(question)
+    running = summary["state"] in ("waiting", "running")
     file = state.questions.traces_file(id)
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
@@ -184,8 +187,7 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
         "file_id": summary["file_id"],
         "method": summary["method"],
         "running": running,
-        # Since it was asked: the clock of a browser may go wrong.
-        "seconds": max(0.0, time.time() - summary["time"]),
+        "seconds": summary["seconds"],
         "answer_evidence": _evidence(state, trace),
         "row": entry,
     }

@@ -19,12 +19,11 @@ from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import read_yaml
 from videopro.errors import Cancellation, Cancelled
 from videopro.methods import error_event, last_event, make_trace
-from videopro.question import Question
 from videopro.runs import AskedRun, run_key
 from videopro.serve.answering import Answerer
-from videopro.serve.events import Event, EventLog, RoundsSoFar
+from videopro.serve.events import LAST, Event, EventLog, RoundsSoFar
 from videopro.serve.line import FairLine, Ticket
-from videopro.serve.methods import AskRequest
+from videopro.serve.methods import AskRequest, question_of
 from videopro.serve.problems import Problem, problem_of
 from videopro.storage import encodable, printable, write_atomically
 from videopro.traces import Cost, Failure, Result, Trace, VideoRef, read_traces
@@ -33,7 +32,8 @@ logger = logging.getLogger(__name__)
 
 ID_PREFIX = "question-"
 _INTERRUPTED = Failure("Cancelled", "the server was restarted before this question was answered; ask again")
-_KEPT_TRACES = 256
+_KEPT_TRACES = 1000
+"""As many as a list of a video's questions has."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,6 @@ class StoredQuestion:
     """As a list shows it."""
     file: Path
     """The traces of its run; its prompts are next to it."""
-
-
-def question_of(text: str, choices: tuple[str, ...]) -> Question:
-    """The question; without choices it is answered in words."""
-    return Question(text, choices) if choices else Question.open(text)
 
 
 _ANSWER = ("letter", "choice", "text", "confidence", "notes")
@@ -114,6 +109,8 @@ class AskedQuestion:
     def summary(self) -> dict[str, Any]:
         """As a list shows it."""
         summary = {**summary_of(self.so_far(), self.method), "state": self.state}
+        if self.state in ("waiting", "running"):
+            summary["seconds"] = time.time() - self.asked_at
         if (problem := self.problem) is not None:
             kind = "Cancelled" if problem.code == "stopped" else problem.code or "Error"
             summary["error"] = {"type": kind, "message": str(problem)}
@@ -283,8 +280,9 @@ class Questions:
         with self._lock:
             trace = self._traces.get(question.id)
         if trace is None:
-            # Its neighbours too: whoever lists a video's questions reads them next.
-            traces = {each.question_id: each for each in read_traces(question.file)}
+            # Those about its video too, which a list of them reads next.
+            every, film_id = read_traces(question.file), question.summary["file_id"]
+            traces = {each.question_id: each for each in every if each.video.key == film_id}
             if (trace := traces.get(question.id)) is None:
                 raise _unknown(question.id)  # Deleted since it was found.
             with self._lock:
@@ -311,9 +309,8 @@ class Questions:
         question.log.add(event)
 
     def _answer(self, question: AskedQuestion) -> None:
-        limit = threading.Timer(
-            self._seconds, self.stop, (question, f"the time limit is {self._seconds:g} s")
-        )
+        reason = f"the time limit is {self._seconds:g} s"
+        limit = threading.Timer(self._seconds, self.stop, (question, reason))
         # A question may outlast the server; its timer must not keep the process.
         limit.daemon = True
         with self._lock:
@@ -323,11 +320,15 @@ class Questions:
         try:
             question.cancellation.check()
             limit.start()
-            question.rounds = RoundsSoFar(lambda event: self._emit(question, event))
-            trace = self._answerer.ask(
-                question.request, question.rounds, question.cancellation, id=question.id
+            # Its end is told when it is stored: who is told it reads the record.
+            end: list[Event] = []
+            rounds = question.rounds = RoundsSoFar(
+                lambda event: end.append(event) if event["type"] in LAST else self._emit(question, event)
             )
+            trace = self._answerer.ask(question.request, rounds, question.cancellation, id=question.id)
             self._keep(question, trace)
+            self._emit(question, *end)
+            self._close(question)
         except Cancelled:
             self._end_stopped(question)
         # Whatever it was, the client waits for an end, and the line for its place.
@@ -349,11 +350,9 @@ class Questions:
             self._remember(trace, run.folder.traces, question.method)
             question.state = "answered" if trace.error is None else "failed"
         if trace.error is not None:
-            status = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}.get(
-                trace.error.type, 400
-            )
+            statuses = {"BackboneError": 502, "NativeError": 500, "UnexpectedError": 500}
+            status = statuses.get(trace.error.type, 400)
             question.problem = Problem(status, trace.error.message, code=trace.error.type)
-        self._close(question)
 
     def _run(self, key: str) -> AskedRun:
         with self._lock:

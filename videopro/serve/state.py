@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from videopro.backbones import find_video
 from videopro.serve.answering import Answerer, Indexing
-from videopro.serve.events import Event
+from videopro.serve.events import LAST, Event
 from videopro.serve.films import FOLDER_PREFIX, ID_PREFIX, Film, FilmStore
 from videopro.serve.guards import ServeLimits
 from videopro.serve.line import FairLine
@@ -22,7 +22,6 @@ from videopro.storage import printable
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _STEPS = ("reply", "call", "step", "execution")
-_LAST = ("answer", "error")
 
 
 class Metrics:
@@ -54,7 +53,7 @@ class Metrics:
         passed = time.time() - question.asked_at
         if event["type"] in _STEPS and not any(each["type"] in _STEPS for each in question.log.all()):
             self._first.observe(passed)
-        if event["type"] not in _LAST:
+        if event["type"] not in LAST:
             return
         error, cost = event["error"], event["cost"]
         is_stopped = error is not None and error["type"] == "Cancelled"

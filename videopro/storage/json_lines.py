@@ -113,17 +113,18 @@ class JsonLinesLog:
             self._depth += 1
             return True
 
-    def read(self, start: int = 0) -> bytes:
-        """The complete lines from byte `start` on, without a torn last line. Raises RunError for a file that
-        is shorter than `start`."""
+    def read(self, start: int = 0, most: int = sys.maxsize) -> bytes:
+        """The complete lines from byte `start` on, without a torn last line; of more than `most` bytes those
+        that fit, and at least one. Raises RunError for a file that is shorter than `start`."""
         size = os.fstat(self._file).st_size
         # Offsets are positions of complete lines, and nothing here makes a log shorter, save for a torn tail.
         if size < start:
             raise RunError(f"{self.path}: was truncated while in use; another program has changed it")
         content = bytearray()
         # One read may return less than was asked for: Linux gives at most 2 GiB at a time.
-        while len(content) < size - start:
-            part = os.pread(self._file, size - start - len(content), start + len(content))
+        while len(content) < min(size - start, most) or (most < size - start and b"\n" not in content):
+            wanted = min(size - start - len(content), most)
+            part = os.pread(self._file, wanted, start + len(content))
             if not part:
                 break
             content += part

@@ -7,7 +7,9 @@ is in the log is not written again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,14 +77,12 @@ def remove_traces(path: Path, question_ids: Collection[str]) -> None:
     with JsonLinesLog(path) as file, file.locked():
         kept, keys = [], set[str]()
         for line in file.read().split(b"\n")[:-1]:
-            try:
+            with suppress(RunError):  # What is no trace stays.
                 trace = Trace.from_line(line)
-            except RunError:
-                kept.append(line)
-                continue
-            if trace.question_id not in question_ids:
-                kept.append(line)
+                if trace.question_id in question_ids:
+                    continue
                 keys |= {round.prompt.key for round in trace.rounds if round.prompt is not None}
+            kept.append(line)
         try:
             # First: if a kill comes in between, the questions are still there, to be removed again.
             remove_heads(path, keys)
@@ -117,7 +117,8 @@ class TraceLog:
         self.path = path
         self.set_aside = set_aside if set_aside is not None else set_aside_traces(path)
         self._run_key = run_key
-        self._done: set[str] = set()
+        self._done: dict[str, tuple[int, int]] = {}
+        """The questions that need no further work, with the place of their line: first byte, bytes."""
         self._writable = writable
         self._redo = redo
         self._contents: dict[tuple[str, str], tuple[str, str]] = {}
@@ -138,8 +139,8 @@ class TraceLog:
         """Close the file. Raises RunError if a trace did not reach the disk."""
         self._file.close()
 
-    def refresh(self) -> list[Trace]:
-        """Read what was appended since the last call, by any process.
+    def refresh(self, most: int = sys.maxsize) -> list[Trace]:
+        """Read what was appended since the last call, by any process: about `most` bytes of it.
 
         The first call of a writable log cuts a torn last line. Raises RunError for a line of another run or
         of a later version, naming it.
@@ -149,7 +150,11 @@ class TraceLog:
                 traces = self._read_new()
                 self._file.cut_torn_tail()
                 return traces
-        return self._read_new()
+        return self._read_new(most)
+
+    def reread(self, question_id: str) -> Trace:
+        """The latest trace of a question that is done, from the file."""
+        return Trace.from_line(self._file.read(*self._done[question_id]))
 
     def is_done(self, question_id: str) -> bool:
         """Whether the question needs no further work, as far as this object has read."""
@@ -179,19 +184,22 @@ class TraceLog:
                 self._heads.store(_heads_of(trace for trace in traces if trace.question_id in new))
                 self._file.append_lines(b"".join(new.values()))
             # Its own lines count as read: the caller knows them, and a redone error must not be redone.
-            self._offset += sum(map(len, new.values()))
+            for name, line in new.items():
+                self._done[name] = self._offset, len(line)
+                self._offset += len(line)
             self._line += len(new)
-            self._done.update(new)
         return len(new)
 
-    def _read_new(self) -> list[Trace]:
-        """Parse the complete lines after the last one read."""
+    def _read_new(self, most: int = sys.maxsize) -> list[Trace]:
+        """Parse the complete lines after the last one read, about `most` bytes of them."""
         first_time = self._offset == 0
-        new = self._file.read(self._offset)
+        new = self._file.read(self._offset, most)
+        end = self._offset
         traces = []
         foreign: list[tuple[int, str]] = []
         for line in new.split(b"\n")[:-1]:
             self._line += 1
+            start, end = end, end + len(line) + 1
             try:
                 trace = Trace.from_line(line)
             except LaterSchema as error:
@@ -206,9 +214,9 @@ class TraceLog:
             traces.append(trace)
             # Only what was in the file before this object was created is redone.
             if first_time and trace in self._redo:
-                self._done.discard(trace.question_id)
+                self._done.pop(trace.question_id, None)
                 continue
-            self._done.add(trace.question_id)
+            self._done[trace.question_id] = start, end - start
             for what, content in trace.video.contents().items():
                 self._contents[what] = (content, trace.question_id)
         if foreign:

@@ -30,8 +30,6 @@ class FrameStore:
     """
 
     def __init__(self, max_bytes: int = 512 * 2**20, *, decoders: int | None = None) -> None:
-        if decoders is not None and decoders < 1:
-            raise VideoError(f"frame store: decoders is {decoders}; it must be at least 1")
         self.hits = 0
         self.misses = 0
         self._frames = _least_recently_used(max_bytes)

@@ -19,7 +19,7 @@ from videopro.backbones.base import ChoiceRequest, GenerateRequest, Generation, 
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen.static_batch import StaticBatch
 from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError
 from videopro.question import Answer, Question, prompts
 from videopro.video import Frame
 
@@ -55,9 +55,9 @@ def test_concurrent_calls_share_a_batch_and_get_their_own_answers() -> None:
     asked = [request(float(i)) for i in range(16)]
     answers = answered(front, asked)
     assert [answer.letter for answer in answers] == ["ABC"[4 * i % 3] for i in range(16)]
-    assert sum(inner.batches) == front.requests == 16
+    assert sum(inner.batches) == 16
     # The first goes alone or nearly so; those that came meanwhile share what follows.
-    assert len(inner.batches) == front.batches <= 6
+    assert len(inner.batches) <= 6
     assert max(inner.batches) >= 4
     assert {adapted for _, adapted in inner.asked} == {False}
     assert inner.adapted
@@ -132,8 +132,6 @@ def test_the_adapter_is_a_setting_and_part_of_the_identity() -> None:
         BatchingBackbone(inner).adapter(True),
     ):
         pass
-    with pytest.raises(ConfigError, match="max_batch is 0"):
-        BatchingBackbone(inner, max_batch=0)
 
 
 def test_tokens_of_a_server_that_lists_no_ids_count() -> None:
@@ -242,7 +240,6 @@ def test_replies_join_those_that_are_being_written(
         assert one.token_ids == own.token_ids
         assert one.logprobs == pytest.approx(own.logprobs, abs=1e-4)
         assert one.tokens_in == own.tokens_in
-    assert (batching.requests, batching.batches) == (3, 1)
 
 
 def test_one_that_joins_and_cannot_be_written_fails_alone(

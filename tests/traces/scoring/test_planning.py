@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces import make
 from videopro.question import Answer
 from videopro.traces import FALLBACK, Cost, Execution, Failure, Round, Trace
-from videopro.traces.scoring import QuestionScore, paired_difference, program_metrics
+from videopro.traces.scoring import QuestionScore, mode_shares, paired_difference, program_metrics
 
 
 def trace(name: str, first: str | None, last: str | None, *rounds: Round, refined: int = 1) -> Trace:
@@ -53,7 +53,7 @@ def test_modes_output_and_repairs_are_counted() -> None:
     ]
     numbers = program_metrics(traces)
     modes = {"native": 0.25, "program": 0.75, "none": 0.0, "refined": 0.75, "fallback": 0.25}
-    assert numbers["modes"] == modes
+    assert mode_shares(traces) == modes
     assert numbers["output"] == {"characters": (150 + 150 + 100 + 10) / 4, "tokens": (20 + 30 + 20 + 20) / 4}
     assert numbers["repairs"]["by_state"] == {
         "failed": {
@@ -70,7 +70,7 @@ def test_modes_output_and_repairs_are_counted() -> None:
         for name, counts in numbers["repairs"]["by_fault"].items()
     }
     assert counted == {"plain bug": (2, 2, 1), "none": (1, 1, 0), "clumsy query": (1, 0, 1)}
-    assert program_metrics([])["modes"]["native"] is None
+    assert mode_shares([])["native"] is None
 
 
 def scored(marks: dict[str, str]) -> Iterator[QuestionScore]:

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint, reference
-from tests.support.training_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
+from tests.support.training_reference import EVERYTHING, PLAIN, assert_same, expected_step
 from tests.support.training_runs import trained_weights
 from videopro.backbones.qwen import find_checkpoint
 from videopro.errors import ConfigError
@@ -146,21 +146,19 @@ def test_lora_goes_to_every_linear_layer_of_the_language_model_and_to_no_other()
     assert adapted(model, linear_pattern(model, ["projector", "language"])) == merger | language
 
 
-def test_parts_have_their_own_rates_and_what_is_frozen_stays(tmp_path: Path) -> None:
+def test_only_the_trained_parts_change(tmp_path: Path) -> None:
     rows = world.rows()
-    own = {"projector": "trained", "projector_lr": 0.01, "per_device_train_batch_size": 4}
+    own = {"projector": "trained", "per_device_train_batch_size": 4}
     config = world.settings(tmp_path, **PLAIN, **own)
     trainer = world.trainer("qwen3_vl", config, rows, use_peft=False)
     before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
     trainer.train()
     _, whole = expected_step("qwen3_vl", ALL)
-    share = {"language": 1.0, "projector": 0.01 / RATE, "vision": 0.0}
     for name, weight in trainer.model.named_parameters():
-        # The step that SGD takes is in proportion to the rate.
-        expected = before[name] + share[part_of(name)] * (whole[name] - before[name])
-        torch.testing.assert_close(weight.detach(), expected, atol=2e-5, rtol=1e-4, msg=name)
         if part_of(name) == "vision":
             assert torch.equal(weight, before[name])
+        else:
+            torch.testing.assert_close(weight.detach(), whole[name], atol=2e-5, rtol=1e-4, msg=name)
 
 
 def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:

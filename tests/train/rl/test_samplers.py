@@ -306,7 +306,7 @@ class Remote(LocalSampler):
     is_remote = True
 
     def __init__(self, of: VideoGRPOTrainer, shift: float) -> None:
-        super().__init__(of._run, of._sampler.copy, banned=of.banned, batch_size=None)
+        super().__init__(of._run, of._sampler.copy, banned=of.banned)
         self._shift = shift
 
     def write(self, draws: Any, sampling: Any, on_reply: Any, version: Any = None) -> list[SampledReply]:

@@ -51,17 +51,17 @@ def test_a_prompt_is_not_shared_by_layers_that_carry_a_state(tmp_path: Path) -> 
 
 
 def test_samples_depend_on_seed_and_row_and_not_on_the_batch(tmp_path: Path) -> None:
-    rows = [grpo.rows()[0]] * 6
     replies = []
-    for size in (None, 4):
-        made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path, sampling_batch_size=size), rows)
+    for size in (6, 4):
+        rows = [grpo.rows()[0]] * size
+        made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
         made.model.eval()
         with torch.no_grad():
             grpo.ask(made, rows)
             replies.append([reply.ids for reply in grpo.write(made, 5)])
             other = [reply.ids for reply in grpo.write(made, 6)]
-    assert replies[0] == replies[1]
-    assert other != replies[0]
+    assert replies[0][:4] == replies[1]
+    assert other != replies[1]
     # Another one at each round of sampling, in an evaluation, and for each run's own seed.
     rounds = {made._seed()}
     made.model.train()

@@ -34,7 +34,6 @@ from videopro.errors import (
     BackboneError,
     Cancellation,
     Cancelled,
-    ConfigError,
     cancellable,
     current_cancellation,
     is_machines,
@@ -86,23 +85,10 @@ class BatchingBackbone(BackboneWrapper):
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
-        """`max_batch`: maximum requests in a batch, unless a single caller has more. Raises ConfigError if it
-        is not positive."""
-        if max_batch < 1:
-            raise ConfigError(f"batching: max_batch is {max_batch}; it must be at least 1")
+        """`max_batch`: maximum requests in a batch, unless a single caller has more."""
         super().__init__(inner)
         self._adapter = adapter
         self._line = _Line(max_batch)
-
-    @property
-    def requests(self) -> int:
-        """Requests served so far, those of the backbones that share its queue included."""
-        return self._line.requests
-
-    @property
-    def batches(self) -> int:
-        """Batches served so far, in the same way."""
-        return self._line.batches
 
     def with_adapter(self, adapter: bool | None) -> BatchingBackbone:
         """The same backbone with another adapter setting. Both have one queue: a batch is chosen only when
@@ -178,8 +164,6 @@ class _Line:
     """The requests that wait for one backbone."""
 
     def __init__(self, max_batch: int) -> None:
-        self.requests = 0
-        self.batches = 0
         self._max_batch = max_batch
         self._queue: deque[_PendingRequests] = deque()
         self._changed = threading.Condition()
@@ -320,8 +304,6 @@ class _Line:
 
     def _serve_batch(self, batch: list[_PendingRequests]) -> None:
         requests = [request for pending in batch for request in pending.requests]
-        self.requests += len(requests)
-        self.batches += 1
         first = batch[0]
         if first.joins is not None:
             first.joins(requests, _Joined(self, batch))
@@ -366,9 +348,7 @@ class _Joined:
         self._batch += joining
         for pending in joining:
             self._claim(pending)
-        requests = [request for pending in joining for request in pending.requests]
-        self._line.requests += len(requests)
-        return requests
+        return [request for pending in joining for request in pending.requests]
 
     def cancelled(self) -> list[int]:
         """The numbers of the requests whose callers have gone."""

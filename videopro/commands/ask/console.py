@@ -9,7 +9,6 @@ import shlex
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -53,9 +52,7 @@ class ConsoleObserver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.end_wait()
 
     def on_wait(self, doing: str) -> None:
@@ -217,7 +214,7 @@ def show_step(step: Step, number: int) -> None:
     for line, style in _reply(step):
         print_line(line, style, _INDENT)
     if step.segments:
-        _print(_segments(step.segments))
+        Console().print(Padding(_segments(step.segments), (0, 0, 0, _INDENT)))
     # A long result that lists the segments says them again.
     has_table = len(step.segments) > 0 and step.result.count("\n") + 1 >= len(step.segments) > 1
     if step.result and step.result != step.raw and not has_table:
@@ -335,7 +332,3 @@ def _clock(seconds: float) -> str:
     minutes, remainder = divmod(round(seconds, 1), 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02d}:{remainder:04.1f}" if hours else f"{minutes}:{remainder:04.1f}"
-
-
-def _print(content: RenderableType) -> None:
-    Console().print(Padding(content, (0, 0, 0, _INDENT)))

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.backbones import Backbone
@@ -97,10 +96,8 @@ class JsonObserver(EventObserver):
         self._elsewhere.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._elsewhere.__exit__(kind, error, trace)
+    def __exit__(self, *exc: Any) -> None:
+        self._elsewhere.__exit__(*exc)
 
     def show(self, result: Result, question: Question, video: Video, stored: Stored | None) -> None:
         """Print the evidence, where it is stored, and the answer."""

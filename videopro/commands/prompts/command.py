@@ -29,7 +29,7 @@ from videopro.commands.prompts.planner import (
 )
 from videopro.commands.prompts.settings import PROMPTS, PromptsConfig
 from videopro.data_synthesis.card import write_card
-from videopro.data_synthesis.datasets import GRPO, RowLimits, assemble, limited, write_rows
+from videopro.data_synthesis.datasets import GRPO, assemble, limited, write_rows
 from videopro.data_synthesis.decontamination import EvaluationVideo, EvaluationVideos, add_rows
 from videopro.data_synthesis.guard import DecontaminationGuard
 from videopro.data_synthesis.planner_prompts import ALL_FOR_GRPO, joined, prompts_card, prompts_card_text
@@ -65,7 +65,7 @@ def prompts_from_questions(
     source, selection = config.questions()
     guard = DecontaminationGuard(config, source, trained)
     try:
-        items = guard.allowed(selection, config.limit, config.offset, config.ids)
+        items = guard.allowed(selection, config.limit, config.ids)
     except ConfigError as error:
         if not trained or selection.filters.items:
             raise
@@ -95,12 +95,8 @@ def prompts_from_questions(
         reference=reference,
         subtitle_track=config.subtitle_track,
     )
-    datasets = limited(
-        replace(datasets, rejected=datasets.rejected + missing),
-        RowLimits(),
-        config.limits_grpo(),
-        seed=config.seed,
-    )
+    datasets = replace(datasets, rejected=datasets.rejected + missing)
+    datasets = limited(datasets, sft=None, grpo=config.grpo_rows, seed=config.seed)
     card = prompts_card(
         records,
         datasets,
@@ -124,7 +120,6 @@ def _about(config: PromptsConfig, source: Benchmark, trained: int, reference: st
             "seed": config.seed,
             "tau": config.tau,
             "limit": config.limit,
-            "offset": config.offset,
             "subtitles": config.subtitles,
             "sft_videos": config.sft_videos,
             "reference": reference,

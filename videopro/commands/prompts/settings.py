@@ -13,7 +13,7 @@ from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.errors import ConfigError
 from videopro.runs import RUN_FIELDS
 
-_OF_QUESTIONS = ("source", "adapter", "root", "split", "limit", "offset", "ids", "sft_data")
+_OF_QUESTIONS = ("source", "adapter", "root", "split", "limit", "ids", "sft_data")
 """Settings that select the questions; with --rows, the rows do."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro.cli import read_yaml
-from videopro.errors import ConfigError, reason_of
+from videopro.errors import ConfigError, reading_file
 from videopro.runs import RunFolder
 from videopro.storage import parse_json
 
@@ -91,12 +91,10 @@ class Artefact:
         path = self.folder / name
         if not path.is_file():
             return {}
-        try:
+        with reading_file(f"{path}:", "restore it", ConfigError):
             content = parse_json(path.read_bytes(), infinite=True)
             if not isinstance(content, dict):
                 raise ValueError("not a JSON object")
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{path}: cannot be read ({reason_of(error)}); restore it") from error
         return content
 
 

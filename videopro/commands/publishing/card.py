@@ -85,13 +85,12 @@ def train_commands(folder: str, files: Sequence[str]) -> list[str]:
     ]
 
 
-def data_card(name: str, texts: Mapping[str, str], license: str | None) -> Card:
+def data_card(name: str, texts: Mapping[str, str]) -> Card:
     """The card of a dataset, from the texts of its files as they go up."""
     rows = [file for file in (SFT, GRPO) if file in texts]
     data = DatasetCardData(
         tags=["videopro", "video"],
         task_categories=["video-text-to-text"],
-        license=license,
         configs=[
             {"config_name": Path(file).stem, "data_files": file, "default": number == 0}
             for number, file in enumerate(rows)
@@ -182,11 +181,11 @@ class RunSummary:
             yield f"{100 * (1 - coverage):.1f} % of the videos could not be read"
 
 
-def run_card(folder: Path, name: str, config: str, license: str | None) -> Card:
+def run_card(folder: Path, name: str, config: str) -> Card:
     """The card of a run. `config`: its config.yaml as it goes up."""
     run = RunSummary.read(folder)
     traces = {"config_name": "traces", "data_files": "traces.jsonl"}
-    data = DatasetCardData(tags=["videopro", "traces"], license=license, configs=[traces])
+    data = DatasetCardData(tags=["videopro", "traces"], configs=[traces])
     return _filled(
         DatasetCard,
         data,
@@ -247,12 +246,9 @@ def model_card(
     *,
     base: str,
     results: Sequence[RunSummary],
-    datasets: Sequence[str],
-    license: str | None,
 ) -> Card:
     """The card of an adapter or a planner. `record`: its training's as it goes up; `base`: see `base_name`;
-    `results`: runs with it; `datasets`: the names on the hub of what it was trained on. Raises ConfigError
-    for a run with another model."""
+    `results`: runs with it. Raises ConfigError for a run with another model."""
     fingerprint = folder_fingerprint(artefact.folder)
     for run in results:
         _check_model(run, artefact, fingerprint)
@@ -267,8 +263,6 @@ def model_card(
         library_name="peft" if is_adapter else "transformers",
         pipeline_tag="video-text-to-text",
         tags=["videopro", *([way.lower()] if way else [])],
-        datasets=list(datasets) or None,
-        license=license,
         # The client wants a name for what was evaluated.
         model_name=name.rpartition("/")[2] if results else None,
         eval_results=[each for run in results for each in run.eval_results()] or None,
@@ -285,7 +279,6 @@ def model_card(
         base_name=base,
         record=read_model_record(artefact.folder),
         command=use_command(artefact, name, base),
-        datasets=datasets,
         training=training,
         history=_history(training.get("history") or []),
         settings=json.dumps(settings, indent=1, ensure_ascii=False),

@@ -59,10 +59,6 @@ class PushConfig:
     public: bool = option(False, "make a new repository public; without this, it is private")
     base: str | None = option(None, "hub name of the base model, if it was a local folder")
     results: tuple[str, ...] = option((), "run folders of this model whose tables go into its card")
-    datasets: tuple[str, ...] = option((), "hub names of its training datasets, for its card")
-    license: str | None = option(
-        None, "license for the card, such as apache-2.0; unset: as in the card on the hub"
-    )
     dry_run: bool = option(False, "list the files and print the card, without any connection")
 
 
@@ -83,7 +79,7 @@ def push(config: PushConfig) -> str:
         raise ConfigError(f"{config.repo}: pass OWNER/NAME; a push goes to the branch main")
     artefact = read_artefact(config.folder)
     is_model, base, names = artefact.repo_type == "model", "", dict[str, str]()
-    for name in ("base", "results", "datasets"):
+    for name in ("base", "results"):
         if getattr(config, name) and not is_model:
             raise ConfigError(f"--{name}: for adapters and planners; {config.folder} is a {artefact.kind}")
     if is_model:
@@ -117,17 +113,15 @@ def _card(config: PushConfig, artefact: Artefact, base: str, staged: Sequence[St
     # As they go up, not as they are here.
     texts = {file.name: file.read() for file in staged if file.name in named}
     if artefact.kind == "dataset":
-        return data_card(config.repo, texts, config.license)
+        return data_card(config.repo, texts)
     if artefact.kind == "run":
-        return run_card(artefact.folder, config.repo, texts["config.yaml"], config.license)
+        return run_card(artefact.folder, config.repo, texts["config.yaml"])
     return model_card(
         artefact,
         config.repo,
         texts.get(TRAINING_RECORD, "{}"),
         base=base,
         results=[RunSummary.read(Path(folder)) for folder in config.results],
-        datasets=config.datasets,
-        license=config.license,
     )
 
 

@@ -91,7 +91,7 @@ class Road:
         """The model that transcribes videos without subtitles, as settings of the modules name it; "none": no
         transcripts. If unset and this machine has no Whisper model, one is downloaded."""
         name = str(self.config.modules.get("speech", "whisper"))
-        if not self.config.transcripts or not self.benchmarks():
+        if not self.benchmarks():
             return "none"
         resolved = resolve_speech(name)
         return f"whisper:{WHISPER[0]}" if (name, resolved) == ("whisper", "none") else resolved

@@ -18,7 +18,7 @@ from typing import IO
 import yaml
 
 from videopro.commands.reproduce.stages import Command, Stage, shown
-from videopro.errors import RunError, cannot_write, reason_of
+from videopro.errors import RunError, cannot_write, reason_of, writing_file
 from videopro.storage import parse_json, write_atomically
 
 _PATIENCE = 60.0
@@ -75,10 +75,8 @@ class Record:
         """Record a finished stage. Raises RunError."""
         self._stages[stage.name] = Done(stage.name, stage.key, round(seconds, 1), time.time())
         text = json.dumps([asdict(done) for done in self._stages.values()], indent=1) + "\n"
-        try:
+        with writing_file(self._path):
             write_atomically(self._path, text)
-        except OSError as error:
-            raise RunError(cannot_write(self._path, error)) from error
 
 
 def check_same(stages: Sequence[Stage], record: Record) -> None:
@@ -157,11 +155,9 @@ def _write_settings(stage: Stage) -> None:
         text = f"# {command}\n" + yaml.safe_dump(
             dict(command.settings or {}), sort_keys=False, allow_unicode=True
         )
-        try:
+        with writing_file(command.file):
             command.file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(command.file, text)
-        except OSError as error:
-            raise RunError(cannot_write(command.file, error)) from error
 
 
 def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> None:

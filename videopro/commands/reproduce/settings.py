@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from videopro.cli import option, setting
+from videopro.cli import check_least, option, setting
 from videopro.errors import ConfigError
 
 STAGES = (
@@ -70,7 +70,6 @@ class ReproduceConfig:
             group=_TRAIN,
         ),
     )
-    transcripts: bool = option(True, "transcribe videos without subtitles before the runs", group=_FILES)
     source: str = option("cg_bench", "benchmark whose questions are used for training", group=_DATA)
     synthesis: str = option(
         "cg_bench",
@@ -147,11 +146,8 @@ class ReproduceConfig:
         for name in self.tables:
             if name not in TABLES:
                 raise ConfigError(f"tables: unknown table {name!r}; choose from {', '.join(TABLES)}")
-        for name, number in (("gpus", self.gpus), ("processes", self.processes)):
-            if number is not None and number < (name == "processes"):
-                raise ConfigError(
-                    f"{name} is {number}; it must be at least {1 if name == 'processes' else 0}"
-                )
+        check_least(self, 0, "gpus")
+        check_least(self, 1, "processes")
         if self.limit is not None and not self.limit > 0:
             raise ConfigError(f"limit is {self.limit:g}; set a number of questions, or a share below 1")
 

@@ -17,10 +17,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
-from videopro.cli import build_settings, check_extra, needs_extra, option, setting
+from videopro.cli import build_settings, check_extra, check_least, needs_extra, option, setting
 from videopro.errors import ConfigError, RunError
 
 _CONNECT_SECONDS = 10.0
@@ -58,9 +57,7 @@ class Cluster:
         self.address = ray.get_runtime_context().gcs_address
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._is_ours:
             # Without its head, Ray waits for it here. With it, the process must not end before Ray has left.
             leaving = threading.Thread(target=self._ray.shutdown, daemon=True)
@@ -181,8 +178,7 @@ class RaySettings:
     memory: float | None = option(None, "memory to reserve per worker, in GiB; unset: none")
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise ConfigError(f"ray: workers is {self.workers}; it must be at least 1")
+        check_least(self, 1, "workers", where="ray: ")
         if self.cpus is not None and not self.cpus > 0:
             raise ConfigError(f"ray: cpus is {self.cpus:g}; it must be above 0")
         # As Ray wants it: a share of one GPU, or whole ones.

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from videopro import __version__
@@ -195,9 +194,7 @@ class WorkerPool(Generic[ItemT, ResultT]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         for member in self._members:
             member.kill()
 

@@ -14,11 +14,10 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.engine.serving.process import EngineProcess
-from videopro.errors import BackboneError, RunError, cannot_write
+from videopro.errors import BackboneError, writing_file
 
 Write = Callable[[Path], None]
 """Writes the adapter's files into a folder that is there."""
@@ -48,9 +47,7 @@ class AdapterVersions:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     @property
@@ -95,15 +92,13 @@ class AdapterVersions:
     def _load(self, name: str, write: Write) -> None:
         folder = self._folder / name
         partial = self._folder / f"{name}.part"
-        try:
+        with writing_file(folder):
             for left in (folder, partial):
                 shutil.rmtree(left, ignore_errors=True)
             partial.mkdir()
             write(partial)
             # The engine may be started again at any moment, and never reads half an adapter.
             partial.rename(folder)
-        except OSError as error:
-            raise RunError(cannot_write(folder, error)) from error
         self._engine.load_adapter(name, folder)
 
     def _drop(self, name: str) -> None:

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.cli import defer_signals
@@ -30,7 +29,7 @@ from videopro.engine.serving.settings import (
     engine_environment,
     serve_flags,
 )
-from videopro.errors import BackboneError, RunError, cannot_write
+from videopro.errors import BackboneError, RunError, writing_file
 from videopro.storage import write_atomically
 
 # Of the log of an engine that does not serve, and what its words mean.
@@ -161,9 +160,7 @@ class EngineProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
 
     # -- life
@@ -174,10 +171,8 @@ class EngineProcess:
         written."""
         self._failure = None
         if self._failure_file is not None:
-            try:
+            with writing_file(self._failure_file):
                 self._failure_file.unlink(missing_ok=True)
-            except OSError as error:
-                raise RunError(cannot_write(self._failure_file, error)) from error
         exempt_from_proxies()
         try:
             self._port.hold()
@@ -224,11 +219,9 @@ class EngineProcess:
 
     def _launch(self) -> int:
         """Start its process. Returns the size of the log before."""
-        try:
+        with writing_file(self.log):
             self.log.parent.mkdir(parents=True, exist_ok=True)
             file = self.log.open("ab")
-        except OSError as error:
-            raise RunError(cannot_write(self.log, error)) from error
         size = file.tell()
         with file, self._lock:
             named = [f"{name}={folder}" for name, folder in self._adapters.items()]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
-from videopro.cli import option, setting
+from videopro.cli import check_least, option, setting
 from videopro.errors import ConfigError
 from videopro.storage import parse_json
 
@@ -57,10 +57,7 @@ class EngineSettings:
     def __post_init__(self) -> None:
         if not 0 < self.memory <= 1:
             raise ConfigError(f"vllm: memory is {self.memory:g}; it must be above 0 and at most 1")
-        for name in ("max_model_len", "gpus", "start_seconds"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"vllm: {name} is {value}; it must be at least 1")
+        check_least(self, 1, "max_model_len", "gpus", "start_seconds", where="vllm: ")
         try:
             shlex.split(self.flags)
         except ValueError as error:

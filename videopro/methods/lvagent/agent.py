@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from videopro.cli import option
+from videopro.cli import check_least, option
 from videopro.errors import ConfigError
 from videopro.methods.agents import (
     ROLE_HELP,
@@ -63,9 +63,7 @@ class LvAgentSettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("frames", "chunks", "max_rounds"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"lvagent: {name} is {getattr(self, name)}; it must be at least 1")
+        check_least(self, 1, "frames", "chunks", "max_rounds", where="lvagent: ")
         if bool(self.agents) == (self.team is not None):
             both = ", not both" if self.agents else ""
             raise ConfigError(

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Self
 
 from videopro.backbones import Backbone, GenerateRequest, Generation, Sampling, Visual, reply_notes
-from videopro.errors import BackboneError, ConfigError, reason_of, unexpected_as
+from videopro.errors import BackboneError, ConfigError, reading_file, unexpected_as
 from videopro.executor import parse_program
 from videopro.question import Question
 from videopro.traces import PromptKind, ReferenceForm
@@ -191,12 +191,8 @@ def read_program(spec: str) -> str:
     """The text of the program that `file:PROGRAM.py` names. Raises ConfigError for a file that cannot be
     read, is not Python, or would not be run: without `execute_command`, or with a forbidden import."""
     path = Path(spec.removeprefix(FILE)).expanduser()
-    try:
+    with reading_file(f"planner {spec!r}:", "pass the path of a Python file in UTF-8", ConfigError):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"planner {spec!r}: cannot be read ({reason_of(error)}); pass the path of a Python file in UTF-8"
-        ) from error
     program = parse_program(_as_reply(text))
     # The file goes the way of a model's reply, in which these end a program or are taken for its beginning.
     if program.code != textwrap.dedent(text).strip("\n").rstrip():

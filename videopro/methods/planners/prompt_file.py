@@ -17,7 +17,7 @@ from typing import get_args
 
 from videopro.backbones import PlannerRecord
 from videopro.cli import did_you_mean, read_yaml
-from videopro.errors import ConfigError, reason_of
+from videopro.errors import ConfigError, reading_file
 from videopro.question import Question
 from videopro.traces import PLAN_KINDS, PromptKind
 
@@ -148,12 +148,8 @@ def prompt_notes(
 def _folder(path: Path) -> dict[str, str]:
     texts = {}
     for file in sorted(path.glob("*.txt")):
-        try:
+        with reading_file(f"{file}:", "pass a text file in UTF-8", ConfigError):
             text = file.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"{file}: cannot be read ({reason_of(error)}); pass a text file in UTF-8"
-            ) from error
         texts[file.stem] = text.removesuffix("\n")
     return texts
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from videopro.backbones import Visual
 from videopro.backbones.wrappers import ThreadMeter
+from videopro.cli import check_least
 from videopro.errors import (
     QUESTION_ERRORS,
     ConfigError,
@@ -79,12 +80,10 @@ class ReasoningSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.tau <= 1:
             raise ConfigError(f"tau is {self.tau}; it must be from 0 to 1")
-        if self.max_rounds < 0:
-            raise ConfigError(f"max_rounds is {self.max_rounds}; it must be 0 or more")
+        check_least(self, 0, "max_rounds")
         if self.refine_below is not None and not self.tau <= self.refine_below <= 1:
             raise ConfigError(f"refine_below is {self.refine_below}; it must be from tau ({self.tau}) to 1")
-        if self.max_parallel < 1:
-            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
+        check_least(self, 1, "max_parallel")
 
     @property
     def stored_below(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from videopro.backbones import MODELS, BackboneConfig, Sampling, expected_model, model_needs, read_spec
-from videopro.cli import Need, did_you_mean, option
+from videopro.cli import Need, check_least, did_you_mean, option
 from videopro.errors import ConfigError
 from videopro.executor import DEFAULT_LIMITS, sandbox_problem
 from videopro.methods.base import WritingSettings
@@ -110,8 +110,7 @@ class ProgramSettings(ModuleSettings, WritingSettings):
         check_planner(self.planner)
         if self.planner.startswith(FILE) and self.planner_program is None:
             object.__setattr__(self, "planner_program", read_program(self.planner))
-        if self.planner_frames is not None and self.planner_frames < 0:
-            raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
+        check_least(self, 0, "planner_frames")
         is_served = self.planner.startswith("server:")
         if self.planner_frames and self.planner != "self" and not is_served:
             raise ConfigError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro.backbones import Stills
-from videopro.cli import option
+from videopro.cli import check_least, option
 from videopro.errors import ConfigError
 from videopro.methods.agents import (
     ROLE_HELP,
@@ -78,10 +78,7 @@ class VcaSettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("borders", "buffer", "max_rounds"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"vca: {name} is {value}; it must be at least 1")
+        check_least(self, 1, "borders", "buffer", "max_rounds", where="vca: ")
         if self.buffer is not None and self.preset == "equal":
             raise ConfigError(
                 f"vca: buffer is {self.buffer}, but preset 'equal' takes the model's frames; leave one out"

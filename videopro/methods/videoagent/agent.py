@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro.backbones import own_model
-from videopro.cli import option
+from videopro.cli import check_least, option
 from videopro.errors import ConfigError
 from videopro.methods.agents import (
     ROLE_HELP,
@@ -86,9 +86,7 @@ class VideoAgentSettings(AgentSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("first_frames", "max_rounds"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"videoagent: {name} is {getattr(self, name)}; it must be at least 1")
+        check_least(self, 1, "first_frames", "max_rounds", where="videoagent: ")
         if not self.clip_seconds > 0:
             raise ConfigError(f"videoagent: clip_seconds is {self.clip_seconds}; it must be above 0")
         if self.threshold not in LEVELS:

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from videopro.benchmarks import JudgeGrade, Protocol
+from videopro.benchmarks import JudgeGrade
 from videopro.cli import read_yaml
 from videopro.errors import ConfigError
 from videopro.report.pages.content import StoredPrompts, page, page_name, row
 from videopro.report.pages.script import assignment
 from videopro.report.pages.thumbnails import SIDE, VideoPictures, make_sheets
-from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
+from videopro.runs import RunFolder, headline, read_grades, recorded_protocol
 from videopro.storage import write_atomically
 from videopro.traces import Trace, read_heads
 
@@ -83,8 +83,8 @@ def write_pages(
     check_output(output)
     with writing_to(output):
         videos = _write_questions(traces, grades, prompts, output, max_frames, on_progress)
-        content = _index(folder, protocol, traces, grades)
-        content |= {"overview": overview, "prompts": prompts.beginnings}
+        content = about_run(folder, overview) | questions_list([row(trace) for trace in traces])
+        content |= {"numbers": headline(traces, protocol), "prompts": prompts.beginnings}
         write_atomically(output / "data" / "index.js", assignment("index", "", content))
     return Site(output, content, tuple(video for video in videos if video.pictures))
 
@@ -105,8 +105,8 @@ def write_assets(output: Path, names: Mapping[str, str]) -> None:
 
 
 def read_asset(name: str) -> str | None:
-    """A file of a run's pages, for other pages that use its components; None for any other name."""
-    return _asset(name) if name in ASSETS else None
+    """A file of the viewer; None for any other name."""
+    return _asset(name) if name in (*ASSETS, *_OF_SEVERAL) else None
 
 
 @cache
@@ -167,23 +167,23 @@ def packed(trace: Trace) -> str:
     return base64.b64encode(zlib.compress(trace.to_line())).decode("ascii")
 
 
-def _index(
-    folder: RunFolder, protocol: Protocol, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]
-) -> dict[str, Any]:
-    """The run and its list of questions. Rows are lists of values in the order of `columns`, as a page loads
-    thousands at once."""
+def about_run(folder: RunFolder, overview: str) -> dict[str, Any]:
+    """What data/index.js says of a run, but for its numbers and questions. `overview`: the address of the
+    page of all runs; empty: none."""
     settings = read_yaml(folder.config)
-    rows = [row(trace) for trace in traces]
-    columns = list(rows[0]) if rows else []
     named = ("method", "model", "run_key", "benchmark", "split")
     return {
         "name": folder.path.resolve().name,
         "run": {key.replace("_", " "): settings.get(key) for key in named},
-        "breakdowns": list(protocol.groups),
-        "numbers": summarize(traces, protocol, {}, grades),
-        "columns": columns,
-        "rows": [[values[column] for column in columns] for values in rows],
+        "breakdowns": list(recorded_protocol(folder).groups),
+        "overview": overview,
     }
+
+
+def questions_list(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The list of questions (`row`) in data/index.js: lists of values in the order of `columns`, as a page
+    loads thousands at once."""
+    return {"columns": list(rows[0]) if rows else [], "rows": [list(each.values()) for each in rows]}
 
 
 def make_pictures(
@@ -218,13 +218,21 @@ def run_names(runs: Sequence[Path]) -> list[str]:
     return names
 
 
+def overview_row(name: str, page: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    """A run in the list of runs. `page`: its address; `about`: what its data/index.js says."""
+    numbers = about["numbers"]
+    shown = {key: numbers[key] for key in ("accuracy", "questions", "videos")}
+    unanswered = sum(numbers["errors"].values())
+    return {"page": page, "name": name, "run": about["run"], **shown, "unanswered": unanswered}
+
+
 def start_overview(output: Path) -> None:
     """Create the folder for several runs. Raises ConfigError if it contains other files or is not
     writable."""
     check_output(output)
     with writing_to(output):
         output.mkdir(parents=True, exist_ok=True)
-        names = ("style.css", "theme.js", "view.js", "runs.js")
+        names = ("style.css", "theme.js", "view.js", "runs.js", "start.js")
         write_assets(output, {"index.html": "runs.html", **{name: name for name in names}})
 
 
@@ -233,16 +241,7 @@ def write_overview(output: Path, sites: Sequence[Site]) -> Path:
     ConfigError if it cannot be written."""
     rows: list[dict[str, Any]] = []
     for site in sites:
-        numbers = site.about["numbers"]
-        rows.append(
-            {
-                "page": site.index.relative_to(output).as_posix(),
-                "name": site.path.name,
-                "run": site.about["run"],
-                **{name: numbers[name] for name in ("accuracy", "questions", "videos")},
-                "unanswered": sum(numbers["errors"].values()),
-            }
-        )
+        rows.append(overview_row(site.path.name, site.index.relative_to(output).as_posix(), site.about))
     with writing_to(output):
         (output / "data").mkdir(exist_ok=True)
         write_atomically(output / "data" / "runs.js", assignment("runs", "", rows))

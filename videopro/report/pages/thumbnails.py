@@ -113,8 +113,8 @@ _QUALITY = 74
 _CUT_FROM = 1280
 # Seconds from a damaged picture within which an intact one is searched.
 _NEAR = 60.0
-# Times are rounded to the millisecond; this offset (s) keeps a rounded-down time on the same frame.
-_LATER = 0.0006
+LATER = 0.0006
+"""Times are rounded to the millisecond; this offset (s) keeps a rounded-down time on the same frame."""
 
 
 @dataclass
@@ -155,22 +155,18 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
         return sheets
     sheets.error = ""
     try:
-        # What may stand in for a damaged picture is left out below.
-        video = Video.open(pictures.path, nearest_intact=_NEAR)
-        if pictures.id and video.id != pictures.id:
-            sheets.error = f"{pictures.path}: is not the file that the run used, so no thumbnails are made"
-        else:
-            sheets.width, sheets.height = video.width, video.height
-            made: dict[str, Image.Image] = {}
-            try:
-                for picture, image in _decoded(video, missing, side):
-                    made[picture.key] = image
-                    if len(made) == _COLUMNS * _ROWS:
-                        _save(made, pictures.name, folder, sheets)
-                        made = {}
-            finally:
-                # What comes before a damaged part of the film is shown nevertheless.
-                _save(made, pictures.name, folder, sheets)
+        video = open_video(pictures.path, pictures.id)
+        sheets.width, sheets.height = video.width, video.height
+        made: dict[str, Image.Image] = {}
+        try:
+            for picture, image in _decoded(video, missing, side):
+                made[picture.key] = image
+                if len(made) == _COLUMNS * _ROWS:
+                    _save(made, pictures.name, folder, sheets)
+                    made = {}
+        finally:
+            # What comes before a damaged part of the film is shown nevertheless.
+            _save(made, pictures.name, folder, sheets)
     except VideoError as error:
         sheets.error = str(error)
     if not sheets.cells:
@@ -178,6 +174,15 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
         sheets = replace(before, error=sheets.error)
     write_atomically(folder / f"{pictures.name}.js", assignment("pictures", pictures.name, vars(sheets)))
     return sheets
+
+
+def open_video(path: str, id: str) -> Video:
+    """The video of a question, whose damaged frames others replace (`Frame.wanted`); pages leave them out.
+    Raises VideoError, also unless `id` is its content's (`VideoRef.id`; empty: not known)."""
+    video = Video.open(path, nearest_intact=_NEAR)
+    if id and video.id != id:
+        raise VideoError(f"{path}: is not the file that the run used, so no thumbnails are made")
+    return video
 
 
 def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[tuple[Picture, Image.Image]]:
@@ -188,7 +193,7 @@ def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[t
     times = sorted(by_time)
     cuts = any(picture.box is not None for group in by_time.values() for picture in group)
     width, height = _fit(video.width, video.height, max(_CUT_FROM, side) if cuts else side)
-    with closing(video.stream([time + _LATER for time in times], size=(height, width))) as frames:
+    with closing(video.stream([time + LATER for time in times], size=(height, width))) as frames:
         for time, frame in zip(times, frames, strict=True):
             for picture in by_time[time] if not frame.wanted else ():
                 region = frame if picture.box is None else frame.crop(picture.box)

@@ -20,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from tqdm import tqdm
@@ -32,8 +31,8 @@ from videopro.errors import (
     MachineError,
     RunError,
     VideoProError,
-    cannot_write,
     signal_name,
+    writing_file,
 )
 from videopro.methods import create
 from videopro.runs.making.worker import WorkerJob, blame_machine, run_worker
@@ -129,9 +128,7 @@ class Supervisor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._stop()
 
     def model_identity(self) -> dict[str, object]:
@@ -365,11 +362,9 @@ def _main(
 
 def _log_to(path: Path) -> None:
     """Redirect what libraries print to a log of the run, away from the terminal. Raises RunError."""
-    try:
+    with writing_file(path, "set another --output"):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.write(file, f"-- {time.strftime('%Y-%m-%d %H:%M:%S')} pid {os.getpid()}\n".encode())
-    except OSError as error:
-        raise RunError(cannot_write(path, error, "set another --output")) from error
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(file, 1)

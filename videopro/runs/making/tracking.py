@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from videopro.cli import did_you_mean
@@ -114,9 +113,7 @@ class Tracking:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._tail is not None:
             self._tail.close()
         self._each(lambda tracker: tracker.close())
@@ -138,11 +135,11 @@ class Tracking:
                 ) from error
 
     def update(self) -> None:
-        """Send the current metrics, if SECONDS have passed since the last time."""
+        """Send the headline of the run so far, if SECONDS have passed since the last time."""
         if self._trackers and self._tail is not None and time.monotonic() - self._sent >= SECONDS:
             self._sent = time.monotonic()
             if self._tail.refresh():
-                self.send(self._tail.summary(), len(self._tail.traces))
+                self.send(self._tail.headline(), len(self._tail.traces))
 
     def send(self, summary: Mapping[str, Any], questions: int) -> None:
         """Send the summary after this many questions."""

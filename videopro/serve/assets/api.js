@@ -116,8 +116,11 @@ VIEW.api = (() => {
     }
   }
 
+  // The path of a question.
+  const question = (id, rest = "") => `v1/videopro/questions/${encodeURIComponent(id)}${rest}`;
+
   // What a list holds.
   const list = async (path) => (await get(path)).data;
 
-  return { Refused, get, list, post, upload, remove, events };
+  return { Refused, get, list, post, upload, remove, events, question };
 })();

@@ -34,11 +34,24 @@
     }
   }
 
-  // Ask before something is deleted. Resolves to whether to go on.
-  function confirm(text, action) {
+  // Ask before something is lost, which `act` does then. Resolves to whether it did; why it could not is shown there.
+  function confirm(text, action, act = () => null) {
     return new Promise((resolve) => {
+      const problem = el("p.problem", { role: "alert", hidden: true });
+      const onsubmit = async (event) => {
+        if (!event.submitter.value) return;
+        event.preventDefault();
+        event.submitter.disabled = true;
+        try {
+          await act();
+          dialog.close("yes");
+        } catch (error) {
+          problem.textContent = error.message;
+          problem.hidden = event.submitter.disabled = false;
+        }
+      };
       const dialog = el("dialog.ask-first", { "aria-labelledby": "ask-first" },
-        el("form", { method: "dialog" }, el("p", { id: "ask-first" }, text),
+        el("form", { method: "dialog", onsubmit }, el("p", { id: "ask-first" }, text), problem,
           el("div.buttons", {}, el("button.plain", { value: "" }, "Cancel"), el("button.primary", { value: "yes" }, action))));
       dialog.addEventListener("close", () => {
         dialog.remove();
@@ -52,8 +65,8 @@
   // Delete a video with its questions, and go to the list.
   async function deleteVideo({ id, filename }, asked) {
     const with_ = asked ? ` and its ${asked === 1 ? "question" : `${count(asked)} questions`}` : "";
-    if (!await confirm(`Delete ${filename}${with_}?`, "Delete")) return;
-    await VIEW.api.remove(VIEW.videos.path(id, "?questions=true"));
+    if (!await confirm(`Delete ${filename}${with_}?`, "Delete", () => VIEW.api.remove(VIEW.videos.path(id, "?questions=true")))) return;
+    VIEW.talk.forget(id);
     if (location.hash !== "#/") location.hash = "#/";
     else {
       await VIEW.library.refresh();
@@ -94,7 +107,7 @@
   function address() {
     const [, video] = location.hash.match(/^#\/v\/([^?]*)/) ?? [];
     if (video === undefined) return VIEW.address();
-    return { video: decodeURIComponent(video) || null, id: null, query: "", time: null };
+    return { video: video || null, id: null, query: "", time: null };
   }
 
   function current() {
@@ -102,7 +115,7 @@
     return id !== null ? VIEW.live : video !== undefined ? VIEW.thread : VIEW.library;
   }
 
-  async function show() {
+  function show() {
     const { id, video, query, time } = address();
     const same = id !== null && VIEW._shown === `${id}\n${query}`;
     VIEW._shown = `${id}\n${query}`;

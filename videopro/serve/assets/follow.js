@@ -25,7 +25,7 @@
   // Follow a question's events. `say` gets each in words, with the event of a progress; `changed` is called when its page
   // has more to show, `ended` once, at its end.
   VIEW.follow = (id, { say, changed = () => null, ended }) => {
-    const source = new EventSource(`v1/videopro/questions/${encodeURIComponent(id)}/events`);
+    const source = new EventSource(VIEW.api.question(id, "/events"));
     let isOver = false;
     function end() {
       if (isOver) return;
@@ -41,10 +41,13 @@
       else if (["reply", "call", "execution", "step"].includes(event.type)) changed();
     };
     // The browser connects again by itself, and goes on after the last event; if the server refuses, it does not.
-    source.onerror = async () => {
-      if (isOver) return;
-      await VIEW.api.get("v1/models").catch(() => null); // Says that the connection is lost, and waits.
-      if (!isOver && source.readyState === EventSource.CLOSED) end();
+    let asked = null;
+    source.onerror = () => {
+      // Says that the connection is lost, and waits: once, for the browser tries every few seconds.
+      asked ??= VIEW.api.get("v1/models").catch(() => null).then(() => {
+        asked = null;
+        if (source.readyState === EventSource.CLOSED) end();
+      });
     };
     return {
       close: () => {
@@ -53,8 +56,6 @@
       },
     };
   };
-
-  VIEW.stop = (id) => VIEW.api.post(`v1/videopro/questions/${encodeURIComponent(id)}/stop`, {});
 
   // A bar that moves evenly where its news come in steps: each step takes as long as the one before it.
   VIEW.progress = (name) => {
@@ -85,12 +86,13 @@
     const stop = el("button.plain.stop", {
       type: "button",
       onclick: async () => {
-        stop.disabled = true;
+        if (stop.ariaBusy) return;
+        stop.ariaBusy = "true"; // A disabled button loses the focus.
         try {
-          await VIEW.stop(id);
+          await VIEW.api.post(VIEW.api.question(id, "/stop"), {});
         } catch (error) {
           doing.textContent = error.message;
-          stop.disabled = false;
+          stop.ariaBusy = null;
         }
       },
     }, "Stop");

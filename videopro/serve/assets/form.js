@@ -11,7 +11,7 @@
 
   // `begin(body)` gets {question, choices, method} and asks; what it raises is shown at the form.
   function form(begin) {
-    const field = el("textarea", { id: "question", rows: 2, required: true, placeholder: "What happens after the door opens?", "aria-keyshortcuts": "/" });
+    const field = el("textarea", { id: "question", dir: "auto", rows: 2, required: true, placeholder: "What happens after the door opens?", "aria-keyshortcuts": "/" });
     const problem = el("p.problem", { role: "alert", hidden: true });
     const options = choices();
     const method = el("select", { id: "method", "aria-describedby": "about-method" });
@@ -31,6 +31,7 @@
         submit.disabled = true;
         try {
           await begin({ question: text, choices: given, method: method.value || undefined });
+          if (field.value.trim() === text) set(""); // The next question may be half written.
         } catch (error) {
           refuse(error.message, null);
         } finally {
@@ -57,7 +58,7 @@
       problem.hidden = true;
       field.focus();
     }
-    return { node, field, set, clear: () => set("") };
+    return { node, field, set };
   }
 
   // The choices: a new line appears as soon as the last one is filled.
@@ -69,7 +70,7 @@
 
     function line(text = "") {
       const letter = el("span.letter", { "aria-hidden": "true" });
-      const field = el("input", { type: "text", value: text, autocomplete: "off", oninput: grow, onkeydown: step });
+      const field = el("input", { type: "text", dir: "auto", value: text, autocomplete: "off", oninput: grow, onkeydown: step });
       list.append(el("li", {}, letter, field));
       letters();
     }

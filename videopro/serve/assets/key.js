@@ -13,10 +13,10 @@ VIEW.key = (() => {
   };
 
   // Resolves when a key was entered that the server takes.
-  function ask(why) {
+  function ask() {
     asked ??= new Promise((resolve) => {
       const field = el("input", { id: "key", type: "password", autocomplete: "current-password", required: true });
-      const note = el("p.note", { role: "status" }, why ?? "Ask the operator for it.");
+      const note = el("p.note", { role: "status" }, "Ask the operator for it.");
       const dialog = el("dialog.key", { "aria-labelledby": "key-title" },
         el("form", {
           onsubmit: async (event) => {

@@ -26,8 +26,14 @@
     VIEW.app.settle(main.querySelector("h1"));
   }
 
-  function upload(file) {
-    VIEW.talk.begin(file, (id) => /^#\/v\/$/.test(location.hash) && VIEW.app.replace(`#/v/${id}`));
+  async function upload(file) {
+    const before = VIEW.talk.sending();
+    if (before && !await VIEW.app.confirm(`Cancel the upload of ${before.name}, and upload ${file.name} instead?`, "Upload")) return;
+    VIEW.talk.begin(file, (id) => {
+      // The view stays, with what is being written there.
+      if (location.hash === "#/v/") history.replaceState(null, "", `#/v/${id}`);
+      else refresh();
+    });
     location.hash = "#/v/";
   }
 
@@ -58,14 +64,15 @@
       node.replaceChildren(el("p.problem", {}, error.message));
       return;
     }
-    const asked = new Map();
-    for (const one of questions) asked.set(one.file_id, [...(asked.get(one.file_id) ?? []), one]);
+    const asked = Map.groupBy(questions, (one) => one.file_id);
     const known = new Set(films.map((film) => film.filename));
     const sample = VIEW.app.sample();
+    const sending = VIEW.talk.sending();
     const entries = [
       ...films.map((film) => ({ id: film.id, film, name: film.filename, about: VIEW.videos.about(film), asked: asked.get(film.id) ?? [] })),
       ...[...asked].filter(([id]) => !films.some((film) => film.id === id)).map(([id, rows]) => ({ id, name: "A deleted video", about: "", asked: rows })),
     ].sort((one, other) => lastOf(other) - lastOf(one));
+    if (sending) entries.unshift({ id: "", name: sending.name, about: sending.isLost ? "upload interrupted" : "uploading …", asked: [] });
     entries.push(
       ...inFolders.filter(({ path }) => !known.has(path)).map(({ path, bytes }) => ({ path, name: path, about: `${VIEW.videos.bytes(bytes)} · in a folder on the server`, asked: [] })),
       ...(sample && !films.length ? [{ sample, name: sample, about: "a sample video, made when you open it", asked: [] }] : []));
@@ -78,10 +85,13 @@
       if (!found.length) rows.replaceChildren(el("li.none", {}, entries.length ? "Nothing has these words." : "No videos yet. Videos appear here with the questions asked about them."));
       if (found.length > SHOWN) rows.append(el("li.none", {}, `and ${count(found.length - SHOWN)} more; search to find them`));
     };
-    const before = node.querySelector("input")?.value ?? "";
-    const search = el("input", { type: "search", value: before, "aria-label": "Search videos and questions", placeholder: "Search videos and questions", oninput: (event) => draw(event.target.value) });
+    const before = node.querySelector("input");
+    const hasFocus = before !== null && before === document.activeElement;
+    const search = before ?? el("input", { type: "search", "aria-label": "Search videos and questions", placeholder: "Search videos and questions" });
+    search.oninput = () => draw(search.value);
     node.replaceChildren(el("h2", { id: "library" }, "Videos and questions"), entries.length > 3 ? search : "", rows);
-    draw(before);
+    if (hasFocus) search.focus();
+    draw(search.value);
   }
 
   const lastOf = ({ film, asked }) => Math.max(film?.created_at ?? 0, ...asked.map(({ time }) => time));
@@ -89,10 +99,10 @@
   function line(entry, matches) {
     const { id, film, name, about, asked } = entry;
     const [last] = asked;
-    const image = film ? el("img", { src: VIEW.videos.frame(id, film.videopro.duration / 2), alt: "", width: 96, height: 54, loading: "lazy" }) : el("span.no-picture");
+    const image = film ? el("img", { src: VIEW.videos.frame(id, { time: film.videopro.duration / 2 }), alt: "", width: 96, height: 54, loading: "lazy" }) : el("span.no-picture");
     const inside = [image, el("span.what", {}, el("span.name", {}, name), el("small", {}, about),
       last ? el("small.last-asked", {}, `${asked.length === 1 ? "1 question" : `${count(asked.length)} questions`} · ${VIEW.app.when(last.time)} · ${last.question}`) : null)];
-    const row = id
+    const row = id !== undefined
       ? el("a.film-row", { href: `#/v/${encodeURIComponent(id)}`, "data-id": id }, inside)
       : el("button.film-row", { type: "button", "data-name": name, onclick: (event) => open(entry, event.currentTarget) }, inside);
     const remove = !id ? null : el("button.quiet", { type: "button", "aria-label": `Delete ${name}`, onclick: () => VIEW.app.deleteVideo(film ?? { id, filename: name }, asked.length) },

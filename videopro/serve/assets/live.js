@@ -7,7 +7,6 @@ VIEW.live = (() => {
   let shown = null; // The question on the page.
 
   async function show(main, id) {
-    leave();
     const own = (shown = { id, status: el("div.status"), isRunning: false });
     main.className = "question asked-live";
     main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("h1.empty", {}, "Reading the question …"));
@@ -30,7 +29,7 @@ VIEW.live = (() => {
     const title = own.parts.querySelector("h1");
     title.tabIndex = -1;
     VIEW.app.settle(title);
-    if (content.running) follow(own);
+    if (content.running) follow(own, content.seconds);
   }
 
   function leave() {
@@ -41,20 +40,18 @@ VIEW.live = (() => {
 
   // The page's content, with what the viewer's components expect of a run.
   async function read(own) {
-    const content = await VIEW.api.get(`v1/videopro/questions/${encodeURIComponent(own.id)}`);
+    const content = await VIEW.api.get(VIEW.api.question(own.id));
     // Once anew: it may have been deleted since.
     const film = content.file_id ? await VIEW.videos.read(content.file_id, { isFresh: own.film === undefined }) : null;
     own.film = film;
-    own.seconds = content.seconds;
     content.video.film = film ? { url: VIEW.videos.url(film.id) } : null;
-    content.video.key = film?.filename ?? content.video.key;
     own.pictures = film ? VIEW.videos.pictures(film) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
-    VIEW.run = { name: "VideoPro", prompts: content.beginnings };
-    VIEW.byId = new Map([[content.id, { ...content.row, marks: new Set(content.row.marks) }]]);
     return content;
   }
 
   function draw(content, isUpdate) {
+    VIEW.run = { name: "VideoPro" };
+    VIEW.byId = new Map([[content.id, { ...content.row, marks: new Set(content.row.marks) }]]);
     const [top, strip, ...rest] = VIEW.parts(content, shown.pictures, isUpdate);
     const pieces = content.answer_evidence.filter((piece) => piece.cited);
     // Its place is kept while there is no evidence.
@@ -65,10 +62,10 @@ VIEW.live = (() => {
 
   async function refresh(own) {
     const content = await read(own);
-    if (shown !== own) return content;
+    if (shown !== own || (own.isWhole && content.running)) return; // An earlier state may arrive later.
+    own.isWhole = !content.running;
     VIEW.patch(own.parts, draw(content, true));
     updateLegend(own, content);
-    return content;
   }
 
   // The marks that the page has so far.
@@ -85,9 +82,9 @@ VIEW.live = (() => {
 
   // ---- while it is answered ------------------------------------------------------------------------------------
 
-  function follow(own) {
+  function follow(own, seconds) {
     own.isRunning = true;
-    own.bar = VIEW.status(own.id, own.seconds);
+    own.bar = VIEW.status(own.id, seconds);
     own.status.replaceChildren(own.bar.node);
     let planned = null;
     const changed = () => {
@@ -102,12 +99,7 @@ VIEW.live = (() => {
   async function finish(own) {
     own.isRunning = false;
     try {
-      // The last event comes before its record is stored.
-      for (let tries = 0; tries < 20 && shown === own; tries++) {
-        const content = await refresh(own);
-        if (!content.running) break;
-        await new Promise((resolve) => setTimeout(resolve, 100));
-      }
+      await refresh(own);
       own.bar.close();
       own.status.replaceChildren();
     } catch (error) {
@@ -121,7 +113,7 @@ VIEW.live = (() => {
       : page.error || !page.final ? ["error", "No answer"] : ["unscored", "Answered"];
     return el("p.verdict", { class: state }, el(`span.state.${state === "unscored" ? "answered" : state}`, { "aria-hidden": "true" }), text);
   };
-  VIEW.readTrace = (page) => VIEW.api.get(`v1/videopro/questions/${encodeURIComponent(page.id)}/trace`);
+  VIEW.readTrace = (page) => VIEW.api.get(VIEW.api.question(page.id, "/trace"));
 
   return { show, leave, refresh: () => shown && !shown.isRunning && shown.parts ? refresh(shown).catch(() => null) : null };
 })();

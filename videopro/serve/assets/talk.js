@@ -13,9 +13,11 @@
     rows = []; // What was asked, oldest first.
     queue = []; // What waits here: {body, isAlone, problem}.
     busy = ""; // Why no question can be sent yet.
-    sending = null; // The upload: {name, bar, text, problem, cancel}.
+    sending = null; // The upload: {name, bar, text, problem, isLost, send, cancel}; `isLost`: it can be sent again.
     changed = () => null; // Called when there is something else to see.
     #isPumping = false;
+    #asked = 0; // Readings of the rows, in the order of their requests: a later one may arrive first.
+    #read = 0;
 
     constructor(id) {
       this.id = id;
@@ -26,8 +28,12 @@
 
     async refresh() {
       if (this.id === null) return;
+      const reading = ++this.#asked;
       const query = new URLSearchParams({ limit: 1000, file_id: this.id });
-      this.rows = (await VIEW.api.list(`v1/videopro/questions?${query}`)).reverse();
+      const rows = await VIEW.api.list(`v1/videopro/questions?${query}`);
+      if (reading < this.#read) return;
+      this.#read = reading;
+      this.rows = rows.reverse();
       this.changed();
     }
 
@@ -48,10 +54,13 @@
       this.pump();
     }
 
-    async #send({ body, isAlone }) {
+    async #send(item) {
+      const { body, isAlone } = item;
       const before = isAlone || !VIEW.app.converses() ? null : this.answered().at(-1);
       await VIEW.api.post("v1/videopro/questions", { follows: before?.id, ...body, file_id: this.id });
-      await this.refresh();
+      this.queue = this.queue.filter((one) => one !== item);
+      // It was asked: who reads that it was not would ask it twice.
+      await this.refresh().catch(() => null);
     }
 
     remove(item) {
@@ -72,7 +81,6 @@
               continue;
             }
             await this.#send(item);
-            this.remove(item);
           } catch (error) {
             item.problem = error.message;
             this.changed();
@@ -107,6 +115,7 @@
   // The talk about a video, as the server has it now; null: the one whose video is being uploaded, if there is one.
   async function of(id) {
     if (id === null) return upload;
+    for (const [other, { queue, busy }] of talks) if (other !== id && !queue.length && !busy) talks.delete(other);
     if (!talks.has(id)) talks.set(id, new Talk(id));
     const talk = talks.get(id);
     talk.film = await VIEW.videos.read(id, { isFresh: true });
@@ -119,9 +128,9 @@
     upload?.sending.cancel();
     const talk = (upload = new Talk(null));
     const stop = new AbortController();
-    const sending = (talk.sending = { name: file.name, bar: VIEW.progress("Uploading"), text: "", problem: "", cancel: () => stop.abort() });
+    const sending = (talk.sending = { name: file.name, bar: VIEW.progress("Uploading"), text: "", problem: "", isLost: false, send, cancel });
+    let began;
     talk.busy = "Waits for the upload";
-    const began = performance.now();
     const show = (done, total) => {
       sending.bar.show(done, total);
       const left = ((performance.now() - began) / 1000) * (total / done - 1);
@@ -129,7 +138,13 @@
       sending.text = `${Math.floor((100 * done) / total)} % of ${VIEW.videos.bytes(total)}, ${rest}`;
       talk.changed();
     };
-    (async () => {
+    function cancel() {
+      stop.abort();
+      if (upload === talk) upload = null;
+    }
+    async function send() {
+      Object.assign(sending, { problem: "", isLost: false });
+      began = performance.now();
       try {
         // A browser sends all of a video before it reads that it is too large.
         if (file.size > VIEW.app.largestVideo()) throw new Error(`the limit of this server is ${VIEW.videos.bytes(VIEW.app.largestVideo())}`);
@@ -144,17 +159,19 @@
         await talk.refresh();
         talk.free();
       } catch (error) {
-        if (error.name === "AbortError") {
-          if (upload === talk) upload = null;
-        } else sending.problem = `${file.name}: ${error.message}`;
+        if (error.name === "AbortError") return;
+        Object.assign(sending, { problem: error.message.startsWith(file.name) ? error.message : `${file.name}: ${error.message}`, isLost: error.code === "lost" });
         talk.changed();
       }
-    })();
-    return talk;
+    }
+    send();
   }
 
   // Whether something would be lost with this page.
   const isUnfinished = () => [upload, ...talks.values()].some((talk) => talk && ((talk.sending && !talk.sending.problem) || talk.queue.length));
 
-  VIEW.talk = { of, begin, isUnfinished };
+  // The upload that goes on, or could go on.
+  const sending = () => (upload && (!upload.sending.problem || upload.sending.isLost) ? upload.sending : null);
+
+  VIEW.talk = { of, begin, sending, isUnfinished, forget: (id) => talks.delete(id) };
 })();

@@ -9,19 +9,18 @@
 
   // `id`: of the video; null: the one that is being uploaded.
   async function show(main, id) {
-    leave();
-    const own = (shown = { id, cards: new Map(), turns: new Map(), isAlone: false });
+    const own = (shown = { cards: new Map(), turns: new Map(), isAlone: false });
     main.className = "thread";
     main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("h1.empty", {}, "Reading the conversation …"));
     try {
-      own.methods = await VIEW.form.methods();
-      own.talk = await VIEW.talk.of(id);
+      // At once: an upload may end meanwhile.
+      [own.talk, own.methods] = await Promise.all([VIEW.talk.of(id), VIEW.form.methods()]);
     } catch (error) {
       if (shown === own) VIEW.app.gone(main, error.message);
       return;
     }
     if (shown !== own) return;
-    if (!own.talk || (!own.talk.film && !own.talk.sending && !own.talk.rows.length)) return VIEW.app.gone(main, "This server does not have this video.");
+    if (!own.talk || (!own.talk.film && !own.talk.sending && !own.talk.rows.length)) return VIEW.app.gone(main, id === null ? "The upload ended when the page was left. Choose the video again." : "This server does not have this video.");
     own.side = el("aside.side", { "aria-label": "Video" });
     own.list = el("div.turns", { "aria-live": "polite", "aria-relevant": "additions" });
     own.context = el("p.note.context");
@@ -33,7 +32,7 @@
     drawSide(own);
     draw(own);
     readKnown(own);
-    VIEW.app.settle(own.form.field);
+    VIEW.app.settle(own.composer.hidden ? main.querySelector("h1") : own.form.field);
     if (own.talk.rows.length) own.composer.scrollIntoView({ block: "end" });
   }
 
@@ -49,7 +48,6 @@
     } catch (error) {
       throw error.code === "unknown_question" ? new Error("This model answers the questions above only. Choose one of them.") : error;
     }
-    own.form.clear();
     own.list.lastElementChild?.scrollIntoView({ block: "nearest" });
   }
 
@@ -58,11 +56,14 @@
   function drawSide(own) {
     const { film, sending } = own.talk;
     own.isUploading = Boolean(sending);
+    own.composer.hidden = !sending && (!film || Boolean(film.videopro.problem));
     const title = el("h1", { tabindex: -1 }, film?.filename ?? sending?.name ?? "A deleted video");
     document.title = `${title.textContent} · VideoPro`;
     if (sending) {
       own.sent = el("p.about");
-      own.side.replaceChildren(title, sending.bar.node, own.sent, el("button.plain", { type: "button", onclick: () => { sending.cancel(); location.hash = "#/"; } }, "Cancel"));
+      own.resend = el("button.plain", { type: "button", onclick: () => { sending.send(); draw(own); VIEW.app.settle(own.form.field); } }, "Try again");
+      own.side.replaceChildren(title, sending.bar.node, own.sent,
+        el("div.buttons", {}, own.resend, el("button.plain", { type: "button", onclick: () => { sending.cancel(); VIEW.app.replace("#/"); } }, "Cancel")));
       return;
     }
     if (!film) return own.side.replaceChildren(title, el("p.note.missing", {}, "This video was deleted from the server. Its questions and answers are kept."));
@@ -72,9 +73,8 @@
     const subtitles = el("input", { type: "file", hidden: true, accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => subtitles.files[0] && addSubtitles(own, subtitles.files[0]) });
     own.side.replaceChildren(holder ?? "", note, title, el("p.about", {}, VIEW.videos.about(film)), VIEW.app.scope(film) ?? "",
       el("div.more-about", {}, index, subtitles,
-        el("button.quiet", { type: "button", onclick: () => subtitles.click() }, film.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
+        el("button.quiet.subtitles", { type: "button", onclick: () => subtitles.click() }, film.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
         el("button.quiet", { type: "button", onclick: () => VIEW.app.deleteVideo(film, own.talk.rows.length) }, film.videopro.is_uploaded ? "Delete the video" : "Remove from the list")));
-    own.composer.hidden = Boolean(film.videopro.problem);
     drawIndex(own, index);
   }
 
@@ -82,7 +82,9 @@
     try {
       await VIEW.api.upload(VIEW.videos.path(own.talk.id, "/subtitles"), file);
       own.talk.film = await VIEW.videos.read(own.talk.id, { isFresh: true });
+      if (shown !== own) return;
       drawSide(own);
+      own.side.querySelector(".subtitles").focus();
     } catch (error) {
       own.side.append(el("p.problem", { role: "alert" }, error.message));
     }
@@ -122,33 +124,33 @@
       readKnown(own);
     }
     if (own.talk.sending) {
-      own.sent.textContent = own.talk.sending.text;
-      if (own.talk.sending.problem) return VIEW.app.gone(document.getElementById("main"), own.talk.sending.problem);
+      const { text, problem, isLost } = own.talk.sending;
+      if (problem && !isLost) return VIEW.app.gone(document.getElementById("main"), problem);
+      own.sent.textContent = problem || text;
+      own.resend.hidden = !problem;
     }
     // The same question again is answered beside the first.
-    const groups = new Map();
-    for (const row of own.talk.rows) groups.set(keyOf(row), [...(groups.get(keyOf(row)) ?? []), row]);
     for (const [id, card] of own.cards) {
       if (own.talk.rows.some((row) => row.id === id)) continue;
       card.close();
       own.cards.delete(id);
     }
-    fill(own.list, [...[...groups].map(([key, rows]) => turn(own, key, rows)), ...own.talk.queue.map((item) => waiting(own, item))]);
+    fill(own.list, [...[...Map.groupBy(own.talk.rows, keyOf)].map(([key, rows]) => turn(own, key, rows)), ...own.talk.queue.map((item) => waiting(own, item))]);
     follow(own);
     drawContext(own);
   }
 
-  // What has not changed stays where it is, with the reader's focus.
+  // What has not changed stays where it is, with the reader's focus; only what is new is announced.
   function fill(parent, nodes) {
-    if (nodes.length === parent.childNodes.length && nodes.every((node, place) => node === parent.childNodes[place])) return;
-    parent.replaceChildren(...nodes);
+    for (const node of [...parent.childNodes]) if (!nodes.includes(node)) node.remove();
+    nodes.forEach((node, place) => node !== parent.childNodes[place] && parent.insertBefore(node, parent.childNodes[place]));
   }
 
   function turn(own, key, rows) {
     if (!own.turns.has(key)) {
       const [{ question, choices, time }] = rows;
       const answers = el("div.answers");
-      const title = el("h2", {}, question);
+      const title = el("h2", { dir: "auto" }, question);
       const node = el("article.turn", { "aria-label": question },
         el("header.asked-here", {}, title, el("small", {}, VIEW.app.when(time)),
           choices.length ? el("ol.asked-choices", {}, choices.map((text, place) => el("li", {}, el("span.letter", { "aria-hidden": "true" }, VIEW.form.LETTERS[place]), el("span", {}, text)))) : null),
@@ -156,7 +158,10 @@
       own.turns.set(key, { node, answers, again: null });
     }
     const { node, answers } = own.turns.get(key);
+    const hasFocus = answers.contains(document.activeElement);
     fill(answers, rows.map((row) => cardOf(own, row, rows)));
+    // The focus stays with the answers when the button that was pressed is gone.
+    if (hasFocus && !answers.contains(document.activeElement)) answers.lastChild.querySelector(".stop, footer a").focus();
     return node;
   }
 
@@ -167,7 +172,7 @@
     const known = own.cards.get(row.id);
     if (known?.text === text) return known.node;
     known?.close();
-    const status = isOpen ? VIEW.status(row.id, Date.now() / 1000 - row.time) : null;
+    const status = isOpen ? VIEW.status(row.id, row.seconds) : null;
     const node = isOpen ? el("section.answer", {}, el("header", {}, el("strong", {}, row.method)), status.node) : answered(own, row, rows);
     const card = { text, node, status, follower: null, close: () => { card.follower?.close(); status?.close(); } };
     own.cards.set(row.id, card);
@@ -191,7 +196,7 @@
         answer && answer.confidence !== null ? el("span.sure", { title: "confidence, from 0 to 1" }, meter(answer.confidence), `confidence ${two(answer.confidence)}`) : null,
         row.seconds !== null && answer ? el("span.took", {}, duration(row.seconds)) : null),
       answer
-        ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", {}, answer.choice ?? (answer.text.trim() || "No option recognized")))
+        ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", { dir: "auto" }, answer.choice ?? (answer.text.trim() || "No option recognized")))
         : el("p.problem", {}, el("strong", {}, ENDS[row.state]), error ? `: ${error.message}` : ""),
       (answer?.notes ?? []).map((note) => el("p.note", {}, note)),
       cited.length ? shownPieces : null, more,
@@ -213,7 +218,8 @@
     const button = el("button.quiet", {
       type: "button",
       onclick: async () => {
-        button.disabled = true;
+        if (button.ariaBusy) return;
+        button.ariaBusy = "true"; // A disabled button loses the focus.
         const before = own.talk.answered().filter((one) => one.time < rows[0].time).at(-1);
         try {
           await own.talk.ask({ question: row.question, choices: row.choices, method: field.value, follows: before && VIEW.app.converses() ? before.id : null });
@@ -221,7 +227,7 @@
           problem.textContent = error.message;
           problem.hidden = false;
         }
-        button.disabled = false;
+        button.ariaBusy = null;
       },
     }, "Ask again with");
     return el("span.again", {}, button, field, problem);
@@ -240,8 +246,7 @@
   }
 
   async function remove(own, row) {
-    if (!await VIEW.app.confirm("Delete this question and its answer?", "Delete")) return;
-    await VIEW.api.remove(`v1/videopro/questions/${encodeURIComponent(row.id)}`);
+    if (!await VIEW.app.confirm("Delete this question and its answer?", "Delete", () => VIEW.api.remove(VIEW.api.question(row.id)))) return;
     await own.talk.refresh();
     VIEW.app.settle(own.form.field);
   }
@@ -249,7 +254,7 @@
   function waiting(own, item) {
     const { body, problem } = item;
     return el("article.turn.queued", { "aria-label": body.question },
-      el("header.asked-here", {}, el("h2", {}, body.question)),
+      el("header.asked-here", {}, el("h2", { dir: "auto" }, body.question)),
       el("section.answer", {},
         problem ? el("p.problem", { role: "alert" }, problem) : el("p.live", {}, el("i.spin"), el("span.doing", {}, own.talk.waits(item) || "Starting")),
         el("footer", {},
@@ -261,18 +266,13 @@
     const open = own.talk.rows.filter(own.talk.isOpen);
     for (const row of open.slice(0, FOLLOWED)) {
       const card = own.cards.get(row.id);
-      card.follower ??= VIEW.follow(row.id, { say: card.status.say, ended: () => ended(own, row.id) });
+      card.follower ??= VIEW.follow(row.id, { say: card.status.say, ended: () => ended(own, card) });
     }
   }
 
-  // The last event comes before the record is stored.
-  async function ended(own, id) {
-    for (let tries = 0; tries < 20 && shown === own; tries++) {
-      await own.talk.refresh().catch(() => null);
-      const row = own.talk.rows.find((one) => one.id === id);
-      if (!row || !own.talk.isOpen(row)) break;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
+  async function ended(own, card) {
+    await own.talk.refresh().catch(() => null);
+    card.follower = null; // If the server only refused to tell its events, it is followed again when it is drawn next.
     own.talk.pump();
   }
 
@@ -283,7 +283,8 @@
     if (!before || own.composer.hidden) return own.context.replaceChildren();
     if (!VIEW.app.converses()) return own.context.replaceChildren("This model reads one question at a time, without those above.");
     const text = `${own.isAlone ? "The model reads this question alone." : `The model also reads ${before === 1 ? "the question" : `the ${count(before)} questions`} above.`} `;
-    const label = own.isAlone ? "Read them too" : "Ask without them";
+    const them = before === 1 ? "it" : "them";
+    const label = own.isAlone ? `Read ${them} too` : `Ask without ${them}`;
     if (own.context.textContent === text + label) return;
     own.context.replaceChildren(text, el("button.quiet", {
       type: "button",

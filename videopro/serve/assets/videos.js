@@ -3,18 +3,13 @@
 
 (() => {
   const { clock } = VIEW;
-  const SMALL = 320; // The longer side of pictures in a page, and of one in large.
-  const LARGE = 1280;
+  const SIDE = 320; // The longer side of pictures in a page.
   const known = new Map();
 
   const path = (id, rest = "") => `v1/files/${encodeURIComponent(id)}${rest}`;
   const url = (id) => path(id, "/content");
 
-  function frame(id, time, side = SMALL, box = null) {
-    const query = new URLSearchParams({ time, side });
-    if (box) query.set("box", box.join(","));
-    return path(id, `/frame?${query}`);
-  }
+  const frame = (id, query) => path(id, `/frame?${new URLSearchParams(query)}`);
 
   // A video as the server describes it; null if it is no longer there.
   async function read(id, { isFresh = false } = {}) {
@@ -30,17 +25,7 @@
   }
 
   // Pictures as VIEW.cell asks for them: by the time, and by the box if there is one.
-  function pictures({ id, videopro: { width, height } }) {
-    return {
-      width, height,
-      cell: (key) => {
-        const [time, ...box] = key.split(",").map(Number);
-        const part = box.length ? box : null;
-        const size = part ? [(box[2] - box[0]) * width, (box[3] - box[1]) * height] : [width, height];
-        return { file: frame(id, time, SMALL, part), large: frame(id, time, LARGE, part), sheet: size, left: 0, top: 0, width: size[0], height: size[1] };
-      },
-    };
-  }
+  const pictures = (film) => VIEW.eachFrame({ ...film.videopro, side: SIDE, address: (query) => frame(film.id, query) });
 
   function bytes(number) {
     const [unit, one] = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]].find(([, least]) => number >= least) ?? ["bytes", 1];

@@ -45,7 +45,6 @@ from videopro.traces.scoring.metrics import reliability as reliability
 from videopro.traces.scoring.metrics import unparsed_rate as unparsed_rate
 from videopro.traces.scoring.metrics import weighted_accuracy as weighted_accuracy
 from videopro.traces.scoring.metrics import weighted_difference as weighted_difference
-from videopro.traces.scoring.open_answers import OpenDifference as OpenDifference
 from videopro.traces.scoring.open_answers import OpenMetrics as OpenMetrics
 from videopro.traces.scoring.open_answers import OpenScore as OpenScore
 from videopro.traces.scoring.open_answers import exact_match as exact_match
@@ -65,6 +64,7 @@ from videopro.traces.scoring.programs import Mode as Mode
 from videopro.traces.scoring.programs import PlanRecord as PlanRecord
 from videopro.traces.scoring.programs import counted as counted
 from videopro.traces.scoring.programs import is_fallback as is_fallback
+from videopro.traces.scoring.programs import mode_shares as mode_shares
 from videopro.traces.scoring.programs import oracle_mode as oracle_mode
 from videopro.traces.scoring.programs import oracle_modes as oracle_modes
 from videopro.traces.scoring.programs import plan_record as plan_record

@@ -85,8 +85,8 @@ def _score(trace: Trace, reference: str) -> OpenScore:
 
 
 @dataclass(frozen=True)
-class OpenMetrics:
-    """Exact match and token F1 of a run, with 95 % intervals clustered by video."""
+class OpenNumbers:
+    """Exact match and token F1, with 95 % intervals clustered by video."""
 
     n: int
     """Number of questions."""
@@ -95,6 +95,12 @@ class OpenMetrics:
     exact_match_ci95: Interval
     f1: float
     f1_ci95: Interval
+
+
+@dataclass(frozen=True)
+class OpenMetrics(OpenNumbers):
+    """Those of a run."""
+
     unanswered: float
     """The share of questions without an answer."""
 
@@ -135,20 +141,9 @@ def open_summary(traces: Sequence[Trace]) -> dict[str, Any]:
     return {**asdict(overall), "groups": groups}
 
 
-@dataclass(frozen=True)
-class OpenDifference:
-    """Exact match and F1 of the first of two runs minus those of the second, on the questions of both."""
-
-    n: int
-    videos: int
-    exact_match: float
-    exact_match_ci95: Interval
-    f1: float
-    f1_ci95: Interval
-
-
-def open_difference(first: Sequence[OpenScore], second: Sequence[OpenScore]) -> OpenDifference | None:
-    """The paired differences with 95 % intervals clustered by video; None without a common question."""
+def open_difference(first: Sequence[OpenScore], second: Sequence[OpenScore]) -> OpenNumbers | None:
+    """The numbers of the first of two runs minus those of the second, on the questions of both, with paired
+    intervals; None without a common question."""
     by_id = {score.question_id: score for score in second}
     exact: dict[str, list[float]] = defaultdict(list)
     f1: dict[str, list[float]] = defaultdict(list)
@@ -160,7 +155,7 @@ def open_difference(first: Sequence[OpenScore], second: Sequence[OpenScore]) -> 
     n = sum(map(len, f1.values()))
     if not n:
         return None
-    return OpenDifference(
+    return OpenNumbers(
         n,
         len(f1),
         sum(map(sum, exact.values())) / n,

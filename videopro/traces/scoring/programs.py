@@ -48,26 +48,13 @@ def planner_tokens_out(traces: Sequence[Trace]) -> float | None:
 def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     """JSON-able metrics; shares are in 0..1 of the questions without an error, None if there are none.
 
-    `modes`: the mode of the first reply (Table 5: native, program, or none if it contains no program), and
-    the shares of questions refined and answered by the fallback; refinements only stored for other thresholds
-    do not count. `output`: characters and tokens written per question (Table 2). `planning`: the total cost
-    of writing programs. `repairs`: for each state of first programs that were refined, and for each fault
-    that a teacher injected, how many there were and how they ended.
+    `output`: characters and tokens written per question (Table 2). `planning`: the total cost of writing
+    programs. `repairs`: for each state of first programs that were refined, and for each fault that a teacher
+    injected, how many there were and how they ended.
     """
-    answered = [trace for trace in traces if trace.error is None and trace.rounds]
+    answered = _answered(traces)
     n = len(answered)
-
-    def share(count: int) -> float | None:
-        return count / n if n else None
-
     return {
-        "modes": {
-            "native": share(sum(trace.rounds[0].mode == "native" for trace in answered)),
-            "program": share(sum(trace.rounds[0].mode == "program" for trace in answered)),
-            "none": share(sum(trace.rounds[0].mode is None for trace in answered)),
-            "refined": share(sum(trace.refined > 0 for trace in answered)),
-            "fallback": share(sum(is_fallback(trace) for trace in answered)),
-        },
         "output": {
             "characters": (
                 sum(len(attempt.raw) for trace in answered for attempt in counted(trace)) / n if n else None
@@ -83,6 +70,25 @@ def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
             "by_fault": _repairs(answered, _fault),
         },
     }
+
+
+def mode_shares(traces: Sequence[Trace]) -> dict[str, float | None]:
+    """The mode of the first reply (Table 5: native, program, or none if it contains no program), and the
+    shares of questions refined and answered by the fallback, in 0..1 of the questions without an error (None
+    if there are none); refinements only stored for other thresholds do not count."""
+    answered = _answered(traces)
+    counts = {
+        "native": sum(trace.rounds[0].mode == "native" for trace in answered),
+        "program": sum(trace.rounds[0].mode == "program" for trace in answered),
+        "none": sum(trace.rounds[0].mode is None for trace in answered),
+        "refined": sum(trace.refined > 0 for trace in answered),
+        "fallback": sum(is_fallback(trace) for trace in answered),
+    }
+    return {name: count / len(answered) if answered else None for name, count in counts.items()}
+
+
+def _answered(traces: Sequence[Trace]) -> list[Trace]:
+    return [trace for trace in traces if trace.error is None and trace.rounds]
 
 
 def is_fallback(trace: Trace) -> bool:

@@ -75,27 +75,22 @@ def failed_questions(runs: Mapping[str, Sequence[Trace]]) -> list[str]:
     """Lines on the questions of each run that ended in an error; runs with the same ones share them."""
     by_failures: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
     for name, traces in runs.items():
-        if failed := tuple(sorted(failures(traces))):
-            by_failures.setdefault(failed, []).append(name)
-    return [
-        line
-        for failed, names in by_failures.items()
-        for line in (
-            f"{', '.join(names)}: questions without an answer: {len(failed)}",
-            *failure_lines(failed, "traces.jsonl of the run"),
-        )
-    ]
+        by_failures.setdefault(tuple(sorted(failures(traces))), []).append(name)
+    lines: list[str] = []
+    for failed, names in by_failures.items():
+        if failed:
+            lines.append(f"{', '.join(names)}: questions without an answer: {len(failed)}")
+            lines += failure_lines(failed, "traces.jsonl of the run")
+    return lines
 
 
 def program_failures(traces: Sequence[Trace]) -> list[tuple[str, str, str]]:
     """The same of each question whose answer counts as missing because its program failed."""
     selected = ((trace, trace.rounds[trace.selected]) for trace in traces if trace.selected is not None)
     return [
-        (trace.video.key, trace.question_id, f"{error.type}: {error.message}")
+        (trace.video.key, trace.question_id, f"{execution.error.type}: {execution.error.message}")
         for trace, round in selected
-        if round.execution is not None
-        and round.execution.status == "failed"
-        and (error := round.execution.error) is not None
+        if (execution := round.execution) is not None and execution.error is not None
     ]
 
 

@@ -23,6 +23,7 @@ VIEW.filters = (() => {
     id: ["Name", null],
   };
   const SHOWN = 8; // Values of a group that are listed at once.
+  const unfolded = new Set(); // Groups of which all values are listed.
   let given = fresh();
   const order = el("select", { onchange: (event) => change((to) => (to.sort = event.target.value)) },
     Object.entries(SORTS).map(([name, [title]]) => el("option", { value: name }, title)));
@@ -227,9 +228,10 @@ VIEW.filters = (() => {
         }, kind));
       if (made.length <= SHOWN + 2) return section(kind, made);
       const chosen = names.indexOf(given.groups.get(kind));
-      const open = chosen >= SHOWN;
+      const open = chosen >= SHOWN || unfolded.has(kind);
+      const note = ({ target }) => unfolded[target.open ? "add" : "delete"](kind);
       return section(kind, made.slice(0, SHOWN),
-        el("details", { open }, el("summary", {}, `${made.length - SHOWN} more`), made.slice(SHOWN)));
+        el("details", { open, ontoggle: note }, el("summary", {}, `${made.length - SHOWN} more`), made.slice(SHOWN)));
     });
   }
 

@@ -7,6 +7,7 @@
   let rows = [];
   let from = 0; // The rows that are drawn: returning to question 4,000 does not draw the thousands before it.
   let drawn = 0;
+  let updated = null; // VIEW.rows as they were drawn.
   let last = null; // The question that was open, to continue there.
   let list, more, before, counts, watcher;
 
@@ -41,15 +42,51 @@
           el("div.found", {}, el("div.totals", {}, counts, VIEW.filters.sorter()), before, list, more)));
     }
     const panel = document.getElementById("panel");
-    // The panel is redrawn with new counts; keyboard focus stays where it was.
-    const focused = panel.contains(document.activeElement) ? document.activeElement.dataset : null;
-    panel.replaceChildren(...VIEW.filters.panel().filter(Boolean));
-    // Of a control that is gone, it moves to the first one, the search.
-    const same = (chip) => ["result", "mark", "kind", "value"].every((name) => chip.dataset[name] === focused[name]);
-    const controls = [...panel.querySelectorAll("button, input")];
-    if (focused) (controls.find(same) ?? controls[0]).focus();
+    // The panel is redrawn with new counts. Of a control that is gone, the focus moves to the first one, the search.
+    keepFocus(panel, () => panel.replaceChildren(...VIEW.filters.panel().filter(Boolean)));
     refill(last);
     last = null;
+  };
+
+  // The panel is redrawn with new counts; keyboard focus stays where it was.
+  function keepFocus(panel, draw) {
+    const { id, dataset } = panel.contains(document.activeElement) ? document.activeElement : {};
+    draw();
+    if (!dataset) return;
+    const same = (chip) => (id ? chip.id === id : ["result", "mark", "kind", "value"].every((name) => chip.dataset[name] === dataset[name]));
+    const controls = [...panel.querySelectorAll("button, input")];
+    (controls.find(same) ?? controls[0]).focus({ preventScroll: true });
+  }
+
+  // New answers: the list takes those that pass the filters, and the row at the top of the window stays where it is.
+  VIEW.updateList = () => {
+    if (updated === VIEW.rows) return void redrawHead();
+    if (!updated.length) {
+      list = null; // It is laid out by the first answers: by whether they have steps.
+      return VIEW.showList();
+    }
+    redrawHead();
+    updated = VIEW.rows;
+    const panel = document.getElementById("panel");
+    // A slider that is being moved would be lost.
+    if (!document.activeElement?.matches("input[type=range]")) keepFocus(panel, () => panel.querySelector(".facets").replaceWith(VIEW.filters.facets()));
+    rows = VIEW.filters.rows();
+    total();
+    const top = [...list.children].find((row) => row.getBoundingClientRect().bottom > 0);
+    const before = top?.getBoundingClientRect().top;
+    const focused = document.activeElement?.closest(".row")?.dataset.id;
+    const old = [...list.children];
+    const made = new Map(old.map((node) => [node.row, node]));
+    const now = rows.slice(from, Math.max(drawn, from + CHUNK)).map((row) => made.get(row) ?? line(row));
+    if (old.every((node, i) => node === now[i])) list.append(...now.slice(old.length));
+    else {
+      list.replaceChildren(...now);
+      now.find((node) => node.row.id === focused)?.firstChild.focus({ preventScroll: true });
+      if (top?.isConnected) scrollBy(0, top.getBoundingClientRect().top - before);
+    }
+    drawn = from + now.length;
+    draw(from, drawn);
+    none();
   };
 
   // After typing or sliding: the panel's own fields are not redrawn.
@@ -65,17 +102,24 @@
   // `id`: the question that the list begins around.
   function refill(id = null) {
     rows = VIEW.filters.rows();
-    const right = VIEW.filters.accuracy(rows);
-    counts.replaceChildren(
-      el("strong", {}, rows.length === VIEW.rows.length ? `${count(rows.length)} questions` : `${count(rows.length)} of ${count(VIEW.rows.length)} questions`),
-      right === null ? "" : `${percent(right)} right`);
+    updated = VIEW.rows;
+    total();
     list.replaceChildren();
     const at = id === null ? -1 : rows.findIndex((row) => row.id === id);
     from = drawn = Math.max(0, at - CHUNK / 2);
     draw(from, from + CHUNK);
     if (at >= 0) VIEW.focusRow(at, "center");
     else if (id !== null) document.querySelector("h1").focus();
-    if (!rows.length) list.append(el("li.empty", {}, "No questions match these filters."));
+    none();
+  }
+
+  const none = () => rows.length || list.append(el("li.empty", {}, VIEW.rows.length ? "No questions match these filters." : "No answers yet."));
+
+  function total() {
+    const right = VIEW.filters.accuracy(rows);
+    counts.replaceChildren(
+      el("strong", {}, rows.length === VIEW.rows.length ? `${count(rows.length)} questions` : `${count(rows.length)} of ${count(VIEW.rows.length)} questions`),
+      right === null ? "" : `${percent(right)} right`);
   }
 
   // Draw what is missing of rows `start` to `end`.
@@ -93,7 +137,7 @@
   function line(row) {
     const groups = Object.values(row.groups);
     const same = row.letter !== null && row.state === "right";
-    return el("li", {}, el(`a.row.${row.state}`, { href: VIEW.hash(row.id), "data-id": row.id },
+    const node = el("li", {}, el(`a.row.${row.state}`, { href: VIEW.hash(row.id), "data-id": row.id },
       stateMark(row.state),
       el("span.what", {}, el("b", {}, row.question), el("span.sub", {}, [row.id, ...new Set(groups)].join("  ·  "))),
       el("span.how", {},
@@ -110,6 +154,8 @@
         same || row.gold === null ? null : [el("span.versus", {}, "right:"), el("span.letter.gold", {}, row.gold)]),
       el("span.sure", {}, row.confidence === null ? null : [meter(row.confidence), el("span", {}, two(row.confidence))]),
       el("span.seconds", {}, duration(row.seconds))));
+    node.row = row;
+    return node;
   }
 
   // What an open question was answered with, and what the reference is.
@@ -129,6 +175,13 @@
     const at = [...list.children].indexOf(document.activeElement?.closest?.(".rows > li"));
     VIEW.focusRow(at < 0 ? from : from + at + step);
   };
+
+  function redrawHead() {
+    const header = document.querySelector("header.run");
+    // What a reader has selected there stays, unless a number changed.
+    if (header.numbers === JSON.stringify(VIEW.run.numbers)) header.lastChild.replaceWith(VIEW.runProgress(VIEW.run.progress));
+    else header.replaceWith(head());
+  }
 
   function head() {
     const { name, run, numbers } = VIEW.run;
@@ -151,9 +204,12 @@
     if (errors) stats.push(["no answer", count(errors), Object.keys(numbers.errors).join(", ")]);
     else if (numbers.unparsed) stats.push(["unparsed", percent(numbers.unparsed), "of replies"]);
     if (numbers.seconds_per_question) stats.push(["time", duration(numbers.seconds_per_question), "per question"]);
-    return el("header.run", {},
+    const header = el("header.run", {},
       el("div", {}, el("h1", { tabindex: -1 }, name), el("p", {}, about)),
-      el("dl", {}, stats.map(([title, value, more]) => el("div", {}, el("dt", {}, title), el("dd", {}, value, el("small", {}, more))))));
+      el("dl", {}, stats.map(([title, value, more]) => el("div", {}, el("dt", {}, title), el("dd", {}, value, el("small", {}, more))))),
+      VIEW.run.progress ? VIEW.runProgress(VIEW.run.progress) : null);
+    header.numbers = JSON.stringify(numbers);
+    return header;
   }
 
   const hints = () =>

@@ -88,7 +88,7 @@
   };
 
   VIEW.togglePlay = () => {
-    if (!VIEW.hasFilm()) return false;
+    if (!VIEW.hasFilm() || !film.video.isConnected) return false; // The page may show something else since.
     if (film.video.paused) film.video.play().catch(() => null);
     else film.video.pause();
     return true;

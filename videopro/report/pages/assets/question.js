@@ -20,10 +20,11 @@
     const main = document.getElementById("main");
     VIEW.leaveList(id);
     around = VIEW.filters.rows();
-    if (!row) return unknown(main, id);
+    VIEW.missing = row ? null : id;
+    if (!row) return unknown(main, id, VIEW.news()?.more ? "not read yet" : undefined);
     const content = await VIEW.load(`data/questions/${row.page}.js`);
     if (VIEW.address().id !== id) return; // The user has moved on in the meantime.
-    if (!content) return unknown(main, id, "its file is missing or broken; re-run the command that made this folder");
+    if (!content) return unknown(main, id, VIEW.news() ? "the server does not answer" : "its file is missing or broken; re-run the command that made this folder");
     const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
     if (VIEW.address().id !== id) return;
     document.title = `${id} · ${VIEW.run.name}`;

@@ -37,7 +37,7 @@
     const { head, text, missing } = round.prompt;
     const name = ["native", "fallback"].includes(round.kind) ? "model" : "planner";
     if (missing) return el("p.note.no-prompt", {}, `The ${name}'s prompt is not available: ${missing}.`);
-    const details = VIEW.details(`The ${name}'s prompt`, (head === null ? "" : VIEW.run.prompts[head]) + text);
+    const details = VIEW.details(`The ${name}'s prompt`, (head === null ? "" : (page.beginnings ?? VIEW.run.prompts)[head]) + text);
     details.firstChild.after(el("p.note", {}, "As sent, without the frames before it."));
     return details;
   };
@@ -59,7 +59,7 @@
   };
   VIEW.readTrace = async (page) => {
     const packed = await VIEW.load(`data/traces/${VIEW.byId.get(page.id).page}.js`);
-    if (packed === null) throw new Error("its file is missing or broken; re-run the command that made this folder");
+    if (packed === null) throw new Error(VIEW.news() ? "the server does not answer" : "its file is missing or broken; re-run the command that made this folder");
     return JSON.parse(await unpack(packed));
   };
   VIEW.trace = (name, content) => VIEW._arrived.set(`data/traces/${name}.js`, content);

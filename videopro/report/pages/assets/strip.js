@@ -25,6 +25,17 @@
     return { file: `pictures/${pictures.name}-${sheet}.jpg`, sheet: pictures.sheets[sheet], left, top, width, height };
   };
 
+  // Frames that a server makes one by one: as `pictures` of the other functions. `address`: the frame's, by its query.
+  VIEW.eachFrame = ({ url, side, width, height, address = (query) => `${url}?${query}` }) => ({
+    width, height,
+    cell: (key) => {
+      const [time, ...box] = key.split(",").map(Number);
+      const at = (side) => address(new URLSearchParams({ time, side, ...(box.length && { box: box.join(",") }) }));
+      const [wide, tall] = box.length ? [(box[2] - box[0]) * width, (box[3] - box[1]) * height] : [width, height];
+      return { file: at(side), large: at(4 * side), sheet: [wide, tall], left: 0, top: 0, width: wide, height: tall };
+    },
+  });
+
   // A picture by its key, as wide as its place; null if it was not made. `inside`: what is drawn on it.
   VIEW.picture = (pictures, key, title, ...inside) => {
     const cell = VIEW.cell(pictures, key);

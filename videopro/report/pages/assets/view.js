@@ -14,34 +14,46 @@
     _asked: new Map(),
   });
 
+  // Over HTTP, `after` says how many rows came before these. A question that was answered again comes last.
   VIEW.index = (_, content) => {
+    const { after = 0, columns, rows } = content;
     VIEW.run = content;
-    VIEW.rows = content.rows.map((row, place) => {
-      const record = { place };
-      content.columns.forEach((name, i) => (record[name] = row[i]));
+    if (after === 0) VIEW.byId.clear();
+    rows.forEach((row, place) => {
+      const record = { place: after + place };
+      columns.forEach((name, i) => (record[name] = row[i]));
       record.marks = new Set(record.marks);
       record.text = `${record.id}\n${record.question}\n${record.video}\n${Object.values(record.groups).join("\n")}`.toLowerCase();
-      return record;
+      if (VIEW.byId.delete(record.id)) VIEW._asked.delete(`data/questions/${record.page}.js`);
+      VIEW.byId.set(record.id, record);
     });
-    VIEW.byId = new Map(VIEW.rows.map((row) => [row.id, row]));
+    if (rows.length || after === 0) VIEW.rows = [...VIEW.byId.values()];
   };
   VIEW.page = (name, content) => VIEW._arrived.set(`data/questions/${name}.js`, content);
-  VIEW.pictures = (name, content) => VIEW._arrived.set(`pictures/${name}.js`, { name, ...content });
+  VIEW.pictures = (name, content) => VIEW._arrived.set(`pictures/${name}.js`, content.url ? VIEW.eachFrame(content) : { name, ...content });
 
-  // The content of a data file, once; null if it is not there.
-  VIEW.load = (path) => {
-    if (VIEW._asked.has(path)) return VIEW._asked.get(path);
-    const asked = new Promise((resolve) => {
+  // Run a script; whether it came.
+  VIEW.script = (path) =>
+    new Promise((resolve) => {
       const script = document.createElement("script");
-      const end = () => {
+      const end = ({ type }) => {
         script.remove();
-        resolve(VIEW._arrived.get(path) ?? null);
-        VIEW._arrived.delete(path);
+        resolve(type === "load");
       };
       script.src = path;
       script.onload = end;
       script.onerror = end;
       document.head.append(script);
+    });
+
+  // The content of a data file, once; null if it is not there.
+  VIEW.load = (path) => {
+    if (VIEW._asked.has(path)) return VIEW._asked.get(path);
+    const asked = VIEW.script(path).then(() => {
+      const content = VIEW._arrived.get(path) ?? null;
+      VIEW._arrived.delete(path);
+      if (content === null) VIEW._asked.delete(path); // A server may have it later.
+      return content;
     });
     VIEW._asked.set(path, asked);
     // Someone who walks through thousands of questions needs the last ones only.
@@ -146,6 +158,14 @@
     else VIEW.showQuestion(id);
   };
 
+  // What the page is made of came anew: the list takes it, and a question that was not there yet is shown.
+  VIEW.update = () => {
+    const { id } = VIEW.address();
+    if (id === null) VIEW.updateList();
+    else if (VIEW.missing === id && VIEW.byId.has(id)) VIEW.show();
+  };
+  VIEW.news = () => VIEW.run?.log && { path: `data/index.js?after=${VIEW.run.next}`, log: VIEW.run.log, more: VIEW.run.progress.reading || VIEW.run.next < VIEW.run.count };
+
   VIEW.start = () => {
     const main = document.getElementById("main");
     if (!VIEW.run) {
@@ -190,6 +210,19 @@
       document.getElementById("search")?.focus();
     }
   };
+
+  // ---- a run in progress, over HTTP ---------------------------------------------------------------------------
+
+  VIEW.runStatus = ({ done, total, running, reading, rate, problem }) => {
+    if (VIEW.lost) return "the server does not answer; trying again";
+    if (problem) return problem;
+    if (reading) return "reading the run";
+    if (!running) return done < total ? `stopped with ${count(total - done)} left; re-run its command to resume` : "finished";
+    return rate ? `${(60 * rate).toFixed(1)} per minute, ${clock((total - done) / rate)} left` : "waiting for answers";
+  };
+  VIEW.runProgress = (progress) =>
+    el("div.run-progress", {}, el("progress", { max: Math.max(1, progress.total), value: progress.done, "aria-label": "Progress" }),
+      el("strong", {}, `${count(progress.done)} of ${count(progress.total)} answered`), el("span", {}, VIEW.runStatus(progress)));
 
   Object.assign(VIEW, { el, more, percent, two, count, duration, clock, STATES, stateMark, meter });
 })();
