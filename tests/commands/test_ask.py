@@ -72,12 +72,13 @@ def test_choices(video: Path, ask: Ask) -> None:
     shown = ask(video, *QUESTION).splitlines()
     assert shown[0] == "B. blue"
     assert "0.900" in shown[1]
-    rows = [line.split() for line in shown[2:]]
+    rows = [line.split() for line in shown[2:5]]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         ("A", "red", "0.020"),
         ("B", "blue", "0.900"),
         ("C", "green", "0.020"),
     ]
+    assert shown[5].split()[0] == "see"
     mumbled = ask(video, "Which colour? (mumble)", *QUESTION[1:])
     assert "no option in the reply: 'Hmm'" in mumbled
     assert "confidence 0.000" in mumbled

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from contextlib import redirect_stdout
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from PIL import Image
 
+from tests.support import view_world
 from tests.support.report_world import (
     agent_trace,
     answers,
@@ -187,7 +189,7 @@ def test_the_page_holds_all_that_it_shows(report: Report) -> None:
     for tag in ("table", "section", "figure", "tr", "td", "th"):
         assert len(re.findall(f"<{tag}[ >]", text)) == text.count(f"</{tag}>")
     assert text.count('src="data:image/svg+xml;base64,') == len(re.findall(r"\bsrc=", text)) == 5
-    sections = set(BUILDERS) - {"metrics", "open"}
+    sections = set(BUILDERS) - {"metrics", "open", "citations"}
     assert set(re.findall(r'href="#(\w+)"', text)) == sections
     assert set(re.findall(r'\bid="(\w+)"', text)) == {*sections, "theme"}
     assert "<title>Runs &lt;of&gt; today</title>" in text
@@ -210,6 +212,20 @@ def test_selected_tables_only_and_the_same_again(report: Report, tmp_path: Path)
         *("0.50", "0.60")
     ]
     assert [name for name in made if name.endswith(".png")] == ["figures/tau.png"]
+
+
+def test_what_answers_cite(tmp_path: Path) -> None:
+    """Of five answers the refined one has a clue, 2 to 3 s, where its clip and its subtitle are. A direct one
+    that looked at 0 and 10 s, of which nothing lies between, finds one of the two parts of its clue."""
+    *others, refined = [each for each in view_world.traces(tmp_path) if each.error is None]
+    direct = replace(others[0], evidence=((9.0, 11.0), (30.0, 31.0)))
+    run = write_run(tmp_path / "run", [direct, *others[1:], refined])
+    words = [str(run), "--tables", "citations", "--output", str(tmp_path / "out")]
+    assert main(words) == 0
+    (row,) = csv.DictReader((tmp_path / "out" / "tables" / "citations.csv").open())
+    assert (row["answers"], row["with a clue"]) == ("5", "2")
+    assert float(row["clue found, %"]) == pytest.approx(100 * (1 + 1 / 2) / 2)
+    assert float(row["tIoU, %"]) == pytest.approx(100 * (1 + 0) / 2)
 
 
 # ---- other harnesses -------------------------------------------------------------------------------------

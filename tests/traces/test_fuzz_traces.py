@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.support.fuzzing import FUZZ, json_bytes, mutated
 from videopro.errors import RunError
-from videopro.traces import SCHEMA, Trace
+from videopro.traces import SCHEMA, Trace, evidence
 from videopro.traces.scoring import GROUP_SEPARATOR
 
 VALUES: dict[Any, Any] = {str: "ö", int: 1, float: 0.5, bool: True, object: "any", Any: "any"}
@@ -59,6 +59,7 @@ def test_a_line_is_a_trace_or_a_run_error(line: bytes) -> None:
     assert Trace.from_line(trace.to_line()) == trace
     # What every report does.
     assert trace.frames_seen >= 0
+    assert all(piece["round"] == trace.selected for piece in evidence(trace, (64, 64)))
     trace.is_right(trace.official)
     assert trace.selected is None or trace.rounds[trace.selected].raw is not None
     sum(trace.cost.stages.values())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-FrameRef: TypeAlias = tuple[float, ...]
+from pydantic import Field
+
+FrameRef: TypeAlias = Annotated[tuple[float, ...], Field(min_length=1)]
 """(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1. For a
 frame that stands in for a damaged one, the time in s that was asked for follows as the last number."""
 
