@@ -259,6 +259,8 @@ def test_from_a_video_to_an_answer_with_its_evidence(serve: Serve, open_page: Op
     server.answerer.let()
     page.wait_for_selector(ANSWERED)
     assert page.inner_text(ANSWERED).split() == ["A", "a", "red", "kite"]
+    # A screen reader says the answer, and no more.
+    page.wait_for_selector("[role=status]:text-is('videopro: A. a red kite')")
     (request,) = server.answerer.asked
     assert (request.question, request.choices) == ("What flies over the hill?", world.CHOICES)
     # A piece of evidence plays the video from there: the line of the subtitles at 2 to 3 s.
@@ -387,6 +389,8 @@ def test_what_was_asked_is_found_and_deleted(begin: Begin) -> None:
     page.click("dialog button.primary")
     page.wait_for_selector(".turn:has-text('Why?')", state="detached")
     assert page.evaluate("document.activeElement.id") == "question"
+    # A question that is half written is there again.
+    page.keyboard.type("And then")
     press(page, "Escape", "Escape")
     page.wait_for_selector(".library .film-row:has-text('2 questions'):has-text('Who holds it?')")
     assert page.evaluate("document.activeElement.textContent") == "Ask about a video"
@@ -397,6 +401,7 @@ def test_what_was_asked_is_found_and_deleted(begin: Begin) -> None:
     id = page.get_attribute(".film-row", "data-id")
     page.goto(f"{server.url}#/v/{id}")
     page.wait_for_selector(".turn >> nth=1")
+    assert page.input_value("#question") == "And then"
     # The video goes with its questions.
     page.click(".side >> text=Delete the video")
     assert "Delete The kite.mp4 and its 2 questions?" in page.inner_text("dialog")

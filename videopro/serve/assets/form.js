@@ -9,9 +9,13 @@
   // The method that was chosen last, kept for the next question and for a reload.
   const KEPT = "videopro.method";
 
-  // `begin(body)` gets {question, choices, method} and asks; what it raises is shown at the form.
-  function form(begin) {
+  // `begin(body)` gets {question, choices, method} and asks; what it raises is shown at the form. `name()`: what is
+  // asked about; a question that is left half written is there again.
+  function form(begin, name) {
+    const draft = () => `videopro.draft.${name()}`;
     const field = el("textarea", { id: "question", dir: "auto", rows: 2, required: true, placeholder: "What happens after the door opens?", "aria-keyshortcuts": "/" });
+    field.value = sessionStorage.getItem(draft()) ?? "";
+    field.addEventListener("input", () => sessionStorage.setItem(draft(), field.value));
     const problem = el("p.problem", { role: "alert", hidden: true });
     const options = choices();
     const method = el("select", { id: "method", "aria-describedby": "about-method" });
@@ -54,6 +58,7 @@
     }
     function set(text, given = []) {
       field.value = text;
+      sessionStorage.setItem(draft(), text);
       options.set(given);
       problem.hidden = true;
       field.focus();
@@ -63,7 +68,7 @@
 
   // The choices: a new line appears as soon as the last one is filled.
   function choices() {
-    const list = el("ol.options");
+    const list = el("ol.options", { hidden: true });
     const add = el("button.quiet", { type: "button", onclick: () => open(true) }, "Add choices");
     const node = el("div.choosing", {}, add, list);
     const rows = () => [...list.querySelectorAll("input")];
@@ -102,11 +107,13 @@
     }
     function open(hasFocus) {
       add.hidden = true;
+      list.hidden = false;
       while (rows().length < 2) line();
       if (hasFocus) rows()[0].focus();
     }
     function set(given) {
       list.replaceChildren();
+      list.hidden = true;
       add.hidden = false;
       for (const text of given) line(text);
       if (!given.length) return;
@@ -120,7 +127,14 @@
   const methods = async () => (offered ??= await VIEW.api.get("v1/videopro/methods"));
 
   async function fillMethods(field, note) {
-    const { data, default: first } = await methods();
+    let offer;
+    try {
+      offer = await methods();
+    } catch (error) {
+      note.textContent = error.message;
+      return;
+    }
+    const { data, default: first } = offer;
     const kept = [sessionStorage.getItem(KEPT), first].find((id) => data.some((method) => method.id === id));
     field.replaceChildren(...data.map(({ id }) => el("option", { value: id, selected: id === kept }, id)));
     const describe = () => {

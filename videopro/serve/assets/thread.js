@@ -9,12 +9,11 @@
 
   // `id`: of the video; null: the one that is being uploaded.
   async function show(main, id) {
-    const own = (shown = { cards: new Map(), turns: new Map(), isAlone: false });
+    const own = (shown = { cards: new Map(), turns: new Map(), methods: [], isAlone: false });
     main.className = "thread";
     main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("h1.empty", {}, "Reading the conversation …"));
     try {
-      // At once: an upload may end meanwhile.
-      [own.talk, own.methods] = await Promise.all([VIEW.talk.of(id), VIEW.form.methods()]);
+      own.talk = await VIEW.talk.of(id);
     } catch (error) {
       if (shown === own) VIEW.app.gone(main, error.message);
       return;
@@ -22,18 +21,41 @@
     if (shown !== own) return;
     if (!own.talk || (!own.talk.film && !own.talk.sending && !own.talk.rows.length)) return VIEW.app.gone(main, id === null ? "The upload ended when the page was left. Choose the video again." : "This server does not have this video.");
     own.side = el("aside.side", { "aria-label": "Video" });
-    own.list = el("div.turns", { "aria-live": "polite", "aria-relevant": "additions" });
+    own.list = el("div.turns");
+    own.news = el("p.hidden", { role: "status" });
     own.context = el("p.note.context");
     own.known = el("section.known", { hidden: true });
-    own.form = VIEW.form((body) => ask(own, body));
+    own.form = VIEW.form((body) => ask(own, body), () => own.talk.id);
     own.composer = el("section.composer", { "aria-label": "Ask" }, own.known, own.form.node, own.context);
-    main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("div.talk", {}, own.side, el("div.conversation", {}, own.list, own.composer)));
+    main.replaceChildren(VIEW.app.bar("Videos", "#/"), el("div.talk", {}, own.side, el("div.conversation", {}, own.list, own.news, own.composer)));
     own.talk.changed = () => shown === own && draw(own);
     drawSide(own);
     draw(own);
     readKnown(own);
+    readMethods(own);
     VIEW.app.settle(own.composer.hidden ? main.querySelector("h1") : own.form.field);
     if (own.talk.rows.length) own.composer.scrollIntoView({ block: "end" });
+  }
+
+  // What was answered can be read while the model's server is down, and cannot say what it offers.
+  async function readMethods(own) {
+    const methods = await VIEW.form.methods().catch(() => null);
+    if (!methods || shown !== own) return;
+    own.methods = methods.data;
+    draw(own);
+  }
+
+  // Others ask and delete, too.
+  async function refresh() {
+    const own = shown;
+    if (!own?.talk || own.talk.id === null) return;
+    const film = await VIEW.videos.read(own.talk.id, { isFresh: true }).catch(() => own.talk.film);
+    if (shown !== own) return;
+    if (!film !== !own.talk.film) {
+      own.talk.film = film;
+      drawSide(own);
+    }
+    await own.talk.refresh().catch(() => null);
   }
 
   function leave() {
@@ -70,7 +92,7 @@
     own.pictures = VIEW.videos.pictures(film);
     const { holder, note } = VIEW.player({ id: film.id, video: { film: { url: VIEW.videos.url(film.id) }, duration: film.videopro.duration, path: film.filename } }, null);
     const index = el("div.state-of-index");
-    const subtitles = el("input", { type: "file", hidden: true, accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => subtitles.files[0] && addSubtitles(own, subtitles.files[0]) });
+    const subtitles = el("input", { type: "file", hidden: true, accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => { const [file] = subtitles.files; if (file) addSubtitles(own, file); subtitles.value = ""; } });
     own.side.replaceChildren(holder ?? "", note, title, el("p.about", {}, VIEW.videos.about(film)), VIEW.app.scope(film) ?? "",
       el("div.more-about", {}, index, subtitles,
         el("button.quiet.subtitles", { type: "button", onclick: () => subtitles.click() }, film.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
@@ -168,13 +190,13 @@
   function cardOf(own, row, rows) {
     const isOpen = own.talk.isOpen(row);
     // Other ways to answer it are offered below the last answer only.
-    const text = JSON.stringify(isOpen ? row.id : [row, row === rows.at(-1) && rows.length]);
+    const text = JSON.stringify(isOpen ? row.id : [row, row === rows.at(-1) && [rows.length, own.methods.length]]);
     const known = own.cards.get(row.id);
     if (known?.text === text) return known.node;
     known?.close();
     const status = isOpen ? VIEW.status(row.id, row.seconds) : null;
     const node = isOpen ? el("section.answer", {}, el("header", {}, el("strong", {}, row.method)), status.node) : answered(own, row, rows);
-    const card = { text, node, status, follower: null, close: () => { card.follower?.close(); status?.close(); } };
+    const card = { id: row.id, text, node, status, follower: null, close: () => { card.follower?.close(); status?.close(); } };
     own.cards.set(row.id, card);
     return node;
   }
@@ -190,7 +212,7 @@
       },
     }, inside);
     const cited = row.evidence.filter((piece) => piece.cited);
-    const [shownPieces, more] = VIEW.pieces(cited, own.pictures, link, rows.length > 1 ? 2 : 4);
+    const [shownPieces, more] = VIEW.pieces(cited, own.pictures, link, rows.length > 1 ? 2 : 4, [answer?.letter, answer?.text.trim()]);
     return el("section.answer", { class: row.state },
       el("header", {}, el("strong", {}, row.method),
         answer && answer.confidence !== null ? el("span.sure", { title: "confidence, from 0 to 1" }, meter(answer.confidence), `confidence ${two(answer.confidence)}`) : null,
@@ -209,9 +231,9 @@
 
   // The same question once more, with another method unless the reader chooses the same.
   function again(own, row, rows) {
-    if (!own.talk.film) return null;
+    if (!own.talk.film || !own.methods.length) return null;
     const tried = new Set(rows.map((one) => one.method));
-    const usable = own.methods.data.filter((method) => row.choices.length || method.open_questions !== false);
+    const usable = own.methods.filter((method) => row.choices.length || method.open_questions !== false);
     const first = row.answer ? (usable.find((method) => !tried.has(method.id)) ?? usable[0]) : (usable.find((method) => method.id === row.method) ?? usable[0]);
     const field = el("select", { "aria-label": "Method for asking again" }, usable.map(({ id, about }) => el("option", { value: id, selected: id === first.id, title: about }, id)));
     const problem = el("span.problem", { role: "alert", hidden: true });
@@ -233,9 +255,12 @@
     return el("span.again", {}, button, field, problem);
   }
 
-  function textOf({ id, question, choices, method, answer, error, evidence }) {
+  const answerOf = ({ answer }) => [answer.letter, answer.choice ?? answer.text.trim()].filter(Boolean).join(". ");
+
+  function textOf(row) {
+    const { id, question, choices, method, answer, error, evidence } = row;
     const { LETTERS } = VIEW.form;
-    const given = answer ? [answer.letter, answer.choice ?? answer.text.trim()].filter(Boolean).join(". ") : error?.message ?? "no answer";
+    const given = answer ? answerOf(row) : error?.message ?? "no answer";
     return [
       `Question: ${question}`,
       ...choices.map((text, place) => `${LETTERS[place]}. ${text}`),
@@ -272,6 +297,8 @@
 
   async function ended(own, card) {
     await own.talk.refresh().catch(() => null);
+    const row = own.talk.rows.find(({ id }) => id === card.id);
+    if (row && !own.talk.isOpen(row)) own.news.textContent = `${row.method}: ${row.answer ? answerOf(row) : row.error.message}`;
     card.follower = null; // If the server only refused to tell its events, it is followed again when it is drawn next.
     own.talk.pump();
   }
@@ -308,5 +335,5 @@
       el("ul.films", {}, data.map(line)));
   }
 
-  VIEW.thread = { show, leave, refresh: () => shown?.talk?.refresh().catch(() => null) };
+  VIEW.thread = { show, leave, refresh };
 })();
