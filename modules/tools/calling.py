@@ -18,7 +18,7 @@ from videopro.modules.calls import MODULES, OPEN_MODULES, CallContext, ClipHandl
 from videopro.modules.errors import ModuleError, NotFoundError
 from videopro.modules.tools.results import Evidence
 from videopro.storage import first_mistake, parse_json
-from videopro.video import stretches
+from videopro.traces import stretches
 
 LONGEST_NAME = 100
 _ARGUMENT_CHARS = 100_000

@@ -17,7 +17,6 @@ from videopro.pocket import ADAPTERS, AGENTS, PLANNERS, adapter_dir, model_dir
 from videopro.pocket.encoders import ASP_CLIP, ENCODER
 from videopro.pocket.manifest import NOTE, write_file
 from videopro.question import Question
-from videopro.storage import read_json_lines
 
 LAPTOP_MODEL = "Qwen/Qwen3-VL-2B-Instruct"
 """The model to take instead, without a GPU."""
@@ -77,10 +76,10 @@ class PocketModel(OwnModel):
         """Those that were made with the video; none about other videos."""
         if (recorded := _recorded(video)) is None or (note := _note_of(*recorded)) is None:
             return []
-        listing = read_json_lines(note.parents[1] / "questions.jsonl", "the whole pocket world")
+        lines = (note.parents[1] / "questions.jsonl").read_text(encoding="utf-8").splitlines()
         return [
             Question(record["question"], tuple(record["choices"]))
-            for _, _, record in listing
+            for record in map(json.loads, lines)
             if Path(record["video"]).stem == note.stem
         ]
 

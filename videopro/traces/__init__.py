@@ -7,6 +7,7 @@ from videopro.traces.clock import SharedClock as SharedClock
 from videopro.traces.clock import Stopwatch as Stopwatch
 from videopro.traces.evidence import box_of as box_of
 from videopro.traces.evidence import evidence as evidence
+from videopro.traces.evidence import stretches as stretches
 from videopro.traces.log import NO_REDO as NO_REDO
 from videopro.traces.log import OTHER_FILES as OTHER_FILES
 from videopro.traces.log import Redo as Redo

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
+
+import numpy as np
 
 from videopro.traces.readings import answer_in, boxes_in, lines_in, text_in
 from videopro.traces.record import Execution, Result
 from videopro.traces.steps import Call, FrameRef, Step
-from videopro.video import stretches
 
 # A detector's result where it sees nothing: no evidence of anything.
 _SEES_NOTHING = "[]"
@@ -26,6 +27,8 @@ _WORDS = re.compile(r"['\"]|[A-Za-z_]\w*: ")
 _LEAST_TEXT = 3
 """Characters of a text that is found again in what a call was given to read."""
 SHOWN_STRETCHES = 6
+_APART = 3.0
+"""Seconds without a frame that end a stretch."""
 
 EvidenceKind = Literal["frames", "interval", "subtitle", "text", "box"]
 
@@ -160,3 +163,12 @@ def _within(frame: FrameRef, corners: Sequence[float], size: tuple[int, int]) ->
     placed = (left + x0 / width, top + y0 / height, left + x1 / width, top + y1 / height)
     limits = ((left, right), (top, bottom)) * 2
     return [round(min(max(value, low), high), 4) for value, (low, high) in zip(placed, limits, strict=True)]
+
+
+def stretches(times: Iterable[float], most: int = SHOWN_STRETCHES) -> list[list[float]]:
+    """The times (s) of frames that were looked at, in stretches for a player: a gap above three seconds
+    ends one. Of more than `most` stretches, as many that are evenly chosen."""
+    moments = np.unique(list(times))
+    found = [each for each in np.split(moments, np.flatnonzero(np.diff(moments) > _APART) + 1) if each.size]
+    most = min(len(found), most)
+    return [found[int((part + 0.5) * len(found) / most)].tolist() for part in range(most)]

@@ -14,7 +14,6 @@ from videopro.video.frame_store import shared_store as shared_store
 from videopro.video.sampling import SampleRule as SampleRule
 from videopro.video.sampling import clue_times as clue_times
 from videopro.video.sampling import frame_times as frame_times
-from videopro.video.sampling import stretches as stretches
 from videopro.video.shapes import LARGEST_RATIO as LARGEST_RATIO
 from videopro.video.shapes import pad_picture as pad_picture
 from videopro.video.shapes import padded_size as padded_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -91,15 +91,3 @@ def clue_times(
 def _on_display(number: int, fps: float) -> float:
     """A time at which the frame `number` is shown, safe from rounding."""
     return (number + 0.5) / fps
-
-
-_APART = 3.0
-
-
-def stretches(times: Iterable[float], most: int = 6) -> list[list[float]]:
-    """The times (s) of frames that were looked at, in stretches for a player: a gap above three seconds
-    ends one. Of more than `most` stretches, as many that are evenly chosen."""
-    moments = np.unique(list(times))
-    found = [each for each in np.split(moments, np.flatnonzero(np.diff(moments) > _APART) + 1) if each.size]
-    most = min(len(found), most)
-    return [found[int((part + 0.5) * len(found) / most)].tolist() for part in range(most)]
