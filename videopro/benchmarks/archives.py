@@ -16,7 +16,7 @@ from glob import escape
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from videopro.benchmarks.video_files import VIDEO_ENDINGS
+from videopro.video import VIDEO_ENDINGS
 
 _SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".json")
 _KIND = r"zip|7z|pkl|tgz|tar(?:\.(?:gz|bz2|xz))?"

@@ -10,9 +10,7 @@ from typing import Any
 
 from videopro.errors import BenchmarkError, SubtitleError
 from videopro.storage import InvalidJson, parse_json
-from videopro.video import SubtitleFiles, files_below, names_of
-
-VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
+from videopro.video import VIDEO_ENDINGS, SubtitleFiles, files_below, names_of
 
 
 class VideoFiles:

@@ -24,7 +24,7 @@ METHOD_HELP = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilmSettings:
+class VideoSettings:
     """How the files of a video are read."""
 
     subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=QUESTIONS)
@@ -84,7 +84,7 @@ class WorkSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkSettings(FilmSettings):
+class BenchmarkSettings(VideoSettings):
     """Which benchmark to use, and how its files are read."""
 
     benchmark: str = field(

@@ -338,12 +338,12 @@ def check_files(
     of the recorded answers; files that are not on this machine are not compared. Returns what to answer
     again: `errors`, and with `changed` the questions whose files changed. Raises RunError for changed files
     without `changed`, and if their questions are not among `items`."""
-    films, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
+    video_keys, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
     content = cache(content_if_readable)
     others: defaultdict[str, list[Trace]] = defaultdict(list)
     for trace in recorded:
         item = known[trace.question_id]
-        if item.video_key in films and (name := other_file(trace, item, content)):
+        if item.video_key in video_keys and (name := other_file(trace, item, content)):
             others[name].append(trace)
     asked = {item.id for item in items} if changed else set()
     lines = [

@@ -120,12 +120,12 @@ class AskedQuestion:
         """Its record so far. Raises QuestionError for invalid choices."""
         if self.trace is not None:
             return self.trace
-        request, film = self.request, self.request.film
+        request, video = self.request, self.request.video
         text, choices = encodable(request.question), tuple(map(encodable, request.choices))
         return make_trace(
-            Item(self.id, film.path, film.id, question_of(text, choices)),
+            Item(self.id, video.path, video.id, question_of(text, choices)),
             replace(Result() if self.rounds is None else self.rounds.result(), cost=Cost(self.seconds)),
-            VideoRef(str(film.path), film.id, film.id, film.duration),
+            VideoRef(str(video.path), video.id, video.id, video.duration),
             run_key="",
             protocol=Protocol(parser=ROBUST),
         )
@@ -281,8 +281,8 @@ class Questions:
             trace = self._traces.get(question.id)
         if trace is None:
             # Those about its video too, which a list of them reads next.
-            every, film_id = read_traces(question.file), question.summary["file_id"]
-            traces = {each.question_id: each for each in every if each.video.key == film_id}
+            every, file_id = read_traces(question.file), question.summary["file_id"]
+            traces = {each.question_id: each for each in every if each.video.key == file_id}
             if (trace := traces.get(question.id)) is None:
                 raise _unknown(question.id)  # Deleted since it was found.
             with self._lock:
@@ -294,12 +294,12 @@ class Questions:
         with self._lock:
             return self._stored[id].file if id in self._stored else None
 
-    def list(self, film_id: str | None = None) -> list[dict[str, Any]]:
+    def list(self, file_id: str | None = None) -> list[dict[str, Any]]:
         """All questions, or those about a video, newest first."""
         with self._lock:
             every: dict[str, AskedQuestion | StoredQuestion] = {**self._pending, **self._stored}
             rows = [dict(each.summary) for each in every.values()]
-        rows = [each for each in rows if film_id in (None, each["file_id"])]
+        rows = [each for each in rows if file_id in (None, each["file_id"])]
         return sorted(rows, key=lambda each: float(each["time"]), reverse=True)
 
     # -- answering

@@ -11,8 +11,8 @@ from videopro.errors import SubtitleError
 from videopro.video.subtitle_tracks import is_language, language_of, says_a_part
 
 SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".ssa")
-FILM_ENDINGS = (
-    *(".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"),
+VIDEO_ENDINGS = (
+    *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v"),
     *(".ts", ".mpg", ".mpeg", ".flv", ".wmv"),
 )
 """Extensions of the files that count as videos when a folder is searched."""

@@ -39,7 +39,7 @@ from videopro.backbones.server.messages import (
     sent_size,
     user_message,
 )
-from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, own_prompt
+from videopro.backbones.server.prompt_check import TEXT, difference, own_prompt, video_frames
 from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.errors import BackboneError
 
@@ -325,11 +325,11 @@ class ServerProfile:
             # The engine has its own files, so the run can go on.
             self._warn(f"the engine's prompt was not compared with the local one: {error}")
             return
-        film = encode_frames(
-            film_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
+        shown = encode_frames(
+            video_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
         )
         fields = {"max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
-        (completion,) = self._probe([(functools.partial(user_message, film, TEXT, True), fields)])
+        (completion,) = self._probe([(functools.partial(user_message, shown, TEXT, True), fields)])
         if completion.prompt_token_ids is None:
             logger.info("%s does not return prompt token ids, so prompts were not compared", self._server)
             return

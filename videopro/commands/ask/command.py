@@ -22,7 +22,7 @@ from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, option, setting
 from videopro.commands.ask.console import ConsoleObserver
 from videopro.commands.ask.output import JsonObserver, Keeper, errors_as_json
-from videopro.commands.infer_settings import QUESTIONS, AnswerSettings, FilmSettings, WordsSettings
+from videopro.commands.infer_settings import QUESTIONS, AnswerSettings, VideoSettings, WordsSettings
 from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,
@@ -49,7 +49,7 @@ _OUTPUT = "Output"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskConfig(AnswerSettings, WordsSettings, FilmSettings):
+class AskConfig(AnswerSettings, WordsSettings, VideoSettings):
     """One question about one file."""
 
     video: Path = field(metadata=setting("video file, or NAME:VIDEO for a plug-in's video", positional=True))

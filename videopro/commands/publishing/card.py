@@ -235,8 +235,8 @@ def use_command(artefact: Artefact, folder: str, base: str) -> str:
     """A command that runs a planner; `folder`: where it is, or its name on the hub."""
     model = folder if artefact.kind == "planner" else f"{base or 'BASE'} --backbone adapter={folder}"
     sample = MODELS[base].sample if base in MODELS else ""
-    film = f"{base}:{sample}" if sample else "VIDEO.mp4"
-    return f'videopro ask {film} "What happens?" --choices "a cup" "a book" --method videopro --model {model}'
+    path = f"{base}:{sample}" if sample else "VIDEO.mp4"
+    return f'videopro ask {path} "What happens?" --choices "a cup" "a book" --method videopro --model {model}'
 
 
 def model_card(

@@ -133,7 +133,7 @@ class _Tools:
         """Open a video: its id, duration and size, and whether it has subtitles. Without a path, list the
         videos that can be opened."""
         if not path:
-            files = self._videos.store.folders.films()
+            files = self._videos.store.folders.videos()
             videos = [results.VideoFile(**each) for each in files[:_MOST_VIDEOS]]
             return results.Opened(videos=videos, left_out=len(files) - len(videos))
         opened = self._videos.video(path)
