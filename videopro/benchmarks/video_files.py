@@ -103,7 +103,7 @@ class VideoFiles:
             if path.stem.replace("_", "").isdecimal() and (about := path.with_suffix(".json")).is_file():
                 try:
                     url = parse_json(about.read_bytes()).get("url")
-                # Any other .json may lie beside a video.
+                # Any other .json may be next to a video.
                 except (OSError, InvalidJson, AttributeError):
                     continue
                 if name := youtube_id(url):

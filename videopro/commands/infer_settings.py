@@ -175,7 +175,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
                 raise ConfigError(f"benchmark {folder!r} is given twice; pass it once")
             # A benchmark that draws its videos has no folder in ROOT, and takes none.
             root = None if not spec.needs_root or config.root is None else config.root / folder
-            # All are loaded before the first one runs, which may take days: what is missing is told now.
+            # All are loaded before the first one runs, which may take days: what is missing is reported now.
             loaded = benchmarks.load(
                 benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
             )

@@ -30,7 +30,8 @@ from videopro.storage import SetAside, lock_soon, parse_json, write_atomically
 from videopro.traces import NO_REDO, OTHER_FILES, Redo, Trace, TraceLog, read_traces, set_aside_traces
 from videopro.video import content_if_readable
 
-# Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
+# Keys that a run writes into config.yaml in addition to its settings; ignored when the file is used as
+# --config.
 RUN_FIELDS = ("run_key", "identity")
 _ELSEWHERE = "set another --output"
 _LONG = 100

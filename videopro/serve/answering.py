@@ -124,7 +124,7 @@ class Answerer:
         if wanted == self._settings:
             return loaded
         if {**wanted, "adapter": self._settings.get("adapter")} == self._settings:
-            # One view of it: what a method loads beside it is kept by it.
+            # One view of it: it keeps what a method loads in addition.
             return self._views.setdefault("off", share_backbone(loaded, adapter=False))
         changed = {name: value for name, value in wanted.items() if self._settings.get(name) != value}
         flags = " ".join(f"{name}={value}" for name, value in changed.items())
@@ -317,7 +317,7 @@ class Indexing:
     def __init__(self, answerer: Answerer) -> None:
         self._answerer = answerer
         self._running: list[tuple[str, Cancellation]] = []
-        # One film at a time: each takes the whole decoder. Who asks for the same film finds it indexed.
+        # One video at a time: each takes the whole decoder. A second request for a video finds it indexed.
         self._turn = threading.Lock()
 
     def state_of(self, stored: StoredVideo) -> Literal["none", "running", "ready"]:

@@ -183,7 +183,7 @@ def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exch
         if len(message.videos) > 1:
             refusal = f"names {len(message.videos)} videos; ask about one at a time"
             raise Problem(400, f"messages.{index}: {refusal}", param=f"messages.{index}")
-        # What was said about another film is no context for this one.
+        # What was said about another video is no context for this one.
         if message.videos - {video}:
             (video,), exchanges = message.videos, []
         question = message.text

@@ -42,7 +42,7 @@ class _Form(MultiPartParser):
     folder, which is often in memory and too small for a video."""
 
     def __init__(self, request: Request, part: Path) -> None:
-        # A second file would be another film.
+        # A second file would be another video.
         super().__init__(request.headers, request.stream(), max_files=1)
         self._part = part
         self.is_whole = False
@@ -115,7 +115,7 @@ async def file_object(state: ServerState, stored: StoredVideo) -> dict[str, Any]
             "subtitles": stored.subtitles is not None,
             "index": await to_thread.run_sync(state.indexing.state_of, stored),
             "is_uploaded": stored.is_uploaded,
-            # Why the model cannot answer about it, such as a small model about a real film.
+            # Why the model cannot answer about it, such as a small model about a real video.
             "problem": state.answerer.scope_problem(stored),
         },
     }

@@ -87,7 +87,7 @@ _PLANNING_METHOD = "videopro"
 class PreparedMethods:
     """Methods by their names and options. Thread-safe. Raises VideoProError for settings that are wrong.
 
-    `method`, `options`: what answers if a question names nothing else; the options are for that method,
+    `method`, `options`: used for questions that name nothing else; the options are for that method,
     and bound what a question may set; those that choose models behind modules also hold for the others that
     write programs. `methods`: others that it may name; none: all. `frames`: the model's budget.
     """

@@ -107,7 +107,7 @@ async def events(request: Request, id: str, last_event_id: Annotated[str, Header
         log = question.log
     else:
         log = await to_thread.run_sync(_events_of, state, question)
-        # Numbers of an earlier process are of another log: who comes back is told the end at least.
+        # Numbers of an earlier process are of another log: a reconnecting client gets at least the end.
         first = min(first, len(log.all()) - 1)
     return EventStream(log.lines(first))
 

@@ -135,7 +135,7 @@ class Questions:
     """Questions by id. Thread-safe. Close it in the end.
 
     FOLDER/answers/RUN_KEY/           a run folder for each model, method and settings: videopro view opens it
-    FOLDER/asked/METHOD/question-ID   one that is being answered, as it will be told if the server dies
+    FOLDER/asked/METHOD/question-ID   one that is being answered, as shown if the server dies
     """
 
     def __init__(
@@ -290,7 +290,7 @@ class Questions:
         return trace
 
     def traces_file(self, id: str) -> Path | None:
-        """The file that holds a question's trace, beside which its prompts are; None while it has none."""
+        """The file that holds a question's trace, next to its prompts; None while it has none."""
         with self._lock:
             return self._stored[id].file if id in self._stored else None
 
@@ -320,7 +320,7 @@ class Questions:
         try:
             question.cancellation.check()
             limit.start()
-            # Its end is told when it is stored: who is told it reads the record.
+            # Its end is reported once it is stored: clients then read the record.
             end: list[Event] = []
             rounds = question.rounds = RoundsSoFar(
                 lambda event: end.append(event) if event["type"] in LAST else self._emit(question, event)
@@ -363,7 +363,7 @@ class Questions:
         self._stored[id] = StoredQuestion(id, summary_of(trace, method), file)
 
     def _file_of(self, question: AskedQuestion) -> Path:
-        """The file of a question until it has its answer, was stopped, or failed for a reason of its own."""
+        """The file of a question until it has its answer, was stopped, or failed for its own reason."""
         return self._asked / question.method / question.id
 
     def _end_stopped(self, question: AskedQuestion) -> None:

@@ -16,7 +16,7 @@ VIDEO_ENDINGS = (
     *(".ts", ".mpg", ".mpeg", ".flv", ".wmv"),
 )
 """Extensions of the files that count as videos when a folder is searched."""
-# What stands between a name and the ending, besides languages, and how many of both.
+# What stands between a name and the ending, other than languages, and how many of both.
 _KINDS = {"sdh", "cc", "hi", "full", "default", "auto", "orig", "manual"}
 _MOST_TAGS = 3
 

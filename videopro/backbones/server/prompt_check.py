@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TEXT = "Is it day or night?\nA. day\nB. night"
 """The text of the request that is compared."""
-# Of a film, so that frames are resized as usual.
+# The size of a real video, so that frames are resized as usual.
 _HEIGHT, _WIDTH = 720, 1280
 # Seconds between the frames; uneven to a tenth, so that lost times are seen.
 _GAP = 7.3

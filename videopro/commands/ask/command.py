@@ -156,7 +156,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 
 def _run_settings(config: AskConfig, prepared: PreparedRun) -> dict[str, Any]:
-    """The settings in a run's config.yaml besides its identity, as `videopro infer` writes them."""
+    """The settings in a run's config.yaml, without its identity, as `videopro infer` writes them."""
     return {
         "method": config.method,
         "options": config.options,

@@ -219,7 +219,7 @@ def run_http(
     sock: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` is told
+    """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` receives
     the address."""
     _quiet()
     StoppableServer(mcp_app(server, limits), lambda: say(address_of(sock) + PATH), calls.stop_all).run([sock])

@@ -52,7 +52,7 @@ class OfferedVideos:
         self._models: ToolModels | None = None
         self._contexts: LRUCache[Any, VideoContext] = LRUCache(_KEPT_CONTEXTS)
         self._given: dict[str, Path] = {}
-        """Subtitles that a client named, by the id that it was told."""
+        """Subtitles that a client named, by the id that it received."""
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self._indexes: VideoIndexes | None = None
@@ -72,8 +72,8 @@ class OfferedVideos:
         return self.store.from_folder(self._relative(name))
 
     def with_subtitles(self, stored: StoredVideo, path: str) -> StoredVideo:
-        """The video with the subtitles in a file of the folders, under an id of its own: nobody else's video
-        changes. Raises VideoProError."""
+        """The video with the subtitles in a file of the folders, under its own id: other clients' videos do
+        not change. Raises VideoProError."""
         file = self.store.folders.resolve(self._relative(path))
         # By its name first: a video in its place would be read into memory.
         if file.suffix.lower() not in SUBTITLE_ENDINGS:
@@ -105,7 +105,7 @@ class OfferedVideos:
             return self._models
 
     def tools(self, stored: StoredVideo, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
-        """The tools of a video for one call, whose progress is told. Raises VideoProError."""
+        """The tools of a video for one call, whose progress goes to `tell`. Raises VideoProError."""
         models = self.models(tell)
         with called_by_name({str(stored.path): stored.name}):
             models.check_video(stored.path)
