@@ -284,7 +284,7 @@ def listed(page: Any, count: int) -> None:
 def status(page: Any, words: str) -> None:
     """Wait until the progress says this."""
     page.wait_for_function(
-        "words => document.querySelector('.progress')?.innerText.includes(words)", arg=words
+        "words => document.querySelector('.run-progress')?.innerText.includes(words)", arg=words
     )
 
 
