@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -299,16 +298,15 @@ class VideoIndexes:
         encoder = models.encoder()
         return encoder is None or index_path(video_of(stored), encoder).exists()
 
-    def make(self, stored: StoredVideo, progress: Callable[[int, int], None]) -> int | None:
-        """Index the clips of a video unless they are indexed. Returns their number; None if no index is used.
-        Raises VideoProError and Cancelled; a partial index is kept."""
+    def make(self, stored: StoredVideo, progress: Callable[[int, int], None]) -> None:
+        """Index the clips of a video unless they are indexed, or no index is used. Raises VideoProError and
+        Cancelled; a partial index is kept."""
         from videopro.modules.search import build_index
 
         encoder = self._models().encoder()
         self._has_encoder = True
-        if encoder is None:
-            return None
-        return len(build_index(video_of(stored), encoder, progress=progress).clips)
+        if encoder is not None:
+            build_index(video_of(stored), encoder, progress=progress)
 
 
 class Indexing:
@@ -332,8 +330,7 @@ class Indexing:
     def begin(self, stored: StoredVideo, cancellation: Cancellation) -> EventLog:
         """Index a video on its own thread. Returns its events."""
         log = EventLog()
-        work = partial(self._work, stored, cancellation, log)
-        threading.Thread(target=work, name="index", daemon=True).start()
+        threading.Thread(target=self._work, args=(stored, cancellation, log), daemon=True).start()
         return log
 
     def stop_all(self) -> None:
