@@ -42,7 +42,7 @@ RUN pip install --no-cache-dir --no-deps . \
     && mkdir /data && useradd --uid 10001 --home-dir /data videopro && chown videopro /data
 USER 10001
 WORKDIR /data
-# Films, answers, indexes and downloaded models: everything that is to outlive the container.
+# Videos, answers, indexes and downloaded models: everything that is to outlive the container.
 VOLUME /data
 ENV VIDEOPRO_CACHE=/data/cache \
     HF_HOME=/data/hub \

@@ -217,7 +217,7 @@ def write_card(folder: Path, card: Mapping[str, Any], text: str) -> None:
 
 
 def _planned(card: Mapping[str, Any]) -> list[str]:
-    """What each filter left, and what was planned beside what happened."""
+    """What each filter left, and what was planned next to what happened."""
     parts = []
     if card["filters"]:
         parts += ["## Questions left after each filter", _lines(FILTER_HEADS, filter_rows(card["filters"]))]

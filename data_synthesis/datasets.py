@@ -41,7 +41,7 @@ _TAGS = re.compile(r"<(?:video|image|audio)>|<\|")
 
 @dataclass
 class Datasets:
-    """Rows as they are written, and why everything else was left out."""
+    """Rows as written, and why everything else was left out."""
 
     sft: list[dict[str, Any]] = field(default_factory=list)
     grpo: list[dict[str, Any]] = field(default_factory=list)
@@ -106,7 +106,7 @@ def assemble(
     seen: set[tuple[str, ...]] = set()
     # By id, not in the order of the file, which depends on who was done first.
     traces = sorted(traces, key=lambda trace: trace.question_id)
-    # A film may be there under two names: by its content it is on one side only.
+    # A video may be there under two names: by its content it is on one side only.
     of_sft = {trace.video.id for trace in traces if split.serves(trace.video.key, "sft")}
     for trace in traces:
         evaluated = excluded.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
@@ -122,7 +122,7 @@ def assemble(
         if filtered:
             datasets.rejected[f"question: {filtered}"] += 1
             continue
-        # Training code would take such a text for a video or a control token of its own.
+        # Training code would take such a text for a video or one of its control tokens.
         if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
             datasets.rejected["question: holds a media placeholder or a control token"] += 1
             continue
@@ -196,7 +196,7 @@ def _grpo_rows(
             "answer": trace.gold,
             "kind": task.kind,
             "prompt": task.prompt,
-            # For ms-swift, which ignores `prompt` and `video` beside these, and hands the rest to rewards.
+            # For ms-swift, which ignores `prompt` and `video` next to these, and passes the rest to rewards.
             "messages": [{"role": "user", "content": f"<video>{task.prompt}"}],
             "videos": [path_for(trace.video.path, folder)],
             "solution": trace.gold,

@@ -71,7 +71,7 @@ _DECIDING = (
 
 
 def synthesis_identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
-    """What decides the questions and how they are explored, besides the models."""
+    """What decides the questions and how they are explored, except the models."""
     return {
         "source": source.name,
         "split": source.split,

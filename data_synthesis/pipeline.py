@@ -6,7 +6,7 @@ and for a backbone that serves one batch at a time. Several commands may work on
 questions belong to the command that holds their lease, and the kernel releases the lease when that one dies.
 
 On a cluster, workers hold the answering model and the modules' models. This process writes the records, and
-one beside it asks the teacher for all workers, so that caps, key and the file of replies stay here.
+another one asks the teacher for all workers, so that caps, key and the file of replies stay here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SHOW_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class SynthesisJob:
-    """What the records of a synthesis contain besides what was explored."""
+    """What the records of a synthesis contain in addition to what was explored."""
 
     run_key: str
     protocol: Protocol
@@ -99,7 +99,7 @@ class Exploration:
             log = stack.enter_context(closing(folder.log(redo=self.redo)))
             progress = stack.enter_context(self._progress(teacher.budget.text))
             log.refresh()
-            # A reader of its own: what other commands on the folder record counts too.
+            # A separate reader: what other commands on the folder record counts too.
             progress.watch(folder.log(writable=False))
             run_pipeline(
                 units(self.items),
@@ -136,7 +136,7 @@ class Exploration:
             job = self._begin(planner, models["modules"], models["model"])
             # Alone: workers hold no leases, so another command would explore the same questions.
             stack.enter_context(folder.running(ids, alone=True))
-            # What the process beside this one spends is read in the file of replies.
+            # What the other process spends is read in the file of replies.
             replies = stack.enter_context(closing(ReplyLog(folder.replies, budget)))
             if free is None:
                 path = folder.replies.absolute()

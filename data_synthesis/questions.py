@@ -155,7 +155,7 @@ def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
     """The same questions with their options shuffled so that the correct letters are balanced: among n
     consecutive questions with n options, each letter is correct once, in random order.
 
-    Questions with options whose order matters stay as they are.
+    Questions with options whose order matters do not change.
     """
     positions: dict[int, list[int]] = {}
     draw = {n: random.Random(f"{seed} letters of {n}") for n in range(2, len(LETTERS) + 1)}
@@ -218,7 +218,7 @@ UNDIVIDED = VideoSplit(None, 0)
 MODULES = "modules"
 """The note on the native round: the names of the modules that the question had, separated by blanks."""
 WITHOUT = "without"
-"""The note beside it: the group that was left out, if one was."""
+"""The note next to it: the group that was left out, if one was."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class GRPOTask:
 
 
 def question_of(trace: Trace) -> Question:
-    """The question as it was asked."""
+    """The question as asked."""
     return Question(trace.question, trace.choices)
 
 

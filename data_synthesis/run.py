@@ -81,7 +81,7 @@ def run(
         began = folder.settings()["encoder_dtype"] if folder.config.exists() else config.encoder_precision
         config = replace(config, encoder_dtype=began)
 
-    # When first needed, and once: a benchmark's files take seconds, and wrong settings are told before.
+    # When first needed, and once: a benchmark's files take seconds, and wrong settings are reported before.
     @cache
     def selected() -> tuple[Benchmark, QuestionSelection]:
         return config.questions()
@@ -93,7 +93,7 @@ def run(
         return guard, guard.allowed(selection, config.limit, config.ids, make_videos=not config.plan)
 
     def videos() -> Iterable[Path]:
-        # Those that are drawn are what a model of their own knows, and the guard would make them.
+        # The model of generated videos knows them, and the guard would make them.
         if config.assemble_only or selected()[0].fetch is not None:
             return ()
         return dict.fromkeys(item.video for item in guarded()[1])
@@ -114,7 +114,7 @@ def run(
     recorded = folder.read() if folder.traces.exists() else []
     check_questions(recorded, selection.benchmark, folder)
     guard, items = guarded()
-    # The datasets alone need no film.
+    # The datasets alone need no video.
     redo = check_files(
         [] if config.assemble_only else recorded,
         selection.benchmark,

@@ -139,7 +139,7 @@ class TeacherBudget:
 
 class ReplyLog:
     """The file of replies, appended durably. Other processes may append to it too. `budget` is charged for
-    every request that the file records, whoever made it. Thread-safe."""
+    every request that the file records, from any process. Thread-safe."""
 
     def __init__(self, path: Path, budget: TeacherBudget) -> None:
         self.path = path
@@ -159,7 +159,8 @@ class ReplyLog:
     def refresh(self) -> None:
         """Read what was appended since the last call, and charge it. A line that is not a reply is set
         aside."""
-        # At once, for whoever reserves: what one thread has read, another does not find in the file again.
+        # At once, for the thread that reserves: what one thread has read, another does not find in the file
+        # again.
         with self._budget.exclusive(), self._lock:
             lines = self._file.read(self._read)
             self._read += len(lines)

@@ -12,7 +12,7 @@ from typing import Any
 
 from videopro.backbones import find_video
 
-FILM = "long_007"
+VIDEO = "long_007"
 QUESTION = "Which color does the triangle at the cave have?"
 SIZES = ((1440, 900), (390, 844))
 _ADDRESS = re.compile(r"http://[\d.:]+/?")
@@ -20,10 +20,10 @@ _ADDRESS = re.compile(r"http://[\d.:]+/?")
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """A server that keeps its films and answers in a folder; its address."""
+    """A server that keeps its videos and answers in a folder; its address."""
     command = ["videopro", "serve", "--model", "pocket", "--log-level", "warning"]
-    films = find_video(Path(f"pocket:test/{FILM}")).parent
-    command += ["--folders", str(films), "--output", str(folder / "serve"), "--port", "0"]
+    videos = find_video(Path(f"pocket:test/{VIDEO}")).parent
+    command += ["--folders", str(videos), "--output", str(folder / "serve"), "--port", "0"]
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as server:
@@ -42,7 +42,7 @@ def take_served(address: str, browser: Any, save: Callable[[Any, str], None]) ->
     page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
     page.set_default_timeout(120_000)
     page.goto(address)
-    page.fill("input[type=search]", FILM)
+    page.fill("input[type=search]", VIDEO)
     page.click(".film-row")
     page.click(f".known button:has-text('{QUESTION}')")
     page.click("form.ask .primary")

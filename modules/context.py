@@ -1,6 +1,6 @@
 """Global context: what the transcript of the whole video says about a question (section 3.2, A.1).
 
-A short transcript is returned as it is. A longer one is summarized by the backbone, over the full transcript
+A short transcript is returned in full. A longer one is summarized by the backbone, over the full transcript
 as in the paper.
 """
 

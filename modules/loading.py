@@ -168,7 +168,7 @@ class ModuleModels:
             "weights": weights,
             "clip_times": self._clip_times,
             "encoder_dtype": self._encoder_dtype,
-            # Only if there are any: the keys of runs without them stay as they are.
+            # Only if there are any: the keys of runs without them do not change.
             **({"extra_modules": {n: p.version for n, p in self._extra.items()}} if self._extra else {}),
         }
 

@@ -96,7 +96,7 @@ def trim_after(
 def _frames_within(
     call: CallContext, name: str, video: VideoHandle | ClipHandle, start: float, end: float, count: int
 ) -> list[FrameHandle]:
-    """Frames of the part of start..end that lies in the video or clip. A window that reaches over an edge is
+    """Frames of the part of start..end that is in the video or clip. A window that reaches over an edge is
     clipped, since programs often add a few seconds on each side; ArgumentError for one wholly outside."""
     # What times count from: the start of the video, unless a run asks for that of the clip.
     zero = video.start if call.context.clip_times == "clip" else 0.0

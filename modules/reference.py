@@ -72,7 +72,7 @@ def _compact_line(module: Module) -> str:
     return f"{_signature_line(module)}: {_first_clause(module.doc)}" + (f" -> {returns}" if returns else "")
 
 
-# What follows the first clause tells more of the same thing.
+# What follows the first clause says more of the same thing.
 _CLAUSE_END = re.compile(r"[.;:](?:\s|$)")
 
 

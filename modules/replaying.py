@@ -184,7 +184,7 @@ def first_values(
     only, or it found nothing: at least two values. Empty for a module of the user's own, whose kind of result
     is not known."""
     choices = tuple(values.get("choices") or ())
-    # A search for a thousand clips need not be told in full.
+    # A search for a thousand clips need not be listed in full.
     found = min(int(values.get("top_k", 1)), _MOST_RESULTS)
     match module.name:
         case "query_yn":

@@ -98,7 +98,7 @@ def train(
         # Quantized weights were loaded onto their device and cannot be moved.
         if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
             model.to(training.device)  # type: ignore[arg-type]
-        # Before an adapter is added: what answers shares the weights of the base alone.
+        # Before an adapter is added: the answering model shares the weights of the base alone.
         answerer = _answerer(training, model_settings, start, model, engines)
         tuned, lora = put_trained(
             model, model_settings, ["language"], adapter=start.adapter, base=start.checkpoint.name
@@ -200,7 +200,7 @@ def _answerer(
             "server:MODEL@URL), set sampler: vllm, whose engine answers too, or use ZeRO-2"
         )
     loaded = in_memory(start.checkpoint, without_adapter(model), frames=start.frames, pixels=start.pixels)
-    return QwenBackbone.from_loaded(loaded, name=start.checkpoint.name, beside=True)
+    return QwenBackbone.from_loaded(loaded, name=start.checkpoint.name, concurrent=True)
 
 
 def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:

@@ -117,8 +117,8 @@ segment see; and of both in padding."""
 
 def dense_mask(segments: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
     """The mask, (rows, 1, tokens, tokens) bool, of rows whose tokens have these segments and branches, both
-    (rows, tokens): a token attends to earlier tokens of the root, of its own segment and of its own branch,
-    and to itself."""
+    (rows, tokens): a token attends to earlier tokens of the root, its own segment and its own branch, and to
+    itself."""
     width = segments.shape[1]
     before = torch.ones((width, width), dtype=torch.bool, device=segments.device).tril()
     segment, branch = segments[:, None, :], branches[:, None, :]

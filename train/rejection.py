@@ -74,7 +74,7 @@ def sample(
         with ExitStack() as stack:
             visual: Visual | None = None
             try:
-                # A video that cannot be read leaves the prompts without a video as they are.
+                # A video that cannot be read does not change the prompts without a video.
                 if any(row.prompt_video for row in video_rows):
                     with unexpected_as(NativeError):
                         video = Video.open(path, nearest_intact=config.nearest_intact)

@@ -164,7 +164,7 @@ class VideoPro:
     ) -> Iterator[Event]:
         """The events of a question as they happen, those that `videopro serve` streams; the last has the type
         "answer" or "error". Arguments as in `ask`. Closing the iterator stops the question. Raises what
-        `ask` raises, but for QuestionFailed, whose event tells."""
+        `ask` raises, except QuestionFailed, which is an event here."""
         cancellation = Cancellation()
         queue: SimpleQueue[Event | BaseException | None] = SimpleQueue()
 
@@ -250,7 +250,7 @@ def _row(trace: Trace) -> dict[str, Any]:
 
 
 def read_run(folder: _Path) -> Run:
-    """Read a run, also while it goes on. Raises RunError for a folder without one."""
+    """Read a run, finished or in progress. Raises RunError for a folder without one."""
     path = Path(folder)
     files = RunFolder(path)
     if not files.config.exists():

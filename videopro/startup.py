@@ -85,7 +85,7 @@ _LOGGED = (
 )
 # (category, regular expression of the message's beginning)
 _WARNED: tuple[tuple[type[Warning], str], ...] = (
-    # TRL and peft still use these names of transformers 5; they go on working until version 6.
+    # TRL and peft still use these names of transformers 5; they work until version 6.
     (FutureWarning, "`(is_)?gradient_checkpointing(_enable|_disable)?` is deprecated"),
     # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. A
     # plug-in's name is no folder or hub name, and no vocabulary is enlarged here.

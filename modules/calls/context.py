@@ -224,13 +224,14 @@ class CallCache(Generic[T]):
         with self._lock:
             future = self._results.get(key)
             if is_first := future is None:
-                # Put there under the lock and filled without it: equal calls wait for this one, others go on.
+                # Put there under the lock and filled without it: equal calls wait for this one, others
+                # continue.
                 future = self._results[key] = Future()
         if not is_first:
             try:
                 return result_of(future), True
             except _ComputationFailed:
-                # The other caller failed, perhaps for a reason of its own, such as its budget: try here.
+                # The other caller failed, perhaps for its own reason, such as its budget: try here.
                 return compute(), False
         try:
             result = compute()

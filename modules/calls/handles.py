@@ -161,8 +161,8 @@ class FrameHandle(HostHandle):
         return ("Frame", self.video.id, self.time, self.box)
 
     def part(self, x0: float, y0: float, x1: float, y1: float) -> FrameHandle:
-        """Crop to a box in pixels of this frame, rounded outwards. The box must lie in the frame and have an
-        area."""
+        """Crop to a box in pixels of this frame, rounded outwards. The box must be inside the frame and have
+        an area."""
         left, top, _, _ = self.box or (0, 0, 0, 0)
         box = (
             # A millionth of a pixel counts as rounding.

@@ -195,7 +195,7 @@ def module_of(
     doc = inspect.getdoc(function)
     if not doc:
         raise ValueError(f"module {name!r} needs a docstring: planners read it")
-    # Told apart, since the compact reference shows how each of the two begins.
+    # Separate, since the compact reference shows how each of the two begins.
     summary, _, returns = doc.partition("\nReturns ")
     return Module(
         name,

@@ -199,7 +199,7 @@ class EasyOcr(Ocr):
                     list(languages),
                     gpu=device_of(device),
                     model_storage_directory=folder,
-                    # With a folder of one's own, a missing file is an error and no download.
+                    # With a user's folder, a missing file is an error and not downloaded.
                     download_enabled=folder is None,
                     verbose=False,
                 )

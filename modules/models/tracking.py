@@ -130,7 +130,7 @@ class DetectionTracker(Tracker):
 def link_detections(by_frame: Sequence[Sequence[Detection]]) -> list[Track]:
     """Link the detections of consecutive frames to tracks, nearest pairs first. Each detection is in one
     track, and a track moves at most two diagonals of its box for every frame since it was last seen."""
-    # By frame: a track may miss some of them and go on.
+    # By frame: a track may miss some of them and continue.
     chains: list[dict[int, Detection]] = []
     for number, detections in enumerate(by_frame):
         # Nearest first, over all tracks: a track must not take the box of a nearer one.

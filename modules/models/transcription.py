@@ -1,6 +1,6 @@
 """Transcripts of videos, made once and stored by the video's content and the model.
 
-A video is heard in chunks of a few minutes, so that a long film is never in memory as a whole. A chunk ends
+A video is heard in chunks of a few minutes, so that a long video is never in memory as a whole. A chunk ends
 where the next one can begin without cutting a sentence, and is written as soon as it is done: a killed
 command loses at most the chunk in hand. One process transcribes a video, others wait or do something else.
 `Transcripts` are those of a run's setting `speech`, for videos that list no subtitles.
@@ -236,7 +236,7 @@ class _Pieces:
         """The samples from `start` (s) on, which is no earlier than before, and whether nothing follows."""
         at, size = round(start * SAMPLE_RATE), round(CHUNK_SECONDS * SAMPLE_RATE)
         held = [self._held]
-        # One sample more than a piece tells that something follows.
+        # One sample more than a piece shows that something follows.
         while self._end - at <= size and (block := next(self._blocks, None)) is not None:
             self._end += len(block)
             # What an earlier command heard is not kept: it may be an hour.
@@ -286,7 +286,7 @@ _CHUNKS = TypeAdapter(_Chunk)
 
 @dataclass(frozen=True)
 class _Document:
-    """What a file holds of a transcript, besides its format and its model, which are there for people."""
+    """What a file holds of a transcript, without its format and its model, which are there for people."""
 
     language: str | None
     has_sound: bool

@@ -1,7 +1,7 @@
 """The clip index of a video: an embedding of every 10-second clip, computed once and stored on disk.
 
     from videopro.modules.search import build_index
-    index = build_index(Video.open("film.mp4"), load_encoder("languagebind"))
+    index = build_index(Video.open("video.mp4"), load_encoder("languagebind"))
     for number, score in index.search("a red ring at the beach", 3):
         print(index.clips[number], score)
 

@@ -29,7 +29,7 @@ class SubtitleSearch:
         self._lock = threading.Lock()
 
     def identity(self) -> object:
-        """What results depend on besides the lines, as JSON-serializable data."""
+        """What results depend on, except the lines, as JSON-serializable data."""
         return "bm25" if self._encoder is None else self._encoder.identity()
 
     def rank(self, query: str) -> list[tuple[int, float]]:

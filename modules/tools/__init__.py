@@ -1,7 +1,7 @@
 """Tools for agents that are built with any library: one vocabulary, here and over MCP (docs/tools.md).
 
 tools = open_video("video.mp4", models={"model": "Qwen/Qwen3-VL-2B-Instruct"})
-tools.schemas()                                  # what a language model is told of them
+tools.schemas()                                  # what a language model reads about them
 tools.call("look", times=[12.5])                 # JSON in, JSON out
 """
 

@@ -26,7 +26,7 @@ _DIGITS = 4
 
 
 class Tell(Protocol):
-    """Tells what is being done."""
+    """Reports what is being done."""
 
     def __call__(self, doing: str, done: float | None = None, total: float | None = None) -> None:
         """`done` of `total`; None: how much there is to do is not known."""

@@ -121,7 +121,7 @@ class VideoTools:
         only: Sequence[str] | None = None,
         tell: Tell = lambda doing, done=None, total=None: None,
     ) -> None:
-        """Use `open_video`. `only`: the names of the tools to offer; `tell` is told of the progress of calls.
+        """Use `open_video`. `only`: the names of the tools to offer; `tell` receives the progress of calls.
         Raises ConfigError for a tool that cannot be offered."""
         self.context = context
         self._spending = Spending(budget)
@@ -136,7 +136,7 @@ class VideoTools:
         self._calls: list[dict[str, Any]] = []
         self._evidence: list[dict[str, Any]] = []
 
-    # What an agent is told
+    # What an agent reads
 
     @property
     def video(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class VideoTools:
         # One for each call: what it records is this call alone, also while other threads make theirs.
         call = ToolCall(name, self.context, self._spending.use_frames, self._tell, number)
         try:
-            # Wrong calls count too, or an agent could go on making them for ever.
+            # Wrong calls count too, or an agent could make them forever.
             self._spending.begin_call()
             tool = self._tool(name)
             if wrong:
@@ -287,7 +287,7 @@ def _described(name: str, error: Exception) -> dict[str, str]:
     if isinstance(error, VideoProError) and not isinstance(error, UnexpectedError):
         logger.warning("%s(): %s", name, error)
         return {"type": type(error).__name__, "message": f"{name}(): {error}"}
-    # The agent goes on: a bug in one tool is no reason to lose what the others found.
+    # The agent continues: a bug in one tool is no reason to lose what the others found.
     logger.error("%s(): an unexpected exception", name, exc_info=error)
     unexpected = error if isinstance(error, UnexpectedError) else as_unexpected(error)
     message = f"{name}() failed unexpectedly ({unexpected}); try other arguments, or do without it"

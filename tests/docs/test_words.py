@@ -1,4 +1,4 @@
-"""One voice: words that no message, help text or page uses, each with the field's word."""
+"""One voice: words that no message, help text, docstring or page uses, each with the field's word."""
 
 import ast
 import re
@@ -12,12 +12,13 @@ from tests.support import ROOT
 INSTEAD = {
     r"films?": "video",
     r"whoever": "anyone who, or name the client",
-    r"(?:is|are|was|were) told": "reports, receives",
-    r"of one's own": "your own",
-    r"(?:beside|besides) (?:it|them|the (?:file|video|film))": "next to",
+    r"(?:is|are|was|were) told|told apart": "reports, receives, distinguishes",
+    r"(?:of )?one's own": "your own",
+    r"beside|besides (?:it|them|the (?:file|video|film))": "next to, with, in addition to",
     r"goes on|went on": "continues, resumes",
     r"lies (?:in|below|beside)|lie (?:in|below|beside)": "is in",
     r"what answers": "the model",
+    r"(?:stays?|returned|left) as (?:it|they) (?:is|are|was|were)": "does not change, unchanged",
     r"pip install '?videopro": "pip install -e . (no registry has the package)",
 }
 WRONG = re.compile("|".join(rf"\b(?:{words})\b" for words in INSTEAD), re.IGNORECASE)
@@ -35,13 +36,11 @@ PAGES = [
 ]
 
 
-def messages(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a file that have several words, but for docstrings: messages, help, titles."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.lineno, node.value if " " in node.value.strip() else ""
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a file that have several words: docstrings, messages, help, titles."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+            yield node.lineno, node.value
 
 
 def found(lines: Iterator[tuple[int, str]]) -> list[str]:
@@ -49,10 +48,10 @@ def found(lines: Iterator[tuple[int, str]]) -> list[str]:
 
 
 @pytest.mark.parametrize("room", ["videopro", "modules", "train", "data_synthesis"])
-def test_messages_use_the_words_of_the_field(room: str) -> None:
+def test_messages_and_docstrings_use_the_words_of_the_field(room: str) -> None:
     paths = [path for path in PRODUCTION if path.relative_to(ROOT).parts[0] == room]
     assert len(paths) >= 5
-    wrong = {str(path.relative_to(ROOT)): found(messages(path)) for path in paths}
+    wrong = {str(path.relative_to(ROOT)): found(texts(path)) for path in paths}
     assert {name: words for name, words in wrong.items() if words} == {}
 
 

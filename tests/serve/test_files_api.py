@@ -46,7 +46,7 @@ def test_the_client_uploads_a_film(client: OpenAI, world: World, red: Path) -> N
     assert client.files.create(file=red, purpose="user_data").id == film.id
     assert [each.id for each in client.files.list()].count(film.id) == 1
     assert client.files.content(film.id).content == content
-    assert not list(world.state.films.incoming.iterdir())
+    assert not list(world.state.videos.incoming.iterdir())
 
 
 def test_a_film_is_sent_in_ranges_and_as_pictures(world: World) -> None:
@@ -105,7 +105,7 @@ def test_a_name_beyond_ascii_is_kept(tmp_path: Path, red: Path, said: str) -> No
 
 
 def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: World) -> None:
-    film = world.state.films.get(world.film("grey"))
+    film = world.state.videos.get(world.film("grey"))
     whole = film.path.read_bytes()
     try:
         # Of the size and the time that it had, so that it counts as the same; its pictures are gone.
@@ -149,7 +149,7 @@ def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: Worl
 def test_a_hostile_upload_is_refused_in_one_line_and_leaves_nothing(
     world: World, headers: dict[str, str], body: bytes, status: int, says: str
 ) -> None:
-    before = world.state.films.all()
+    before = world.state.videos.all()
     reply = world.client.post("/v1/files", headers=headers, content=body)
     assert reply.status_code == status, reply.text
     error = reply.json()["error"]
@@ -157,8 +157,8 @@ def test_a_hostile_upload_is_refused_in_one_line_and_leaves_nothing(
     for bad in ("\n", str(world.folder)):
         assert bad not in error["message"]
     assert (error["type"], sorted(error)) == ("invalid_request_error", ["code", "message", "param", "type"])
-    assert world.state.films.all() == before
-    assert not list(world.state.films.incoming.iterdir())
+    assert world.state.videos.all() == before
+    assert not list(world.state.videos.incoming.iterdir())
 
 
 def test_the_largest_film_is_taken_and_a_byte_more_is_not(world: World, red: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_largest_film_is_taken_and_a_byte_more_is_not(world: World, red: Pat
     # Nor is one that does not say how long it is.
     parts = iter([HEAD, *[b"\0" * 10_000] * 1000])
     assert world.client.post("/v1/files", headers=FORM, content=parts).status_code == 413
-    assert not list(world.state.films.incoming.iterdir())
+    assert not list(world.state.videos.incoming.iterdir())
 
 
 def test_uploads_at_the_same_time_share_the_room_that_there_is(tmp_path: Path, red: Path) -> None:
@@ -196,14 +196,14 @@ def test_uploads_at_the_same_time_share_the_room_that_there_is(tmp_path: Path, r
     codes = [reply.status_code for reply in replies]
     assert set(codes) <= {200, 413}
     assert codes.count(200) == 3, "room is kept for those that came first"
-    assert sum(film.bytes for film in full.state.films.all()) <= full.state.limits.store_bytes
-    for film in full.state.films.all():
+    assert sum(film.bytes for film in full.state.videos.all()) <= full.state.limits.store_bytes
+    for film in full.state.videos.all():
         text = b"1\n00:00:00,000 --> 00:00:01,000\nhello\n"
         beside = full.client.post(f"/v1/files/{film.id}/subtitles", files={"file": ("a.srt", text)})
         assert beside.status_code == 200, "not a film"
-    assert not list(full.state.films.incoming.iterdir())
+    assert not list(full.state.videos.incoming.iterdir())
     # What was kept is given back.
-    for film in full.state.films.all():
+    for film in full.state.videos.all():
         full.client.delete(f"/v1/files/{film.id}")
     for film in films[:3]:
         assert full.client.post("/v1/files", files={"file": ("a.mp4", film)}).status_code == 200
@@ -223,7 +223,7 @@ def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(
         reply = world.client.post("/v1/files", files={"file": ("a.mp4", red.read_bytes())})
     assert (reply.status_code, reply.headers["retry-after"]) == (507, "30")
     assert reply.json()["error"]["code"] == "disk_full"
-    assert not list(world.state.films.incoming.iterdir())
+    assert not list(world.state.videos.incoming.iterdir())
 
 
 def test_subtitles_and_removal(client: OpenAI, world: World) -> None:
@@ -238,7 +238,7 @@ def test_subtitles_and_removal(client: OpenAI, world: World) -> None:
         client.files.retrieve(film)
     assert gone.value.status_code == 404
     assert "there is no video" in gone.value.message
-    assert not (world.folder / "out" / "films" / film).exists()
+    assert not (world.folder / "out" / "videos" / film).exists()
 
 
 def test_the_operators_folders_over_http(world: World) -> None:

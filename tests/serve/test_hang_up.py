@@ -92,9 +92,9 @@ def test_a_page_that_leaves_stops_nothing(world: World, address: str) -> None:
 
 def test_an_upload_that_breaks_off_leaves_nothing(world: World, address: str) -> None:
     sock = post(address, "/v1/files", HEAD + b"\0" * 5000, length=10**6)
-    wait_for(lambda: list(world.state.films.incoming.iterdir()))
+    wait_for(lambda: list(world.state.videos.incoming.iterdir()))
     sock.close()
-    wait_for(lambda: not list(world.state.films.incoming.iterdir()))
+    wait_for(lambda: not list(world.state.videos.incoming.iterdir()))
 
 
 HALF = [
@@ -120,7 +120,7 @@ def test_half_requests_end(world: World, address: str, monkeypatch: pytest.Monke
                 pass
         sock.close()
     assert 0.9 < time.monotonic() - began < 20
-    wait_for(lambda: not list(world.state.films.incoming.iterdir()))
+    wait_for(lambda: not list(world.state.videos.incoming.iterdir()))
 
 
 def test_a_slow_client_and_a_slow_disk_are_waited_for(

@@ -30,7 +30,7 @@ from pathlib import Path
 from tests.support.colours import ColourBackbone
 from videopro.commands.mcp import main
 from videopro.errors import check_cancelled
-from videopro.serve.films import FilmFolders
+from videopro.serve.store import VideoFolders
 
 def held(requests):
     """Note what is asked, and wait until it may be answered."""

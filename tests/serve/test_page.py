@@ -21,7 +21,7 @@ from tests.support.making_videos import make
 from videopro.errors import Cancellation, cancellable
 from videopro.methods import EventObserver, last_event
 from videopro.question import Question
-from videopro.serve import AskRequest, Film, ServeLimits, ServerState, create_app
+from videopro.serve import AskRequest, ServeLimits, ServerState, StoredVideo, create_app
 from videopro.serve.problems import Problem
 from videopro.traces import Trace, VideoRef, evidence
 
@@ -64,7 +64,7 @@ class StepwiseAnswerer:
         id: str = "ask",
     ) -> Trace:
         self.asked.append(request)
-        film = request.film
+        film = request.video
         whole = world.refined(VideoRef(str(film.path), film.id, film.id, film.duration))
         with cancellable(cancellation):
             for round in whole.rounds:
@@ -94,10 +94,10 @@ class StepwiseAnswerer:
     def about(self) -> str | None:
         return None
 
-    def scope_problem(self, film: Film) -> str | None:
+    def scope_problem(self, film: StoredVideo) -> str | None:
         return None
 
-    def questions(self, film: Film) -> list[Question] | None:
+    def questions(self, film: StoredVideo) -> list[Question] | None:
         return self.known
 
     def check(self, request: AskRequest) -> None:
@@ -110,10 +110,12 @@ class StepwiseAnswerer:
     def identity(self, request: AskRequest) -> dict[str, Any]:
         return dict(world.IDENTITY)
 
-    def has_index(self, film: Film) -> bool:
+    def has_index(self, film: StoredVideo) -> bool:
         return film.id in self._indexed
 
-    def index(self, film: Film, emit: Callable[[dict[str, Any]], None], cancellation: Cancellation) -> None:
+    def index(
+        self, film: StoredVideo, emit: Callable[[dict[str, Any]], None], cancellation: Cancellation
+    ) -> None:
         for done in range(3):
             emit({"type": "progress", "doing": "indexing", "done": done, "total": 3})
             self._step(cancellation)

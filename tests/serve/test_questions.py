@@ -52,7 +52,7 @@ def test_who_waits_knows_the_place_and_moves_up(busy: World) -> None:
     page = busy.client.get(f"/v1/videopro/questions/{second}").json()
     assert (page["running"], page["state"], page["rounds"]) == (True, "running", [])
     in_use = busy.client.delete(f"/v1/files/{film}")
-    assert (in_use.status_code, in_use.json()["error"]["code"]) == (409, "film_in_use")
+    assert (in_use.status_code, in_use.json()["error"]["code"]) == (409, "video_in_use")
     metrics = busy.client.get("/metrics").text
     assert "videopro_questions_running 1.0" in metrics
     assert "videopro_questions_waiting 2.0" in metrics
@@ -190,7 +190,7 @@ def test_a_deleted_question_is_gone_from_the_disk(busy: World, tmp_path: Path) -
         assert state(after, question) in ("waiting", "running")
     assert after.client.delete(f"/v1/files/{film}?questions=true").json()["deleted"]
     rows = after.client.get("/v1/videopro/questions").json()["data"]
-    assert ([row["id"] for row in rows], len(after.state.films.all())) == ([about_other], 1)
+    assert ([row["id"] for row in rows], len(after.state.videos.all())) == ([about_other], 1)
     after.close()
     (row,) = World(tmp_path).client.get("/v1/videopro/questions").json()["data"]
     assert (row["id"], row["state"]) == (about_other, "answered")

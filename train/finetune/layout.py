@@ -3,8 +3,8 @@
     document 1 | document 2 | document 3 | padding
 
 In a joined row no token is padding but at its end, and a document attends to itself only. Each has the
-positions that it has in a row of its own, so the losses and gradients are those of separate rows. Pixels may
-be replaced by features that were kept (`KeptFeatures`).
+positions that it has in a separate row, so the losses and gradients are those of separate rows. Pixels may be
+replaced by features that were kept (`KeptFeatures`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def joined(batch: Mapping[str, Any], core: Any, shape: RowShape) -> dict[str, An
     visual, _ = core.get_rope_index(
         batch["input_ids"], batch["mm_token_type_ids"], attention_mask=batch["attention_mask"], **extra
     )
-    # The first row restarts with each document: by it transformers tells documents apart.
+    # The first row restarts with each document: transformers finds the documents by it.
     positions = torch.cat([columns[None], visual.to(columns)])[:, mask][:, None]
     documents = torch.arange(rows, device=mask.device)[:, None].expand(-1, width)[mask][None]
     tokens = {name: value[mask][None] for name, value in batch.items() if name in _TOKENS}

@@ -30,7 +30,7 @@ from videopro.train.runtime import DummyVision, RunTrainer
 def gather_head(model: PreTrainedModel) -> Iterator[None]:
     """Within, the weights of `model.get_output_embeddings()` are gathered from all ranks, and their gradients
     averaged over the ranks, as FSDP does. TRL's losses use the head's weights without calling it, and gather
-    sharded ones too, but each rank's shard then gets the gradients of its own rows only."""
+    sharded ones too, but each rank's shard then gets only the gradients of its own rows."""
     find: Any = model.get_output_embeddings
 
     def gathered() -> SimpleNamespace:

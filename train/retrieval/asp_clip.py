@@ -80,8 +80,8 @@ class PairBatches:
     def endless(
         self, pairs: Sequence[CaptionPair], size: int, seed: int, start: int, end: int
     ) -> Iterator[Batch]:
-        """The batches of steps `start` to `end`: epoch after epoch, each in an order of its own that depends
-        on the seed alone, without a last, smaller batch. Raises RunError for a batch without two readable
+        """The batches of steps `start` to `end`: epoch after epoch, each in its own order, which depends on
+        the seed alone, without a last, smaller batch. Raises RunError for a batch without two readable
         videos."""
         each = len(pairs) // size
         batches: list[list[int]] = []
@@ -203,7 +203,7 @@ def run(settings: AspClipTraining) -> None:
     print(f"{count / 1e6:.1f}M of {total / 1e6:.1f}M parameters are trained", flush=True)
     recipe = RetrieverRecipe(settings.steps, settings.batch, settings.lr, settings.warmup, 0.2, settings.seed)
     load = PairBatches(encoder, settings.frames, settings.workers, settings.output / "unreadable.jsonl")
-    # Made at the first step, since only the loop knows where a resumed run goes on.
+    # Made at the first step, since only the loop knows where a resumed run starts.
     stream: list[Iterator[tuple[Tensor, Tensor, Tensor]]] = []
 
     def loss_at(step: int) -> Tensor:

@@ -72,7 +72,7 @@ def train(
             groups.setdefault((weight.ndim < 2, share(name)), []).append(weight)
     optimizer = torch.optim.AdamW(
         [
-            # Norms, biases and the temperature have a scale of their own, which decay would pull to 0.
+            # Norms, biases and the temperature have their own scale, which decay would pull to 0.
             {"params": weights, "weight_decay": 0.0 if single else recipe.weight_decay, "share": part}
             for (single, part), weights in sorted(groups.items(), key=lambda item: item[0])
         ],

@@ -143,7 +143,7 @@ def format_faults(program: Program, execution: Execution, *, is_strict: bool = F
 def _signature(program: Program) -> list[str]:
     """Why the executor cannot call the function. Planners are asked for `(video, question)`, the release uses
     `(video_path, question, choices, duration)`, and anything in between is accepted."""
-    # Planners of other prompts may ask for inputs of their own, which nothing gives.
+    # Planners with other prompts may take other inputs, which nothing provides.
     faults = []
     absent = [name for name in program.required if name not in INPUTS]
     if absent:

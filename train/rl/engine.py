@@ -1,7 +1,7 @@
 """The engines of a GRPO run: they serve the start without its adapter, which answers inside programs, and
-each version of the policy's adapter beside it, which writes replies (`EngineSampler`).
+with it each version of the policy's adapter, which writes replies (`EngineSampler`).
 
-Each process has one beside its training, on its GPU, or the processes of a machine share engines on GPUs of
+Each process has one next to its training, on its GPU, or the processes of a machine share engines on GPUs of
 their own (`engine_gpus`). Such an engine is started, watched and ended by one process, which loads the
 adapters into it; all processes ask it.
 """
@@ -113,14 +113,14 @@ def random_weights(weights: Weights) -> Weights:
 def write_adapter(model: Any, weights: Weights, folder: Path) -> None:
     """Write an adapter with these weights and the settings of a PEFT model's into a folder. Raises RunError
     if the disk, or the memory that stands for one, does not take it."""
-    # safetensors has an error of its own for a full disk, which is no OSError.
+    # safetensors raises its own error for a full disk, not OSError.
     with writing("the engine's adapter", folder, then="re-run the same command to resume"):
         save_file(dict(weights), folder / "adapter_model.safetensors")
         settings = model.peft_config[model.active_adapter]
         settings.save_pretrained(str(folder))
 
 
-# Beside a model in training on the same GPU.
+# With a model in training on the same GPU.
 _MEMORY = 0.45
 # Half an hour of tries, 8 s apart: longer than an engine takes to start.
 _RETRIES = 240
@@ -170,12 +170,12 @@ def training_engines(
         apart = dedicated_devices(named, settings.gpus, trains_on_gpu=training.device.type == "cuda")
         devices: list[str | None] = [*apart]
         local, processes = state.local_process_index, int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-        # Of this machine's first process, by which machines are told apart: several may have one name.
+        # Of this machine's first process, which identifies the machine: several may have one name.
         machine = state.process_index - local
         host = socket.gethostname() + (f"-rank{machine}" if machine else "")
         names = [f"{host}-gpu{device.replace(',', '-')}" for device in apart]
     else:
-        # Each process is a machine of its own, with one engine.
+        # Each process counts as a machine, with one engine.
         devices, names = engine_devices(settings.gpus)[:1], [f"rank{state.process_index}"]
         local, processes, machine = 0, 1, state.process_index
     # By which the processes that only ask an engine see that it was given up.
@@ -240,8 +240,8 @@ def answering_engine(engines: TrainingEngines, start: TrainingSetup) -> Backbone
 _POLICY = "policy"
 # Videos whose encoded frames are kept: more than a round of sampling has; about 1 MB each.
 _VIDEOS = 256
-# Between two looks at an engine that does not answer, and how long they go on: the largest models are loaded
-# for minutes.
+# Between two looks at an engine that does not answer, and for how long: the largest models are loaded for
+# minutes.
 _TRY_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 _START_SECONDS = 1800.0
@@ -317,7 +317,7 @@ class EngineSampler:
     def write(
         self, draws: Sequence[Draw], sampling: Sampling, on_reply: OnReply, version: int | None = None
     ) -> list[SampledReply]:
-        """See `Sampler`. Sends requests only, so it may run beside the update; not beside itself."""
+        """See `Sampler`. Sends requests only, so it may run during the update, but not twice at once."""
         name = adapter_name(_POLICY, self.version if version is None else version)
         for video in {draw.row.video for draw in draws if draw.row.prompt_video}:
             # Here and not in the client's threads, of which several would encode the same video.

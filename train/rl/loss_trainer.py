@@ -41,7 +41,7 @@ class ImportanceRatio:
     """By TRL's setting `vllm_importance_sampling_mode`: (rows, tokens), or (rows, 1) of whole replies;
     truncated, or 0 where it is out of bounds."""
     raw: torch.Tensor
-    """Of each token of a reply, (all tokens), as it is."""
+    """Of each token of a reply, (all tokens), unchanged."""
     differences: torch.Tensor
     """Of the log-probabilities of each token, (all tokens)."""
 
@@ -50,7 +50,7 @@ def importance_ratio(
     policy: torch.Tensor, drawn: torch.Tensor, mask: torch.Tensor, settings: Any
 ) -> ImportanceRatio:
     """`policy` and `drawn`: the log-probabilities of replies, (rows, tokens), by the update (or, where a
-    reply is used several times, by the policy before the first one) and as they were drawn; `mask`, 1 for
+    reply is used several times, by the policy before the first one) and as drawn; `mask`, 1 for
     their tokens; `settings`, TRL's."""
     differences = torch.nan_to_num((policy - drawn) * mask, nan=0.0)
     of_reply = settings.vllm_importance_sampling_mode.startswith("sequence")
@@ -143,7 +143,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
         )
 
     def _score_separately(self, model: Any, turns: Turns, aux_loss: bool, *, entropy: bool = True) -> Any:
-        """Score each turn in a row of its own, by TRL's pass with the rows' positions and visual inputs.
+        """Score each turn in a separate row, by TRL's pass with the rows' positions and visual inputs.
         `entropy`: only if TRL asks for it; the head of its reference model computes none."""
         ids, mask, width = turns.padded(self._tokenizer.pad_token_id, self._run.device)
         types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
@@ -194,7 +194,7 @@ class LossTrainer(RunTrainer, GRPOTrainer):
             zero = torch.zeros((), device=self._run.device)
             return sum((0 * weight.sum() for weight in trained), start=zero)
         self._rollouts = inputs["rollouts"]
-        # A dictionary of its own, into which the update's pass puts the importance ratio.
+        # A separate dictionary, into which the update's pass puts the importance ratio.
         inputs = dict(inputs)
         with self._correcting(inputs):
             return super().compute_loss(model, inputs, *arguments, **settings)

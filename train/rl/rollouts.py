@@ -36,7 +36,7 @@ def reply_ids(reply: SampledReply) -> list[int]:
 @dataclass(frozen=True, eq=False)
 class Rollout:
     """The prompts of a rollout, in order, the lengths in tokens of all replies but the last, and, of all
-    replies together, the tokens, their log-probabilities as they were drawn, and the texts."""
+    replies together, the tokens, their log-probabilities as drawn, and the texts."""
 
     prompts: tuple[PolicyPrompt, ...] = ()
     lengths: tuple[int, ...] = ()

@@ -1,6 +1,6 @@
 """A round of sampling, and rounds that an engine writes ahead: one-step off-policy training.
 
-While one round is trained on, the engine writes the next, with the policy as it was when this one began. The
+While one round is trained on, the engine writes the next, with the policy from the start of this one. The
 loss is corrected for that by the importance ratio (`importance`), since each token comes with the
 log-probability that it was drawn with.
 """
@@ -114,7 +114,7 @@ class LookAhead(Iterator[T], Generic[T]):
 
 
 class RoundsAhead:
-    """Has one round written ahead, in a thread of its own.
+    """Has one round written ahead, in its own thread.
 
     That thread only sends requests to the engine. It uses no model, whose weights the update changes
     meanwhile, and takes part in no collective operation: those of two threads would reach the other processes
@@ -158,7 +158,7 @@ class RoundsAhead:
 
     def take(self, rows: Sequence[GRPORow]) -> Round | None:
         """The round begun for these rows, once it is written, or None."""
-        # First: whoever interrupts this has `discard` wait for the thread.
+        # First: an interrupt here makes `discard` wait for the thread.
         self.wait()
         round, self._next = self._next, None
         assert round is None or [row.id for row in round.rows] == [row.id for row in rows]

@@ -1,5 +1,5 @@
 """Who writes the replies of a GRPO step: here the policy in this process; `engine` has engines that serve its
-adapter. Both draw each reply from a seed of its own."""
+adapter. Both draw each reply from its own seed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def gathered_tower(model: Any, wrapped: Any) -> Iterator[None]:
 
     with deepspeed.zero.GatheredParameters(list(model.model.visual.parameters())):
         # They would give its weights back after each video and gather them for the next, in which all
-        # processes take part; but each has videos of its own, and not as many as the others.
+        # processes take part; but each has its own videos, and not as many as the others.
         remove_hooks(wrapped)
         try:
             yield

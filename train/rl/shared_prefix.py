@@ -4,7 +4,7 @@
                       | another prompt about the video ... | last token of it, reply 3 | ...
 
 Every reply attends to its prompt and itself but to no other reply (tree attention), at the positions that it
-has in a row of its own. Its log-probabilities and gradients therefore equal those of the full rows, and the
+has in a separate row. Its log-probabilities and gradients therefore equal those of the full rows, and the
 group costs prompt + G replies instead of G x (prompt + reply). It is one ordinary forward pass, so gradient
 checkpointing, DDP and DeepSpeed work as usual. The prompt's last token starts every branch because it
 predicts the first token of each reply.

@@ -121,7 +121,7 @@ def _last_complete(output: Path) -> Path | None:
 
 
 def _find_best(state: Path, *, required: bool) -> None:
-    """Have a trainer's state name the best checkpoint beside its own, wherever the run's folder was when it
+    """Have a trainer's state name the best checkpoint next to its own, wherever the run's folder was when it
     was written: transformers looks for it from the working directory."""
     content = parse_json(state.read_bytes(), infinite=True)
     if not content.get("best_model_checkpoint"):

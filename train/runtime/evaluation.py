@@ -157,7 +157,7 @@ class ProgramEvaluation:
         prompts = self.prompts
         options = {
             **({"planner_prompt": "short"} if prompts is None else {"prompts": dict(prompts)}),
-            # Without a reference a planner of its own prompts is asked as it is by default.
+            # Without a reference a planner with its own prompts is asked as by default.
             **({} if self.reference == "none" else {"reference": self.reference}),
             "temperature": 0.0,
             "max_new_tokens": self.max_new_tokens,

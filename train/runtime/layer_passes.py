@@ -139,7 +139,7 @@ class _FirstPass:
         storage = _storage(tensor)
         if storage not in self._not_activations:
             self._storages[storage] = tensor.untyped_storage().nbytes()
-        # Detached: an output that is saved as it is would hold the graph that holds it.
+        # Detached: an output that is saved undetached would hold the graph that holds it.
         return tensor.detach()
 
     def costs(self) -> LayerCosts:

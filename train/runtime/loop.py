@@ -48,7 +48,7 @@ def run_training(
     # By its content: a moved adapter is the same start, and a changed one another.
     adapter = folder_fingerprint(adapter_folder(start.adapter)) if start.adapter else None
     run = describe_run(training, model, start, rows=digest(training.train_path), adapter=adapter)
-    # Before the first file is written: another run's folder is left as it is.
+    # Before the first file is written: another run's folder does not change.
     if checkpoints(output):
         check_same_run(output, run)
     is_adapter = bool(model.use_peft or start.adapter)

@@ -150,14 +150,14 @@ def describe_run(
 
 def _content(spec: str | None) -> str | None:
     """The digest of the file of rows that `eval_data` or `eval_questions` names, wherever it is; another
-    value, such as pocket:val, as it is."""
+    value, such as pocket:val, unchanged."""
     files = [] if spec is None else [Path(spec), Path(spec) / "questions.jsonl"]
     return next((digest(file) for file in files if file.is_file()), spec)
 
 
 def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
     """Raise RunError, naming the differences, if a folder has the checkpoints of another run. The same run
-    with more steps is allowed. A setting that its record lacks, as it is of newer libraries, is not
+    with more steps is allowed. A setting that its record lacks, because only newer libraries have it, is not
     compared."""
     try:
         before = parse_json((output / RECORD).read_text(encoding="utf-8"), infinite=True)["run"]

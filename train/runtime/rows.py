@@ -18,7 +18,7 @@ from videopro.traces import REFERENCE_FORMS, ReferenceForm
 
 def digest(path: Path) -> str:
     """16 hex digits that identify a file's content."""
-    # A part of the hash is enough: it tells files apart that one user gives, not forgeries.
+    # A part of the hash is enough: it distinguishes one user's files, not forgeries.
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 

@@ -146,7 +146,7 @@ class TrainingSetup:
     def record(self, *, is_adapter: bool, reference: ReferenceForm) -> ModelRecord:
         """What the folder of the trained planner records of it. `reference`: what the prompts of its rows say
         of the modules. An adapter leaves its base when it is turned
-        off; a planner that was trained as a whole names what answers inside its programs."""
+        off; a planner that was trained as a whole names the model that answers inside its programs."""
         prompts = {} if self.prompts is None else self.prompts.texts
         planner = PlannerRecord(prompts=prompts, reference=reference)
         return ModelRecord(
@@ -159,7 +159,7 @@ class TrainingSetup:
 
     def frame_cache(self, training: TrainingConfig) -> FrameCache:
         """The cache of decoded frames for this model."""
-        # What the pixels of a frame depend on, besides the video and the number of frames.
+        # What the pixels of a frame depend on, except the video and the number of frames.
         form = f"{'video' if self.inputs.has_times else 'image'}{self.inputs.patch}-{self.pixels}"
         root = Path(training.frame_cache) if training.frame_cache else cache_root() / "frames"
         return FrameCache(
@@ -287,7 +287,7 @@ def _prompts(
     if training.prompts is not None:
         prompts = read_prompts(training.prompts)
         return prompts, tuple(prompt_notes(who, recorded, "auto", prompts))
-    # A planner that was trained on other prompts than ours is asked with those, whoever goes on training it.
+    # A planner that was trained on other prompts than ours is asked with those when its training continues.
     if recorded is None or not recorded.prompts:
         return None, ()
     return PromptFile(recorded.prompts, f"recorded by {who}"), ()

@@ -1,5 +1,5 @@
 """The base of this project's trainers, on transformers' public API: it stops at NaN, completes checkpoints,
-and evaluates without changing the training that goes on. Which private methods of TRL's trainers are
+and evaluates without changing the training. Which private methods of TRL's trainers are
 overridden beyond that is listed in `tests/train/test_private_methods.py`.
 """
 

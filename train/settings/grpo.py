@@ -59,7 +59,8 @@ class GRPOSettings(TrainingConfig):
     kept_features_gb: float = option(
         1.0, "GB of the model's device to keep a frozen vision tower's features of recent videos"
     )
-    # Not the policy: what answers inside programs would change with every step, and the rewards with it.
+    # Not the policy: the model that answers inside programs would change with every step, and the rewards
+    # with it.
     answerer: str | None = option(
         None,
         "the model that answers inside programs: a name or server:MODEL@URL; unset: the model in"

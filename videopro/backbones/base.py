@@ -147,7 +147,7 @@ class Stills(tuple["Frame", ...]):
     """Frames that a model sees one by one, as images after their times: for frames that lie far apart.
 
     Qwen's videos merge every two consecutive frames into one. That halves the tokens of a sampled moment, but
-    frames that do not belong together can hardly be told apart.
+    unrelated frames can hardly be distinguished.
     """
 
 

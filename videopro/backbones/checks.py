@@ -1,5 +1,5 @@
-"""Checks of a model besides its answers: what it needs before it is loaded, the identity that it would have,
-and whether it serves requests at all.
+"""Checks of a model other than its answers: what it needs before it is loaded, its identity, and whether it
+serves requests at all.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ other files do not say.
      "versions": {"torch": "2.14.1", ...}}
 
 `frames` and `pixels` are the budgets that it was trained with, `base` is the model that its training began
-with (the one that an adapter goes on), and `planner` is a `PlannerRecord`.
+with (the base of an adapter), and `planner` is a `PlannerRecord`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def base_notes(who: str, record: ModelRecord, now: Callable[[], BaseRecord]) -> 
 @cache
 def library_versions() -> Mapping[str, str]:
     """The versions of this package, "0.1.0+" and its build, of Python, and of the libraries that answers and
-    training depend on, as far as they are installed."""
+    training depend on, if installed."""
     versions = {"videopro": f"{__version__}+{_build()}", "python": platform.python_version()}
     for name in _LIBRARIES:
         try:

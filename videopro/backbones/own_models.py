@@ -74,8 +74,8 @@ class OwnModel:
         raise ConfigError(f"{self.name}:{name}: model {self.name} has no built-in videos; pass a file")
 
     def mark_copy(self, video: Path, digest: str) -> None:
-        """Note beside a copy of one of its videos that it knows it; `digest`: the copy's SHA-256. Other files
-        stay as they are."""
+        """Note next to a copy of one of its videos that it knows it; `digest`: the copy's SHA-256. Other
+        files do not change."""
 
     def is_at(self, name: str) -> bool:
         """Whether this name, or folder, is its own checkpoint."""
@@ -184,8 +184,8 @@ def knowing_models(video: Path) -> tuple[str, ...]:
 
 
 def find_video(path: Path) -> Path:
-    """The file of a video that is named as NAME:VIDEO, of a plug-in's model that has videos of its own; any
-    other path is returned as it is. Raises VideoProError."""
+    """The file of a video that is named as NAME:VIDEO, of a plug-in's model with its own videos; any other
+    path is returned unchanged. Raises VideoProError."""
     owner, colon, name = str(path).partition(":")
     return MODELS[owner].find_video(name) if colon and owner in tuple(MODELS) else path
 

@@ -16,7 +16,7 @@ from glob import escape
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from videopro.benchmarks.video_files import VIDEO_ENDINGS
+from videopro.video import VIDEO_ENDINGS
 
 _SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".json")
 _KIND = r"zip|7z|pkl|tgz|tar(?:\.(?:gz|bz2|xz))?"
@@ -157,7 +157,7 @@ def _first_of_zip(piece: Path) -> list[PurePosixPath]:
 
 
 def _target(root: Path, folder: Path, inside: PurePosixPath | None) -> Path:
-    """Where an archive has to be unpacked for its files, in the folder `inside` it, to lie in `folder`, or at
+    """Where to unpack an archive so that its files, in the folder `inside` it, end up in `folder`, or at
     least below `root`."""
     if inside is None or not inside.parts:
         return folder

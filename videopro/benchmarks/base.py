@@ -11,11 +11,11 @@ from pathlib import Path
 from pydantic import ConfigDict
 
 from videopro.benchmarks.protocol import ROBUST, Protocol
-from videopro.benchmarks.video_files import VIDEO_ENDINGS
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import NO_OPTION, Parser, Question
 from videopro.traces import SetMember
+from videopro.video import VIDEO_ENDINGS
 
 __all__ = ["NO_OPTION", "ROBUST", "SUBTITLE_TRACK_HELP", "Benchmark", "Issue", "Item", "Protocol"]
 

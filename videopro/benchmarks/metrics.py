@@ -146,7 +146,7 @@ def _of_written_intervals(metric: Metric, protocol: Protocol, traces: Sequence[T
             if trace.official_intervals or protocol.official_unparsed == "wrong"
         ]
     else:
-        # CG-Bench's scripts have a formula and a reader of their own.
+        # CG-Bench's scripts have their own formula and reader.
         robust = [interval_iou(_read(trace), trace.evidence) for trace in marked]
         official = [iou for trace in marked if (iou := written_iou(trace)) is not None]
     ours, theirs = (_over(metric, [(iou, True) for iou in ious]) for ious in (robust, official))

@@ -205,7 +205,7 @@ class Protocol:
     groups: tuple[str, ...] = ("family", "duration")
     """The groups that the benchmark reports; others are in the summary only."""
     metrics: tuple[Metric, ...] = ()
-    """Metrics reported besides accuracy, under the benchmark's names."""
+    """Metrics reported in addition to accuracy, under the benchmark's names."""
     judge: JudgePrompt | None = None
     """How open answers are graded."""
 
@@ -217,7 +217,7 @@ class Protocol:
     def from_identity(cls, recorded: Mapping[str, Any]) -> Protocol:
         """The protocol recorded in a run folder. Raises BenchmarkError if it is invalid."""
         try:
-            # What is no field is left out: a run records its benchmark and split beside its protocol.
+            # Other keys are ignored: a run records its benchmark and split with its protocol.
             return _PROTOCOL.validate_json(json.dumps(recorded), strict=True)
         except ValidationError as error:
             raise BenchmarkError(f"the recorded protocol cannot be read: {first_mistake(error)}") from error

@@ -10,9 +10,7 @@ from typing import Any
 
 from videopro.errors import BenchmarkError, SubtitleError
 from videopro.storage import InvalidJson, parse_json
-from videopro.video import SubtitleFiles, files_below, names_of
-
-VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
+from videopro.video import VIDEO_ENDINGS, SubtitleFiles, files_below, names_of
 
 
 class VideoFiles:
@@ -105,7 +103,7 @@ class VideoFiles:
             if path.stem.replace("_", "").isdecimal() and (about := path.with_suffix(".json")).is_file():
                 try:
                     url = parse_json(about.read_bytes()).get("url")
-                # Any other .json may lie beside a video.
+                # Any other .json may be next to a video.
                 except (OSError, InvalidJson, AttributeError):
                     continue
                 if name := youtube_id(url):

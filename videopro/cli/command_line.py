@@ -90,7 +90,7 @@ class CommandLine(Generic[T]):
             self._merge_options(self.options, merged, flags, str(file))
         _merge(self.settings, merged, flags, str(file))
         settings = build_settings(self.settings, merged, self.program if file is None else str(file))
-        # After the check, so that what is printed can be given to --config as it is.
+        # After the check, so that what is printed can be given to --config unchanged.
         if wants_print:
             print(as_yaml(settings), end="")
             raise SystemExit(0)
@@ -135,7 +135,7 @@ class CommandLine(Generic[T]):
             help=about.summary if about is not None else self.summary,
             help_epilogue=f"Examples:\n\n{examples}" if examples else None,
             help_format="plaintext",
-            # `videopro --version` has it; cyclopts would give each command one of its own.
+            # `videopro --version` has it; cyclopts would add one to each command.
             version_flags=[],
             group_arguments=_ARGUMENTS,
             result_action="return_value",

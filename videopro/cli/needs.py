@@ -53,7 +53,7 @@ def check_needs(needs: Iterable[Need]) -> None:
     # A run's model and its judge are often the same one.
     needs = list(dict.fromkeys(needs))
     refused = refusals(need.hub for need in needs if need.hub)
-    # The same for all of them where the hub cannot be reached: told once.
+    # If the hub cannot be reached, it is the same for all of them: reported once.
     shared = len(refused) > 1 and len(set(refused.values())) == 1
     lines, extras = [], []
     for need in needs:
@@ -234,9 +234,9 @@ def refusals(names: Iterable[str]) -> dict[str, str]:
 
 
 def use_cache_if_unreachable(names: Iterable[str]) -> str:
-    """If the hub cannot be reached, use cached models as they are, in this process and its children.
-    Otherwise libraries retry every file of a model for half a minute. Returns a notice for the user; "" if
-    the hub answers, or no model is from the hub."""
+    """If the hub cannot be reached, use cached models without checking for updates, in this process and its
+    children. Otherwise libraries retry every file of a model for half a minute. Returns a notice for the
+    user; "" if the hub answers, or no model is from the hub."""
     named = [name for name in dict.fromkeys(names) if is_hub_name(name)]
     if not named:
         return ""

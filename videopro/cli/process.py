@@ -149,8 +149,8 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
 
 
 def _follows_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind an error: some libraries make an error of their own of whatever ends their
-    import, and what is closed on the way out may fail."""
+    """Whether Ctrl-C is behind an error: some libraries raise their own error when their import is
+    interrupted, and closing things on the way out may fail."""
     seen: set[int] = set()
     before: BaseException | None = error
     # Causes may form a circle.

@@ -194,7 +194,7 @@ def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
         for folder, run in runs:
             by_folder.setdefault(folder.resolve(), run)
     parts = 1
-    # As much of the paths as tells the runs apart: a/native and b/native.
+    # As much of the paths as distinguishes the runs: a/native and b/native.
     while len({_name(folder, parts) for folder in by_folder}) < len(by_folder):
         parts += 1
     return [replace(run, name=_name(folder, parts)) for folder, run in by_folder.items()]
@@ -284,7 +284,7 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
             yield f"{run.name} {run.lacks}"
     if any(run.preset for run in runs):
         yield "settings: paper, as in the agent's paper; equal, as many frames per call as the other methods"
-    # Told and not refused: runs with other limits may be compared, and a gap is paired by question.
+    # Reported, not refused: runs with other limits may be compared, and a gap is paired by question.
     questions = [{record.question_id for record in run.records} for run in runs]
     if any(ids != questions[0] for ids in questions):
         yield "the runs have different questions; each accuracy is over the run's own questions"

@@ -109,7 +109,7 @@ def show(findings: Sequence[Finding]) -> None:
             table.add_column(overflow="fold")
         for each in findings:
             if each.section == section:
-                # As they are: a name may have what rich reads as markup.
+                # As plain text: a name may contain what rich reads as markup.
                 table.add_row(Text(each.state, _COLOURS[each.state]), Text(each.name), Text(each.text))
         console.print(table)
         console.print()

@@ -153,7 +153,7 @@ def index_videos(paths: Sequence[Path], encoder: VideoTextEncoder, config: Index
         try:
             indexed = index_video(path, encoder, config, progress, wait=False)
             unindexed.prepared()
-            # A bar on the terminal moves out of the way of what is printed; a file gets it as it is.
+            # A bar on the terminal moves out of the way of what is printed; a file gets the text alone.
             print(indexed.text, file=sys.stdout if out.isatty() else out, flush=True)
         except IndexBusy:
             walk.put_off(path)

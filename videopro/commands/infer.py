@@ -103,7 +103,7 @@ def run(
     Raises VideoProError for an error that the user can fix, WorkerBug for an internal error.
     """
     start = check(config, load=load, asked=asked)
-    # Before anything is written: what is missing is told while the folder is as it was.
+    # Before anything is written: what is missing is reported while the folder is unchanged.
     check_needs(start.needs)
     _cut_torn_line(start.folder)
     rank = int(os.environ.get("RANK", "0"))
@@ -200,7 +200,7 @@ def check(
     elif is_done:
         check_model(folder, identity, config.model, config.backbone, load)
     needs = tracker_needs(config.report_to)
-    # The workers of a cluster have machines of their own.
+    # The workers of a cluster are on other machines.
     if not is_done and config.engine != "ray":
         needs += prepared.needs()
     return _Start(config, prepared, folder, benchmark, items, identity, redo, is_done, needs, served)
@@ -331,7 +331,7 @@ def _supervisor(
 
 
 def _as_mapping(config: InferConfig) -> dict[str, Any]:
-    """The settings for YAML; paths are written as they were given."""
+    """The settings for YAML; paths are written as given."""
     return {
         key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         for key, value in asdict(config).items()

@@ -24,7 +24,7 @@ METHOD_HELP = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilmSettings:
+class VideoSettings:
     """How the files of a video are read."""
 
     subtitle_track: str | None = option(None, SUBTITLE_TRACK_HELP, group=QUESTIONS)
@@ -84,7 +84,7 @@ class WorkSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkSettings(FilmSettings):
+class BenchmarkSettings(VideoSettings):
     """Which benchmark to use, and how its files are read."""
 
     benchmark: str = field(
@@ -175,7 +175,7 @@ def runs_of(config: InferConfig) -> list[InferConfig]:
                 raise ConfigError(f"benchmark {folder!r} is given twice; pass it once")
             # A benchmark that draws its videos has no folder in ROOT, and takes none.
             root = None if not spec.needs_root or config.root is None else config.root / folder
-            # All are loaded before the first one runs, which may take days: what is missing is told now.
+            # All are loaded before the first one runs, which may take days: what is missing is reported now.
             loaded = benchmarks.load(
                 benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken
             )

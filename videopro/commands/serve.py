@@ -130,7 +130,7 @@ def _log(level: str) -> Iterator[None]:
     """Log to stderr, one line with its time each."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    # Not the root's: libraries have debug lines of their own.
+    # Not the root's: libraries write their own debug lines.
     ours = logging.getLogger("videopro")
     ours.setLevel(level.upper())
     ours.addHandler(handler)

@@ -24,7 +24,7 @@ from videopro.errors import (
     failure_lines,
     is_machines,
 )
-from videopro.video import FILM_ENDINGS, check_no_url, files_below
+from videopro.video import VIDEO_ENDINGS, check_no_url, files_below
 
 _VIDEOS = "Videos"
 
@@ -66,9 +66,9 @@ def named_videos(names: Sequence[str]) -> list[Path]:
 def _videos(path: Path) -> list[Path]:
     if not path.is_dir():
         return [find_video(path)]
-    files = sorted(p for p in files_below(path) if p.suffix.lower() in FILM_ENDINGS)
+    files = sorted(p for p in files_below(path) if p.suffix.lower() in VIDEO_ENDINGS)
     if not files:
-        raise ConfigError(f"{path}: contains no video files ({', '.join(sorted(FILM_ENDINGS))})")
+        raise ConfigError(f"{path}: contains no video files ({', '.join(sorted(VIDEO_ENDINGS))})")
     return files
 
 

@@ -13,7 +13,7 @@ class InFlight:
 
     `report` gets the ids of all of them whenever they change, one call at a time: if the process dies, these
     are the questions that may have killed it. Questions that may have killed one before wait until nothing
-    else is in flight, and nothing else begins beside them.
+    else is in flight, and nothing else begins until they end.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class UnitInFlight:
 
     def answering(self, ids: Sequence[str]) -> None:
         """The unit's thread is about to answer these questions, in place of those before; empty: it is
-        between questions. Waits while other questions must not be beside them."""
+        between questions. Waits while no other question may be in flight."""
         self._all.end(self)
         if ids:
             self._all.begin(self, ids, apart=any(map(self._must_run_apart, ids)))

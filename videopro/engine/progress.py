@@ -24,8 +24,8 @@ class Progress:
     """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `visible`.
 
     `doing` names the work; `note` returns more text for each update, such as the money spent; `seen` is
-    called with the traces that are added while it watches, and with the number of questions left; `now` tells
-    what is being done, which is shown until the first answer comes.
+    called with the traces that are added while it watches, and with the number of questions left; `now`
+    returns what is being done, which is shown until the first answer comes.
     """
 
     def __init__(

@@ -142,7 +142,7 @@ class CrashRecord:
     """The least number of questions that were in flight when a worker died with this one among them."""
 
     def must_run_apart(self, question_id: str) -> bool:
-        """Whether no question of another unit should be in flight beside it in its worker, so that another
+        """Whether no question of another unit should be in flight with it in its worker, so that another
         crash says more."""
         return question_id in self.fewest
 

@@ -148,8 +148,8 @@ _MACHINES_ERRNO = {
 }
 # Of torch, which is not imported for this.
 _MACHINES_CLASSES = {"OutOfMemoryError", "AcceleratorError"}
-# What torch, Triton and libraries in Rust raise as RuntimeError, and what these packages raise as an
-# exception of their own. No other exception is read, and nothing in quotes: it may be what a program wrote.
+# What torch, Triton and libraries in Rust raise as RuntimeError, and what these packages raise as their own
+# exceptions. No other exception is read, and nothing in quotes: it may be what a program wrote.
 _MACHINES_PACKAGES = ("torch", "triton", "onnxruntime", "safetensors", "safetensors_rust", "sqlite3", "cv2")
 _QUOTED = re.compile(r"(?<!\w)(['\"`]).*?(?:\1(?!\w)|\Z)", re.DOTALL)
 _MACHINES_MESSAGE = re.compile(

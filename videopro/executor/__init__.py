@@ -2,7 +2,7 @@
 
 A program runs in its own locked CPython process (`inside`), never in this one. It sees only the functions
 that it is given, plain data and opaque handles. The package depends on the standard library and
-on what lies below it (errors, storage), not on videos, modules or models.
+on the packages below it (errors, storage), not on videos, modules or models.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class HandleTable:
         self._objects: list[Any] = []
 
     def pack(self, value: Any, size: int) -> Any:
-        """Pack a value for the program: plain data as it is, anything else as a handle.
+        """Pack a value for the program: plain data unchanged, anything else as a handle.
 
         An object's declared fields are read the first time it crosses. Raises TooLarge; the program then
         holds none of its handles.

@@ -167,7 +167,7 @@ def outcome(
     if ending.raised:
         kind, message, positions = ending.raised[0]
         line = positions[-1][0] if positions else None
-        # A program can compile code of its own under any line number.
+        # A program can compile its own code under any line number.
         if line is not None and not 0 < line <= len(lines):
             line = None
         error = Failure(harmless(kind), harmless(message), line, log)

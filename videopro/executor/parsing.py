@@ -1,7 +1,7 @@
 """Extract a program from a planner's reply, check its form, and bring it into a canonical form.
 
 A program is `def execute_command(video, question)` or, as planners trained elsewhere write it,
-`execute_command(video_path, question, choices, duration)`, with helper functions and imports beside it.
+`execute_command(video_path, question, choices, duration)`, with helper functions and imports.
 Nothing is executed or compiled. The format reward and the kind of refinement depend on the result; safety
 does not (see `videopro.executor`). Module names are not known here: any name that a program calls and does
 not define is taken for a module.

@@ -52,7 +52,7 @@ class Executor:
         self._zygote: ZygoteProcess | None = None
         self._closed = False
         self.restrictions = self._running_zygote().restrictions
-        """The restrictions on a program besides seccomp, which is always there."""
+        """The restrictions on a program in addition to seccomp, which is always there."""
 
     def run(
         self,

@@ -128,7 +128,7 @@ class MethodContext:
         self.meter = meter
         self.backbone = MeteredBackbone(backbone, meter)
         """Counts calls, tokens and seconds in `meter`; `backbone.inner` is the uncounted backbone, for a
-        method with a meter of its own."""
+        method with its own meter."""
         self.observer = observer
         """Notified while a question is answered; None: no observer."""
         self.doing = doing
@@ -214,7 +214,7 @@ class Method(ABC):
     def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.kept: dict[Any, Any] = {}
-        """The other models that it has loaded, besides the run's. A server shares them among methods of the
+        """The models that it has loaded in addition to the run's. A server shares them among methods of the
         same name, whose other options clients set."""
 
     @classmethod
@@ -287,15 +287,15 @@ class Adaptation:
     options: Mapping[str, Any]
     """Those with which a worker creates the same method, on another machine too."""
     backbone: Mapping[str, Any]
-    """Settings of the model, with what the method needs beside those that are given. Part of the run's
+    """Settings of the model, with what the method needs in addition to those given. Part of the run's
     key."""
     notes: tuple[str, ...] = ()
     """Notes to the user."""
     models: Mapping[str, str] = field(default_factory=dict)
     """Other models that the method uses, by role, as far as no option names them."""
     needs: Callable[[BackboneConfig], Sequence[Need]] = lambda model: ()
-    """What must be on this machine besides the run's model, which is passed in. Called only if the run loads
-    something."""
+    """What must be on this machine in addition to the run's model, which is passed in. Called only if the run
+    loads something."""
 
 
 def by_subtitles(items: Sequence[Item]) -> list[list[Item]]:
@@ -332,7 +332,7 @@ def answer_each(
     left, context = list(items), new_context()
     try:
         for item, result in method.run_video(items, context):
-            # Of a method of one's own: its record could not be read again.
+            # From a user's method: its record could not be read again.
             if result.selected is not None and not 0 <= result.selected < len(result.rounds):
                 raise ValueError(
                     f"Result.selected is {result.selected}, but the result has {len(result.rounds)} rounds"

@@ -42,7 +42,7 @@ from videopro.traces import (
 )
 from videopro.video import Frame, LineRule, SampleRule, SubtitleLine, Subtitles, clue_times, frame_times
 
-# Of a benchmark that has no prompt of its own: ours is asked with, and this says how lines are put into it.
+# For a benchmark without its own prompt: ours is used, and this says how lines are put into it.
 _PLAIN = AnswerPrompt(source="", text="")
 
 

@@ -111,9 +111,9 @@ def prepare_models(
     needs: Callable[[BackboneConfig], Sequence[Need]],
     plugins: Mapping[str, Any] = MappingProxyType({}),
 ) -> PreparedModels:
-    """Check a model and the others beside it, for what runs programs without a method too, such as a
+    """Check a model and the others used with it, for what runs programs without a method too, such as a
     synthesis. `names`: the settings that name models, by setting; `videos`: those that will be looked at,
-    read after the settings are checked; `needs`: what the others need beside this model;
+    read after the settings are checked; `needs`: what the others need in addition to this model;
     `plugins`: what else may name plug-ins, as a setting in `_NAMED_BY`. `load` and `notes`
     as in `RunRequest` and `PreparedModels`. Raises VideoProError."""
     config = _model_config(model, backbone, load)

@@ -24,10 +24,10 @@ def other_file(trace: Trace, item: Item, content: Callable[[Path], str | None]) 
     """The video or subtitle file that changed since the answer; None if both are unchanged, or are not here.
     `content`: the content id of a file, if it can be read."""
     before = trace.video
-    film = content(item.video)
-    if film is None or not before.id:
+    current = content(item.video)
+    if current is None or not before.id:
         return None
-    if film != before.id:
+    if current != before.id:
         return str(item.video)
     made = {stored_transcript_id(each.key) for each in trace.prepared if each.kind == "transcript"}
     if before.text_id and made - {None, before.text_id}:

@@ -63,7 +63,7 @@ def extract_letter(reply: str, question: Question) -> str | None:
     text = "\n".join(" ".join(line.split()) for line in said(reply).splitlines() if line.strip())
     parts = [text]
     if turn := _NEXT_TURN.search(text):
-        # A base model goes on with a question of its own, unless it repeats this one before it answers.
+        # A base model continues with another question, unless it repeats this one before it answers.
         parts = [text[: turn.start()], *([text] if " ".join(question.text.split()) in text else [])]
         if _NEXT_TURN.match(f"\n{text}"):
             return None  # a conversation
@@ -149,7 +149,7 @@ def _prose(text: str, question: Question) -> str | None:
     letters = {*marked, *filter(None, (stated, named))}
     if len(letters) > 1:
         raise Contradiction
-    # A guess holds unless the model goes on looking.
+    # A guess holds unless the model keeps looking.
     return letters.pop() if letters else _found(phrases.GUESSES, phrases.GOES_ON.split(prose)[-1], question)
 
 
@@ -172,8 +172,8 @@ def letter_confidence(
 
 
 def letter_token(tokens: Sequence[str], letter: str, question: Question) -> int | None:
-    """The place of the token with which `tokens` settled on `letter`; None if the letter does not stand in
-    them as a word of its own.
+    """The place of the token with which `tokens` settled on `letter`; None if the letter is not a separate
+    word in them.
 
     A reply may name the letter several times, and "A" and "I" are words too: "A man sits, so (A). A is right"
     names it four times. Without the deciding one, the text before it is not read as this letter yet.

@@ -21,7 +21,7 @@ OPEN = r"[\s(\[{<\"'“‘«:【「]{0,9}"
 CLOSE = r"[)\]}>\"'”’»】」]{0,6}"
 LOOSE = rf"{OPEN}(?P<letter>[B-HJ-Z]{ENDS}|[A-Za-z]{ENDS}{CLEAR})"
 STRICT = rf"{OPEN}(?P<letter>[A-Z]{ENDS}{CLEAR})"
-# After "prefer" or "leaves" a letter other than A and I may go on in any way.
+# After "prefer" or "leaves" a letter other than A and I may be followed by anything.
 _CAPITAL = rf"{OPEN}(?P<letter>[B-HJ-Z]{ENDS}|[A-Z]{ENDS}{CLEAR})"
 
 # ---- words before and after a letter ----------------------------------------------------------------------
@@ -196,7 +196,7 @@ TAKEN_BACK = re.compile(
     r"(?=\s*(?:$|[.,;!…–—]|(?<=[,;]\sno):))))"
     r"(?!\w)(?:[\s,.;]*no(?=\s*[.,:;!…–—]|\s*$))?[\s.,;:!?…–—-]*"
 )
-# After a guess or an impression: the model goes on looking.
+# After a guess or an impression: the model keeps looking.
 GOES_ON = re.compile(r"(?i)\b(?:however|but|wait|let\s+me(?!\s+know)|let['’]s|yet|we\s+should|i\s+should)\b")
 # A letter right after this sentence begins a list, which may be unfinished.
 ANNOUNCED = re.compile(

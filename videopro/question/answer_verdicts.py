@@ -70,8 +70,8 @@ class Contradiction(Exception):
 
 
 def verdicts_of(pattern: re.Pattern[str], text: str, question: Question) -> Iterator[str]:
-    """The letters of the verdicts that a pattern finds. Raises Contradiction for one beside another letter or
-    before another option's text."""
+    """The letters of the verdicts that a pattern finds. Raises Contradiction for one next to another letter
+    or before another option's text."""
     for match in pattern.finditer(text):
         if _taken_back(text, match):
             continue

@@ -93,7 +93,7 @@ _CLAUSE = re.compile(
     r"|[^Lactqpfbdynl]*L(?:[ar]{1,2}z*L)*(?:t(?=[nyd](?![zwb]{0,3}L)))?(?:(?:a?r(?![bx])|[^Lactqp]*[xr])[^Lactqp]*L)*[^Lactqp]*)"
     r"(?:a?c[^Lactqpx]*(?=[tq]|$))?|[^Lactqp]*)[tq]?"
 )
-# Options in an order, with shares, ranks and doubts beside them: "Ranking: 1. B (likely), 2. C", "B > C".
+# Options in an order, with shares, ranks and doubts next to them: "Ranking: 1. B (likely), 2. C", "B > C".
 _ITEM = "L[sfbdlnijzp]{0,4}"
 _RANKING = re.compile(
     rf"(?P<order>[vo][wvofbzlshapte]{{0,8}}?)?"
@@ -183,7 +183,7 @@ def _cut(text: str, clauses: Sequence[_Clause], choice: _Clause | None = None) -
 
 
 def _without_own_texts(text: str, question: Question) -> str:
-    """The text without the options' texts beside their own letters."""
+    """The text without the options' texts next to their own letters."""
     for letter, choice in zip(question.letters, question.choices, strict=True):
         own = rf"[ :|–—-]{{0,4}}[(\"“']?(?i:{re.escape(choice.strip())})[)\"”']?(?!\w)"
         text = re.sub(rf"(?<!\w)({letter}[)\].:]{{0,2}}){own}", r"\1", text)

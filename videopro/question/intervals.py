@@ -86,7 +86,7 @@ def extract_intervals(reply: str, question: Question | None = None) -> tuple[tup
             found = dict.fromkeys(map(_interval, matches))
             return tuple(pair for pair in found if math.isfinite(pair[1]))
     times = _ANY_TIME.findall(text)
-    # Of three lone times nobody can tell which two belong together.
+    # Of three lone times it is unclear which two belong together.
     lone = _ordered(*map(_seconds, times)) if len(times) == 2 else (math.inf, math.inf)
     return (lone,) if math.isfinite(lone[1]) else ()
 

@@ -231,7 +231,7 @@ def _denied(sentence: str, start: int, end: int) -> bool:
 
 
 def _is_about_subject(sentence: str, start: int, end: int, letter: str, question: Question) -> bool:
-    """Whether the mention tells something about the question's subject."""
+    """Whether the mention says something about the question's subject."""
     option = sentence[start:end]
     before, after = sentence[:start], sentence[end:]
     # "A blue" may be a letter with another option's text.

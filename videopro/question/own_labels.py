@@ -22,7 +22,7 @@ _CLEAR = frozenset("：、．|")
 
 def without_own_labels(choices: Sequence[str]) -> tuple[str, ...]:
     """The choices without their labels, if all of them have the right one, A, B, C ..., in one form; else the
-    choices as they are. Labels are added when a question is shown."""
+    choices unchanged. Labels are added when a question is shown."""
     unchanged = tuple(choices)
     if not 2 <= len(unchanged) <= len(LETTERS) or not all(isinstance(choice, str) for choice in unchanged):
         return unchanged

@@ -1,4 +1,4 @@
-"""What answers cite, and whether it is the part of the video that holds the answer."""
+"""The evidence that answers cite, and whether it is the part of the video that holds the answer."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def draw_durations(
     return figure
 
 
-# A line is told by its colour and by its marker.
+# Colour and marker identify a line.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 
 

@@ -63,7 +63,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
                     "planner": run.planner,
                     "sampling": sampling_of(method),
                     "final answer": run.rule.title if run.writes_programs else "",
-                    # An agent has a budget of its own; the others take the model's.
+                    # An agent has its own budget; the others take the model's.
                     "frames": method.get("frames") or run.identity.get("model", {}).get("frames"),
                     "questions": summary["n"],
                     "videos": summary["videos"],

@@ -41,7 +41,7 @@ def make_report(
     without the extra "report", ConfigError for an unknown name, MissingRuns for a table that these runs do
     not allow, and RunError if the folder cannot be written.
     """
-    # Imported here: whoever exports a run needs none of these packages.
+    # Imported here: exporting a run needs none of these packages.
     with needs_extra("report", "a report"):
         from videopro.report.confidence import TAUS
         from videopro.report.sections import build, with_published

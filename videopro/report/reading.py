@@ -93,7 +93,7 @@ def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
         title = f"{TITLES.get(data.benchmark, data.benchmark)} {data.split}".strip()
         protocols = kinds[data.benchmark, data.split]
         if len(protocols) > 1:
-            # Two protocols of one name are told apart by their hashes.
+            # Hashes distinguish two protocols of one name.
             alike = list(protocols.values()).count(run.protocol.name) > 1
             title += f" ({data.protocol_hash if alike or not run.protocol.name else run.protocol.name})"
         titled.append(replace(run, dataset=replace(data, title=title)))

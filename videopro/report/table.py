@@ -75,7 +75,7 @@ class Table:
     @classmethod
     def of(cls, title: str, rows: Sequence[Mapping[str, Cell]], *notes: str, **form: Any) -> Self:
         """A table of at least one row; all rows have the same keys, which are the headings."""
-        # A cell beside its heading cannot slip into another column.
+        # A cell stored with its heading cannot slip into another column.
         return cls(title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows), notes, **form)
 
 

@@ -24,7 +24,7 @@ ASKED = "asked"
 
 
 def generation_identity(seed: int, nearest_intact: float) -> dict[str, Any]:
-    """What a run's key hashes besides its method, model and protocol."""
+    """What a run's key hashes in addition to its method, model and protocol."""
     return {"seed": seed, "nearest_intact": nearest_intact}
 
 

@@ -30,7 +30,8 @@ from videopro.storage import SetAside, lock_soon, parse_json, write_atomically
 from videopro.traces import NO_REDO, OTHER_FILES, Redo, Trace, TraceLog, read_traces, set_aside_traces
 from videopro.video import content_if_readable
 
-# Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
+# Keys that a run writes into config.yaml in addition to its settings; ignored when the file is used as
+# --config.
 RUN_FIELDS = ("run_key", "identity")
 _ELSEWHERE = "set another --output"
 _LONG = 100
@@ -338,12 +339,12 @@ def check_files(
     of the recorded answers; files that are not on this machine are not compared. Returns what to answer
     again: `errors`, and with `changed` the questions whose files changed. Raises RunError for changed files
     without `changed`, and if their questions are not among `items`."""
-    films, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
+    video_keys, known = {item.video_key for item in items}, {item.id: item for item in benchmark.items}
     content = cache(content_if_readable)
     others: defaultdict[str, list[Trace]] = defaultdict(list)
     for trace in recorded:
         item = known[trace.question_id]
-        if item.video_key in films and (name := other_file(trace, item, content)):
+        if item.video_key in video_keys and (name := other_file(trace, item, content)):
             others[name].append(trace)
     asked = {item.id for item in items} if changed else set()
     lines = [

@@ -1,4 +1,4 @@
-"""Follow a run in progress: its traces as they are appended, and the headline so far. Read-only, so any
+"""Follow a run in progress: its traces when they are appended, and the headline so far. Read-only, so any
 number of readers can follow a run.
 """
 

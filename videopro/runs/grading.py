@@ -32,7 +32,7 @@ _ASSIGNED = re.compile(
     rf"(?:(?:an?|as|with|at)\s+)*(?:{_NOUN}\s+(?:of\s+)?)?{_NUMBER}{_OF}{_NO_MORE}",
     re.IGNORECASE,
 )
-# A line of its own: prompts end with "Your response:".
+# A separate line: prompts end with "Your response:".
 _ANSWERED = re.compile(
     rf"(?:(?:my|your|the|final)\s+)?(?:response|answer|result)\s*(?:is\s*|[:=]\s*){_NUMBER}{_OF}\s*[.!]?",
     re.IGNORECASE,

@@ -53,7 +53,7 @@ def submit(config: SubmitConfig) -> Submission:
     recorded_protocol(folder)
     protocol = (folder.recorded_identity() or {})["protocol"]
     name = protocol.get("benchmark")
-    # One's own benchmarks are in neither: they have a form of their own.
+    # A user's own benchmarks are in neither: they have another form.
     if name in OFFICIAL and name not in FORMS:
         raise RunError(
             f"{folder.path}: {name!r} is scored locally, not by a server; benchmarks with a submission file: "
@@ -119,7 +119,7 @@ def _answer(trace: Trace) -> str:
     return trace.final.raw
 
 
-# The forms of one's own benchmarks, of plug-ins and of `jsonl`.
+# The forms of users' benchmarks, of plug-ins and of `jsonl`.
 _GENERIC: Mapping[str, Form] = {".json": _as_json(_answer), ".csv": _as_csv("id", _answer)}
 FORMS: Mapping[str, Mapping[str, Form]] = {
     # egoschema/EgoSchema, README.md and validate.py; Kaggle's competition egoschema-public.

@@ -29,9 +29,9 @@ from videopro.modules import ModuleModels
 from videopro.question import Question
 from videopro.runs import asked_identity
 from videopro.serve.events import EventLog
-from videopro.serve.films import Film, video_of
 from videopro.serve.methods import AskRequest, PreparedMethods
 from videopro.serve.problems import Problem, called_by_name, failure_told, problem_of, told_of
+from videopro.serve.store import StoredVideo, video_of
 from videopro.storage import encodable
 from videopro.traces import Trace
 
@@ -78,7 +78,7 @@ class Answerer:
         self._loaded: Backbone | None = None
         self._views: dict[str, Backbone] = {}
         self._identities: dict[bool, dict[str, object]] = {}
-        self._indexes = FilmIndexes(self._module_models)
+        self._indexes = VideoIndexes(self._module_models)
         self._modules: ModuleModels | None = None
         self._lock = threading.Lock()
 
@@ -123,7 +123,7 @@ class Answerer:
         if wanted == self._settings:
             return loaded
         if {**wanted, "adapter": self._settings.get("adapter")} == self._settings:
-            # One view of it: what a method loads beside it is kept by it.
+            # One view of it: it keeps what a method loads in addition.
             return self._views.setdefault("off", share_backbone(loaded, adapter=False))
         changed = {name: value for name, value in wanted.items() if self._settings.get(name) != value}
         flags = " ".join(f"{name}={value}" for name, value in changed.items())
@@ -153,22 +153,22 @@ class Answerer:
         """A sample video, made when it is first used; None: the model has none."""
         return f"{self.own.name}:{self.own.sample}" if self.own is not None and self.own.sample else None
 
-    def scope_problem(self, film: Film) -> str | None:
+    def scope_problem(self, stored: StoredVideo) -> str | None:
         """Why the model cannot answer about a video; None if it can."""
         try:
-            with called_by_name(self._names(film)):
-                check_scope({"model": self.model}, [film.path])
+            with called_by_name(self._names(stored)):
+                check_scope({"model": self.model}, [stored.path])
         except ConfigError as error:
             return told_of(str(error))
         return None
 
-    def questions(self, film: Film) -> Sequence[Question] | None:
+    def questions(self, stored: StoredVideo) -> Sequence[Question] | None:
         """The only questions about a video that the model can answer; None: any."""
-        return None if self.own is None else self.own.questions_about(film.path)
+        return None if self.own is None else self.own.questions_about(stored.path)
 
-    def _names(self, film: Film) -> dict[str, str]:
+    def _names(self, stored: StoredVideo) -> dict[str, str]:
         """The clients' names of the video and the model."""
-        names = {str(film.path): film.name}
+        names = {str(stored.path): stored.name}
         # Another name may be a word of any message.
         return {**names, self.model: self.name} if "/" in self.model else names
 
@@ -176,15 +176,15 @@ class Answerer:
 
     def check(self, request: AskRequest) -> None:
         """Raise VideoProError for a question that cannot be answered, before it enters the queue."""
-        with called_by_name(self._names(request.film)):
+        with called_by_name(self._names(request.video)):
             prepared, _ = self._methods.of(request)
             self._backbone_for(prepared)
-            known = self.questions(request.film)
+            known = self.questions(request.video)
         asked = request.as_question(with_earlier=False)
         if known is not None and not any(_is_same(asked, each) for each in known):
             message = (
                 f"model {self.name!r} answers only the questions made with its videos; choose one of GET "
-                f"/v1/files/{request.film.id}/questions"
+                f"/v1/files/{request.video.id}/questions"
             )
             raise Problem(400, message, code="unknown_question", param="question")
 
@@ -222,13 +222,13 @@ class Answerer:
     ) -> Trace:
         """Answer a question, with events for `observer`. Raises Cancelled, and VideoProError for problems
         beyond this question; the error of the question itself is in its trace."""
-        film = request.film
-        names = self._names(film)
+        stored = request.video
+        names = self._names(stored)
         with cancellable(cancellation), called_by_name(names):
             prepared, protocol = self._methods.of(request)
-            backbone, video = self._backbone_for(prepared), video_of(film)
+            backbone, video = self._backbone_for(prepared), video_of(stored)
             question = request.as_question(with_earlier=self.converses)
-            item = Item(id, film.path, film.id, question, subtitles=film.subtitles)
+            item = Item(id, stored.path, stored.id, question, subtitles=stored.subtitles)
             result = answer_one(
                 prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
             )
@@ -245,12 +245,12 @@ class Answerer:
 
     # -- indexes
 
-    def has_index(self, film: Film) -> bool:
+    def has_index(self, stored: StoredVideo) -> bool:
         """Whether the clips of a video are indexed; True if no index is used. Loads no large encoder to find
         out: until one is loaded, this is False."""
-        return self._indexes.has(film, may_load=self.own is not None)
+        return self._indexes.has(stored, may_load=self.own is not None)
 
-    def index(self, film: Film, emit: Emit, cancellation: Cancellation) -> None:
+    def index(self, stored: StoredVideo, emit: Emit, cancellation: Cancellation) -> None:
         """Index the clips of a video unless they are indexed, with progress events. Raises VideoProError and
         Cancelled."""
 
@@ -258,8 +258,8 @@ class Answerer:
             cancellation.check()
             emit({"type": "progress", "doing": "indexing", "done": done, "total": total})
 
-        with cancellable(cancellation), called_by_name(self._names(film)):
-            self._indexes.make(film, progress)
+        with cancellable(cancellation), called_by_name(self._names(stored)):
+            self._indexes.make(stored, progress)
 
     def _module_models(self) -> ModuleModels:
         with self._lock:
@@ -280,14 +280,14 @@ def _is_same(asked: Question, known: Question) -> bool:
     return words(asked.text) == words(known.text) and (asked.is_open or choices[0] == choices[1])
 
 
-class FilmIndexes:
+class VideoIndexes:
     """Finds and builds the clip indexes of videos. The first one loads the encoder. Thread-safe."""
 
     def __init__(self, models: Callable[[], ModuleModels]) -> None:
         self._models = models
         self._has_encoder = False
 
-    def has(self, film: Film, *, may_load: bool) -> bool:
+    def has(self, stored: StoredVideo, *, may_load: bool) -> bool:
         """Whether the clips of a video are indexed; True if no index is used. Without `may_load`, this is
         False until the first index is built, and opens no video."""
         from videopro.modules.search import index_path
@@ -296,16 +296,17 @@ class FilmIndexes:
         if not may_load and not self._has_encoder and models.names["encoder"] != "none":
             return False
         encoder = models.encoder()
-        return encoder is None or index_path(video_of(film), encoder).exists()
+        return encoder is None or index_path(video_of(stored), encoder).exists()
 
-    def make(self, film: Film, progress: Callable[[int, int], None]) -> int | None:
-        """Index the clips of a video unless they are indexed. Returns their number; None if no index is used.
-        Raises VideoProError and Cancelled; a partial index is kept."""
+    def make(self, stored: StoredVideo, progress: Callable[[int, int], None]) -> None:
+        """Index the clips of a video unless they are indexed, or no index is used. Raises VideoProError and
+        Cancelled; a partial index is kept."""
         from videopro.modules.search import build_index
 
         encoder = self._models().encoder()
         self._has_encoder = True
-        return None if encoder is None else len(build_index(video_of(film), encoder, progress=progress).clips)
+        if encoder is not None:
+            build_index(video_of(stored), encoder, progress=progress)
 
 
 class Indexing:
@@ -314,22 +315,22 @@ class Indexing:
     def __init__(self, answerer: Answerer) -> None:
         self._answerer = answerer
         self._running: list[tuple[str, Cancellation]] = []
-        # One film at a time: each takes the whole decoder. Who asks for the same film finds it indexed.
+        # One video at a time: each takes the whole decoder. A second request for a video finds it indexed.
         self._turn = threading.Lock()
 
-    def state_of(self, film: Film) -> Literal["none", "running", "ready"]:
+    def state_of(self, stored: StoredVideo) -> Literal["none", "running", "ready"]:
         """Whether a video's clips are indexed; never for a video that the model cannot see."""
-        if any(id == film.id for id, _ in list(self._running)):
+        if any(id == stored.id for id, _ in list(self._running)):
             return "running"
         try:
-            return "ready" if self._answerer.has_index(film) else "none"
+            return "ready" if self._answerer.has_index(stored) else "none"
         except VideoProError:
             return "none"
 
-    def begin(self, film: Film, cancellation: Cancellation) -> EventLog:
+    def begin(self, stored: StoredVideo, cancellation: Cancellation) -> EventLog:
         """Index a video on its own thread. Returns its events."""
         log = EventLog()
-        threading.Thread(target=self._work, args=(film, cancellation, log), name="index", daemon=True).start()
+        threading.Thread(target=self._work, args=(stored, cancellation, log), daemon=True).start()
         return log
 
     def stop_all(self) -> None:
@@ -337,16 +338,16 @@ class Indexing:
         for _, cancellation in list(self._running):
             cancellation.cancel()
 
-    def _work(self, film: Film, cancellation: Cancellation, log: EventLog) -> None:
-        job, error = (film.id, cancellation), None
+    def _work(self, stored: StoredVideo, cancellation: Cancellation, log: EventLog) -> None:
+        job, error = (stored.id, cancellation), None
         self._running.append(job)
         try:
             with cancellable(cancellation), acquired(self._turn):
-                self._answerer.index(film, log.add, cancellation)
+                self._answerer.index(stored, log.add, cancellation)
         except Cancelled:
             error = {"type": "Cancelled", "message": "stopped"}
         except BaseException as failure:
-            problem = problem_of(failure, f"index of {film.id}")
+            problem = problem_of(failure, f"index of {stored.id}")
             error = {"type": type(failure).__name__, "message": str(problem)}
         finally:
             self._running.remove(job)

@@ -126,7 +126,7 @@ def create_app(state: ServerState, root_path: str = "") -> FastAPI:
     for routes in (file_routes.router, chat.router, question_routes.router, router):
         app.include_router(routes)
         for route in routes.routes:
-            # Players and monitors look before they load. Events have no size, and go on.
+            # Players and monitors look before they load. Events have no size and no end yet.
             if isinstance(route, APIRoute) and route.methods == {"GET"} and route.name != "events":
                 app.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)
     guard(app, state.limits, state.metrics.request, root_path)

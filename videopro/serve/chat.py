@@ -24,7 +24,7 @@ from videopro.serve.methods import LONGEST_TEXT, AskRequest
 from videopro.serve.problems import Problem, body_of
 from videopro.serve.question_routes import MOST_EARLIER, AskedOptions
 from videopro.serve.questions import AskedQuestion
-from videopro.serve.state import ServerState, client_of, film_named, state_of
+from videopro.serve.state import ServerState, client_of, state_of, video_named
 
 router = APIRouter()
 
@@ -74,7 +74,7 @@ class Message(BaseModel):
         return self.content or ""
 
     @property
-    def films(self) -> set[str]:
+    def videos(self) -> set[str]:
         """The videos, as the client names them."""
         parts = self.content if isinstance(self.content, list) else []
         files = {part.file.file_id for part in parts if isinstance(part, _File)}
@@ -110,14 +110,14 @@ async def complete(request: Request, chat: ChatRequest) -> Response:
     if chat.model != state.answerer.name:
         message = f"unknown model {chat.model[:100]!r}; this server has {state.answerer.name!r}"
         raise Problem(404, message, code="model_not_found", param="model")
-    film, text, earlier = read_messages(chat.messages)
+    video, text, earlier = read_messages(chat.messages)
     question: AskedQuestion | None = None
 
     async def ask() -> None:
         nonlocal question
         options = chat.videopro
         prepared = AskRequest(
-            await film_named(state, film),
+            await video_named(state, video),
             text,
             tuple(options.choices),
             options.method,
@@ -169,7 +169,7 @@ async def until_hang_up(work: Callable[[], Awaitable[object]], receive: Receive)
 def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exchange, ...]]:
     """The client's name of the video, the question, and the earlier questions and answers about that video.
     Raises Problem."""
-    film, exchanges, question = "", list[prompts.Exchange](), ""
+    video, exchanges, question = "", list[prompts.Exchange](), ""
     last = ""
     for index, message in enumerate(messages):
         if message.role in ("system", "developer"):
@@ -180,22 +180,22 @@ def read_messages(messages: list[Message]) -> tuple[str, str, tuple[prompts.Exch
                 exchanges.append(prompts.Exchange(question, message.text))
             question = ""
             continue
-        if len(message.films) > 1:
-            refusal = f"names {len(message.films)} videos; ask about one at a time"
+        if len(message.videos) > 1:
+            refusal = f"names {len(message.videos)} videos; ask about one at a time"
             raise Problem(400, f"messages.{index}: {refusal}", param=f"messages.{index}")
-        # What was said about another film is no context for this one.
-        if message.films - {film}:
-            (film,), exchanges = message.films, []
+        # What was said about another video is no context for this one.
+        if message.videos - {video}:
+            (video,), exchanges = message.videos, []
         question = message.text
     if last != "user" or not question.strip():
         raise Problem(400, "the last message must be the user's question", param="messages")
-    if not film:
+    if not video:
         refusal = (
             'no message names a video; upload one to /v1/files, and add {"type": "file", "file": '
             '{"file_id": ID}} to the content of the message'
         )
-        raise Problem(400, refusal, code="no_film", param="messages")
-    return film, question, tuple(exchanges[-MOST_EARLIER:])
+        raise Problem(400, refusal, code="no_video", param="messages")
+    return video, question, tuple(exchanges[-MOST_EARLIER:])
 
 
 class _Reply:

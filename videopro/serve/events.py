@@ -1,5 +1,5 @@
-"""What happens to a question, in order: kept from the first event, so that whoever comes later, or comes
-back, sees all of it; as rounds, for the page of a question that has no trace yet; and as server-sent events.
+"""What happens to a question, in order: kept from the first event, so that a client that connects later, or
+again, sees all of it; as rounds, for the page of a question that has no trace yet; and as server-sent events.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class EventLog:
                 self._wakers.pop(waker, None)
 
     async def lines(self, first: int = 0) -> AsyncIterator[bytes]:
-        """The same as server-sent events. Their ids are the numbers, after which a client that comes back
-        goes on."""
+        """The same as server-sent events. Their ids are the numbers, after which a reconnecting client
+        continues."""
         async for number, event in self.follow(first):
             yield event_line(event, id=number)
 
@@ -133,7 +133,7 @@ class RoundsSoFar(EventObserver):
         """Whether the last round's program or agent is at work."""
 
     def result(self) -> Result:
-        """The result as far as it is known: no answer counts yet."""
+        """The result so far: no answer counts yet."""
         with self._keeping:
             return Result(rounds=tuple(self._rounds))
 

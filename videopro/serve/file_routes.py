@@ -20,10 +20,10 @@ from starlette.responses import FileResponse, MalformedRangeHeader, Response
 
 from videopro.errors import VideoError
 from videopro.serve.events import EventStream
-from videopro.serve.films import Film, video_of
 from videopro.serve.guards import HANG_UP, SUBTITLE_BYTES
 from videopro.serve.problems import Problem, called_by_name, too_large
-from videopro.serve.state import ServerState, film_named, state_of
+from videopro.serve.state import ServerState, state_of, video_named
+from videopro.serve.store import StoredVideo, video_of
 from videopro.video import Video
 
 router = APIRouter()
@@ -42,7 +42,7 @@ class _Form(MultiPartParser):
     folder, which is often in memory and too small for a video."""
 
     def __init__(self, request: Request, part: Path) -> None:
-        # A second file would be another film.
+        # A second file would be another video.
         super().__init__(request.headers, request.stream(), max_files=1)
         self._part = part
         self.is_whole = False
@@ -98,25 +98,25 @@ class _VideoResponse(FileResponse):
         return []
 
 
-async def file_object(state: ServerState, film: Film) -> dict[str, Any]:
+async def file_object(state: ServerState, stored: StoredVideo) -> dict[str, Any]:
     """A video as OpenAI's file object, with its duration, size, subtitles and index under "videopro"."""
     return {
-        "id": film.id,
+        "id": stored.id,
         "object": "file",
-        "bytes": film.bytes,
-        "created_at": film.created_at,
-        "filename": film.name,
+        "bytes": stored.bytes,
+        "created_at": stored.created_at,
+        "filename": stored.name,
         "purpose": "user_data",
         "status": "processed",
         "videopro": {
-            "duration": film.duration,
-            "width": film.width,
-            "height": film.height,
-            "subtitles": film.subtitles is not None,
-            "index": await to_thread.run_sync(state.indexing.state_of, film),
-            "is_uploaded": film.is_uploaded,
-            # Why the model cannot answer about it, such as a small model about a real film.
-            "problem": state.answerer.scope_problem(film),
+            "duration": stored.duration,
+            "width": stored.width,
+            "height": stored.height,
+            "subtitles": stored.subtitles is not None,
+            "index": await to_thread.run_sync(state.indexing.state_of, stored),
+            "is_uploaded": stored.is_uploaded,
+            # Why the model cannot answer about it, such as a small model about a real video.
+            "problem": state.answerer.scope_problem(stored),
         },
     }
 
@@ -126,10 +126,10 @@ async def upload(request: Request) -> dict[str, Any]:
     """Upload a video as a form; `purpose` is ignored."""
     state = state_of(request)
     most = state.limits.video_bytes
-    with state.films.receive(int(request.headers.get("content-length", most))) as part:
+    with state.videos.receive(int(request.headers.get("content-length", most))) as part:
         name = await receive_file(request, part, most)
-        film = await to_thread.run_sync(state.films.add, part, name)
-    return await file_object(state, film)
+        stored = await to_thread.run_sync(state.videos.add, part, name)
+    return await file_object(state, stored)
 
 
 @router.get("/v1/files")
@@ -138,7 +138,7 @@ async def files(request: Request) -> dict[str, Any]:
     state = state_of(request)
     return {
         "object": "list",
-        "data": [await file_object(state, film) for film in state.films.all()],
+        "data": [await file_object(state, stored) for stored in state.videos.all()],
         "has_more": False,
     }
 
@@ -147,7 +147,7 @@ async def files(request: Request) -> dict[str, Any]:
 async def one_file(request: Request, id: str) -> dict[str, Any]:
     """Describe a video."""
     state = state_of(request)
-    return await file_object(state, state.films.get(id))
+    return await file_object(state, state.videos.get(id))
 
 
 @router.delete("/v1/files/{id}")
@@ -159,9 +159,9 @@ async def delete(request: Request, id: str, questions: bool = False) -> dict[str
         await state.questions.delete(each["id"] for each in about)
     elif any(each["state"] in ("waiting", "running") for each in about):
         message = "a question about this video is running; stop it, or wait"
-        raise Problem(409, message, code="film_in_use")
+        raise Problem(409, message, code="video_in_use")
     try:
-        await to_thread.run_sync(state.films.delete, id)
+        await to_thread.run_sync(state.videos.delete, id)
     except Problem:
         if not (questions and about):  # The questions of a video that was deleted before are gone now.
             raise
@@ -171,8 +171,8 @@ async def delete(request: Request, id: str, questions: bool = False) -> dict[str
 @router.get("/v1/files/{id}/content")
 async def content(request: Request, id: str) -> Response:
     """The video file; supports ranges."""
-    film = state_of(request).films.get(id)
-    return video_file(film.path, PurePosixPath(film.name).name)
+    stored = state_of(request).videos.get(id)
+    return video_file(stored.path, PurePosixPath(stored.name).name)
 
 
 def video_file(path: Path, name: str = "") -> Response:
@@ -197,9 +197,9 @@ Box = Annotated[str | None, Query(pattern=r"^[\d.]+(,[\d.]+){3}$")]
 async def frame(request: Request, id: str, time: Time, side: Side = 320, box: Box = None) -> Response:
     """The frame at a time, or its part within a box (x0,y0,x1,y1 in 0..1), as JPEG."""
     state = state_of(request)
-    film = state.films.get(id)
-    with called_by_name({str(film.path): film.name}):
-        image = await to_thread.run_sync(lambda: jpeg(video_of(film), time, side, box))
+    stored = state.videos.get(id)
+    with called_by_name({str(stored.path): stored.name}):
+        image = await to_thread.run_sync(lambda: jpeg(video_of(stored), time, side, box))
     return Response(image, media_type="image/jpeg", headers=UNCHANGING)
 
 
@@ -207,7 +207,7 @@ async def frame(request: Request, id: str, time: Time, side: Side = 320, box: Bo
 async def questions(request: Request, id: str) -> dict[str, Any]:
     """List the only questions about a video that the model can answer; `any`: it takes any question."""
     state = state_of(request)
-    known = await to_thread.run_sync(state.answerer.questions, state.films.get(id))
+    known = await to_thread.run_sync(state.answerer.questions, state.videos.get(id))
     data = [{"question": each.text, "choices": list(each.choices)} for each in known or ()]
     return {"object": "list", "any": known is None, "data": data}
 
@@ -216,25 +216,25 @@ async def questions(request: Request, id: str) -> dict[str, Any]:
 async def subtitles(request: Request, id: str) -> dict[str, Any]:
     """Upload subtitles for a video; they replace the current ones."""
     state = state_of(request)
-    state.films.get(id)
-    with state.films.receive(0) as part:
+    state.videos.get(id)
+    with state.videos.receive(0) as part:
         name = await receive_file(request, part, SUBTITLE_BYTES)
-        film = await to_thread.run_sync(state.films.set_subtitles, id, name, part)
-    return await file_object(state, film)
+        stored = await to_thread.run_sync(state.videos.set_subtitles, id, name, part)
+    return await file_object(state, stored)
 
 
 @router.post("/v1/files/{id}/index")
 async def index(request: Request, id: str) -> Response:
     """Index the clips of a video, with progress as events. Stops if the client disconnects."""
     state = state_of(request)
-    log = state.indexing.begin(state.films.get(id), request.scope[HANG_UP])
+    log = state.indexing.begin(state.videos.get(id), request.scope[HANG_UP])
     return EventStream(log.lines())
 
 
 @router.get("/v1/videopro/folders")
-async def films_in_folders(request: Request) -> dict[str, Any]:
+async def videos_in_folders(request: Request) -> dict[str, Any]:
     """List the videos in the folders, by relative path."""
-    return {"object": "list", "data": await to_thread.run_sync(state_of(request).films.folders.films)}
+    return {"object": "list", "data": await to_thread.run_sync(state_of(request).videos.folders.videos)}
 
 
 class NamedVideo(BaseModel):
@@ -248,7 +248,7 @@ class NamedVideo(BaseModel):
 async def open_video(request: Request, video: NamedVideo) -> dict[str, Any]:
     """Open a video that is on the server: its file object, with its id."""
     state = state_of(request)
-    return await file_object(state, await film_named(state, video.file_id))
+    return await file_object(state, await video_named(state, video.file_id))
 
 
 def jpeg(video: Video, time: float, side: int, box: str | None) -> bytes:

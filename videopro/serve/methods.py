@@ -28,8 +28,8 @@ from videopro.methods import (
 )
 from videopro.modules import ModuleSettings
 from videopro.question import Question, prompts, without_own_labels
-from videopro.serve.films import Film
 from videopro.serve.problems import Problem
+from videopro.serve.store import StoredVideo
 from videopro.storage import encodable
 
 LONGEST_TEXT = 20_000
@@ -40,7 +40,7 @@ LONGEST_TEXT = 20_000
 class AskRequest:
     """A question about a video."""
 
-    film: Film
+    video: StoredVideo
     question: str
     choices: tuple[str, ...] = ()
     """Empty: an answer in words."""
@@ -87,7 +87,7 @@ _PLANNING_METHOD = "videopro"
 class PreparedMethods:
     """Methods by their names and options. Thread-safe. Raises VideoProError for settings that are wrong.
 
-    `method`, `options`: what answers if a question names nothing else; the options are for that method,
+    `method`, `options`: used for questions that name nothing else; the options are for that method,
     and bound what a question may set; those that choose models behind modules also hold for the others that
     write programs. `methods`: others that it may name; none: all. `frames`: the model's budget.
     """
@@ -155,11 +155,11 @@ class PreparedMethods:
         # Kept, because its models are loaded with its first question, and a served planner is asked for its
         # record.
         key = json.dumps([method, options, protocol.reply_tokens, is_open], sort_keys=True)
-        scope = key, knowing_models(request.film.path)
+        scope = key, knowing_models(request.video.path)
         with self._lock:
             prepared = self._kept.get(key) if scope in self._in_scope else None
         if prepared is None:
-            prepared = self._prepare(method, options, protocol, is_open=is_open, film=request.film)
+            prepared = self._prepare(method, options, protocol, is_open=is_open, video=request.video)
             with self._lock:
                 prepared = self._kept.setdefault(key, prepared)
                 self._in_scope.add(scope)
@@ -241,9 +241,9 @@ class PreparedMethods:
         protocol: Protocol,
         *,
         is_open: bool = False,
-        film: Film | None = None,
+        video: StoredVideo | None = None,
     ) -> PreparedRun:
-        videos = [] if film is None else [film.path]
+        videos = [] if video is None else [video.path]
         questions = Questions(protocol, open=int(is_open), videos=videos, remedy="give choices")
         options = favouring_answers(method, options)
         prepared = prepare(

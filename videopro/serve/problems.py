@@ -1,7 +1,7 @@
 """Errors for clients, in OpenAI's format: one line that names the fix, never a stack trace.
 
-Flags, packages, paths and addresses are the operator's: they are in the log, and clients are told what they
-can do without them.
+Flags, packages, paths and addresses are the operator's: they are in the log, and clients learn what they can
+do without them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Problem(VideoProError):
 
 
 def problem_of(error: BaseException, about: str) -> Problem:
-    """The problem that clients get for an error. Logs what they are not told; `about`: the question or the
+    """The problem that clients get for an error. Logs what they do not see; `about`: the question or the
     request that met it."""
     if isinstance(error, Problem):
         return error
@@ -101,8 +101,8 @@ def told_of(message: str) -> str:
 
 
 def failure_told(failure: Failure, names: Mapping[str, str], about: str) -> Failure:
-    """The failure of a question as clients are told it, with their names (`called_by_name`). Logs what they
-    are not told; `about` as in `problem_of`."""
+    """The failure of a question as clients see it, with their names (`called_by_name`). Logs what they do not
+    see; `about` as in `problem_of`."""
     is_unexpected = failure.type in (UnexpectedError.__name__, NativeError.__name__)
     named = with_names(failure.message, names)
     message = _UNEXPECTED if is_unexpected else told_of(named)

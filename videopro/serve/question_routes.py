@@ -16,11 +16,11 @@ from videopro.methods import last_event
 from videopro.question import prompts
 from videopro.report.pages import StoredPrompts, page, row
 from videopro.serve.events import EventLog, EventStream
-from videopro.serve.films import Film
 from videopro.serve.methods import LONGEST_TEXT, AskRequest, question_of
 from videopro.serve.problems import Problem
 from videopro.serve.questions import AskedQuestion, StoredQuestion
-from videopro.serve.state import ServerState, client_of, film_named, state_of
+from videopro.serve.state import ServerState, client_of, state_of, video_named
+from videopro.serve.store import StoredVideo
 from videopro.traces import Trace, evidence, read_heads
 
 router = APIRouter()
@@ -60,11 +60,11 @@ def methods(request: Request) -> dict[str, Any]:
 async def ask(request: Request, new: NewQuestion) -> dict[str, Any]:
     """Ask a question. Returns at once; follow its events."""
     state = state_of(request)
-    film = await film_named(state, new.file_id)
-    earlier = await to_thread.run_sync(_conversation, state, new.follows, film)
-    prepared = AskRequest(film, new.question, tuple(new.choices), new.method, new.options, earlier)
+    stored = await video_named(state, new.file_id)
+    earlier = await to_thread.run_sync(_conversation, state, new.follows, stored)
+    prepared = AskRequest(stored, new.question, tuple(new.choices), new.method, new.options, earlier)
     question = await to_thread.run_sync(state.questions.ask, prepared, client_of(request))
-    return {"id": question.id, "object": "videopro.question", "file_id": film.id}
+    return {"id": question.id, "object": "videopro.question", "file_id": stored.id}
 
 
 @router.get("/v1/videopro/questions")
@@ -90,8 +90,8 @@ async def trace(request: Request, id: str) -> Response:
     if state.questions.traces_file(id) is None:
         raise Problem(404, f"question {id[:60]!r} has no answer yet, so no record", code="no_answer")
     # The path on the server is the operator's.
-    film = _film_of(state, record)
-    name = record.video.key if film is None else film.name
+    stored = _stored_video(state, record)
+    name = record.video.key if stored is None else stored.name
     public = replace(record, video=replace(record.video, path=name))
     return Response(public.to_line(), media_type="application/json")
 
@@ -107,7 +107,7 @@ async def events(request: Request, id: str, last_event_id: Annotated[str, Header
         log = question.log
     else:
         log = await to_thread.run_sync(_events_of, state, question)
-        # Numbers of an earlier process are of another log: who comes back is told the end at least.
+        # Numbers of an earlier process are of another log: a reconnecting client gets at least the end.
         first = min(first, len(log.all()) - 1)
     return EventStream(log.lines(first))
 
@@ -129,23 +129,23 @@ async def delete(request: Request, id: str) -> dict[str, Any]:
     return {"id": id, "object": "videopro.question", "deleted": True}
 
 
-def _rows(state: ServerState, limit: int, film_id: str | None) -> dict[str, Any]:
-    every = state.questions.list(film_id)
-    names = {film.id: film.name for film in state.films.all()}
+def _rows(state: ServerState, limit: int, file_id: str | None) -> dict[str, Any]:
+    every = state.questions.list(file_id)
+    names = {stored.id: stored.name for stored in state.videos.all()}
     rows = [{**each, "video": names.get(each["file_id"])} for each in every[:limit]]
-    for each in rows if film_id is not None else ():
+    for each in rows if file_id is not None else ():
         each["evidence"] = []
         with suppress(Problem):  # It may have been deleted since.
             each["evidence"] = _evidence(state, state.questions.trace(state.questions.find(each["id"])))
     return {"object": "list", "data": rows, "has_more": len(every) > limit}
 
 
-def _conversation(state: ServerState, id: str | None, film: Film) -> tuple[prompts.Exchange, ...]:
+def _conversation(state: ServerState, id: str | None, stored: StoredVideo) -> tuple[prompts.Exchange, ...]:
     """The questions and answers about a video up to one, for a question that follows it. Raises Problem."""
     if id is None:
         return ()
     state.questions.find(id)
-    rows = state.questions.list(film.id)[::-1]
+    rows = state.questions.list(stored.id)[::-1]
     last = next((each for each in rows if each["id"] == id), None)
     if last is None:
         message = f"question {id!r} is about another video; leave follows out, or ask about that one"
@@ -173,8 +173,8 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
     prompts_of_run = StoredPrompts({} if file is None else read_heads(file))
     content, _ = page(trace, _FRAMES, prompts_of_run)
     entry = row(trace)
-    film = _film_of(state, trace)
-    name = trace.video.key if film is None else film.name
+    stored = _stored_video(state, trace)
+    name = trace.video.key if stored is None else stored.name
     content["video"] |= {"path": name, "key": name}
     entry["video"] = name
     if running or summary["state"] == "stopped":
@@ -194,14 +194,14 @@ def _content(state: ServerState, id: str) -> dict[str, Any]:
 
 
 def _evidence(state: ServerState, trace: Trace) -> list[dict[str, Any]]:
-    film = _film_of(state, trace)
-    return evidence(trace, None if film is None else (film.width, film.height))
+    stored = _stored_video(state, trace)
+    return evidence(trace, None if stored is None else (stored.width, stored.height))
 
 
-def _film_of(state: ServerState, trace: Trace) -> Film | None:
+def _stored_video(state: ServerState, trace: Trace) -> StoredVideo | None:
     """The video of a question; None if it was deleted."""
     try:
-        return state.films.get(trace.video.key)
+        return state.videos.get(trace.video.key)
     except Problem:
         return None
 

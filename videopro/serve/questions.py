@@ -120,12 +120,12 @@ class AskedQuestion:
         """Its record so far. Raises QuestionError for invalid choices."""
         if self.trace is not None:
             return self.trace
-        request, film = self.request, self.request.film
+        request, video = self.request, self.request.video
         text, choices = encodable(request.question), tuple(map(encodable, request.choices))
         return make_trace(
-            Item(self.id, film.path, film.id, question_of(text, choices)),
+            Item(self.id, video.path, video.id, question_of(text, choices)),
             replace(Result() if self.rounds is None else self.rounds.result(), cost=Cost(self.seconds)),
-            VideoRef(str(film.path), film.id, film.id, film.duration),
+            VideoRef(str(video.path), video.id, video.id, video.duration),
             run_key="",
             protocol=Protocol(parser=ROBUST),
         )
@@ -135,7 +135,7 @@ class Questions:
     """Questions by id. Thread-safe. Close it in the end.
 
     FOLDER/answers/RUN_KEY/           a run folder for each model, method and settings: videopro view opens it
-    FOLDER/asked/METHOD/question-ID   one that is being answered, as it will be told if the server dies
+    FOLDER/asked/METHOD/question-ID   one that is being answered, as shown if the server dies
     """
 
     def __init__(
@@ -281,8 +281,8 @@ class Questions:
             trace = self._traces.get(question.id)
         if trace is None:
             # Those about its video too, which a list of them reads next.
-            every, film_id = read_traces(question.file), question.summary["file_id"]
-            traces = {each.question_id: each for each in every if each.video.key == film_id}
+            every, file_id = read_traces(question.file), question.summary["file_id"]
+            traces = {each.question_id: each for each in every if each.video.key == file_id}
             if (trace := traces.get(question.id)) is None:
                 raise _unknown(question.id)  # Deleted since it was found.
             with self._lock:
@@ -290,16 +290,16 @@ class Questions:
         return trace
 
     def traces_file(self, id: str) -> Path | None:
-        """The file that holds a question's trace, beside which its prompts are; None while it has none."""
+        """The file that holds a question's trace, next to its prompts; None while it has none."""
         with self._lock:
             return self._stored[id].file if id in self._stored else None
 
-    def list(self, film_id: str | None = None) -> list[dict[str, Any]]:
+    def list(self, file_id: str | None = None) -> list[dict[str, Any]]:
         """All questions, or those about a video, newest first."""
         with self._lock:
             every: dict[str, AskedQuestion | StoredQuestion] = {**self._pending, **self._stored}
             rows = [dict(each.summary) for each in every.values()]
-        rows = [each for each in rows if film_id in (None, each["file_id"])]
+        rows = [each for each in rows if file_id in (None, each["file_id"])]
         return sorted(rows, key=lambda each: float(each["time"]), reverse=True)
 
     # -- answering
@@ -320,7 +320,7 @@ class Questions:
         try:
             question.cancellation.check()
             limit.start()
-            # Its end is told when it is stored: who is told it reads the record.
+            # Its end is reported once it is stored: clients then read the record.
             end: list[Event] = []
             rounds = question.rounds = RoundsSoFar(
                 lambda event: end.append(event) if event["type"] in LAST else self._emit(question, event)
@@ -363,7 +363,7 @@ class Questions:
         self._stored[id] = StoredQuestion(id, summary_of(trace, method), file)
 
     def _file_of(self, question: AskedQuestion) -> Path:
-        """The file of a question until it has its answer, was stopped, or failed for a reason of its own."""
+        """The file of a question until it has its answer, was stopped, or failed for its own reason."""
         return self._asked / question.method / question.id
 
     def _end_stopped(self, question: AskedQuestion) -> None:

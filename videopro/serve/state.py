@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from videopro.backbones import find_video
 from videopro.serve.answering import Answerer, Indexing
 from videopro.serve.events import LAST, Event
-from videopro.serve.films import FOLDER_PREFIX, ID_PREFIX, Film, FilmStore
 from videopro.serve.guards import ServeLimits
 from videopro.serve.line import FairLine
 from videopro.serve.problems import Problem
 from videopro.serve.questions import AskedQuestion, Questions
+from videopro.serve.store import FOLDER_PREFIX, ID_PREFIX, StoredVideo, VideoStore
 from videopro.storage import printable
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
@@ -27,7 +27,7 @@ _STEPS = ("reply", "call", "step", "execution")
 class Metrics:
     """The counters of one server. Thread-safe."""
 
-    def __init__(self, line: FairLine, films: FilmStore) -> None:
+    def __init__(self, line: FairLine, videos: VideoStore) -> None:
         self._registry = registry = CollectorRegistry()
         counter = partial(Counter, registry=registry)
         times = partial(Histogram, registry=registry, buckets=_SECONDS)
@@ -40,7 +40,7 @@ class Metrics:
         for name, about, value in (
             ("videopro_questions_running", "Questions being answered", lambda: line.running),
             ("videopro_questions_waiting", "Questions in the queue", lambda: line.waiting),
-            ("videopro_films_bytes", "Bytes of uploaded videos", lambda: films.size),
+            ("videopro_videos_bytes", "Bytes of uploaded videos", lambda: videos.size),
         ):
             Gauge(name, about, registry=registry).set_function(value)
 
@@ -77,9 +77,9 @@ class ServerState:
     def __init__(self, limits: ServeLimits, answerer: Answerer, folder: Path) -> None:
         """Raises VideoProError, OSError."""
         self.limits, self.answerer = limits, answerer
-        self.films = FilmStore(folder, limits.store_bytes, limits.folders)
+        self.videos = VideoStore(folder, limits.store_bytes, limits.folders)
         self.line = FairLine(limits.at_once, limits.waiting)
-        self.metrics = Metrics(self.line, self.films)
+        self.metrics = Metrics(self.line, self.videos)
         self.questions = Questions(
             folder, answerer, self.line, seconds=limits.seconds, watch=self.metrics.event
         )
@@ -103,18 +103,18 @@ def client_of(request: Request) -> str:
     return f"{request.scope.get('videopro.key', '')}@{host}"
 
 
-async def film_named(state: ServerState, name: str) -> Film:
+async def video_named(state: ServerState, name: str) -> StoredVideo:
     """The video that a client names by its id, by a path in the operator's folders, or as a sample of the
     model. Raises Problem."""
     if name.startswith(ID_PREFIX):
-        return state.films.get(name)
+        return state.videos.get(name)
     if name.startswith(FOLDER_PREFIX):
-        return await to_thread.run_sync(state.films.from_folder, name.removeprefix(FOLDER_PREFIX))
+        return await to_thread.run_sync(state.videos.from_folder, name.removeprefix(FOLDER_PREFIX))
     own = state.answerer.own
     if own is not None and name.startswith(f"{own.name}:"):
-        return await to_thread.run_sync(lambda: state.films.at(find_video(Path(name)), name))
+        return await to_thread.run_sync(lambda: state.videos.at(find_video(Path(name)), name))
     message = (
         f"{printable(name, 100)!r} names no video; upload one to /v1/files and give its id, or give "
         f"{FOLDER_PREFIX}RELATIVE/PATH of the server's folders"
     )
-    raise Problem(400, message, code="no_film", param="file_id")
+    raise Problem(400, message, code="no_video", param="file_id")

@@ -25,7 +25,6 @@ from videopro.report.pages import (
     StoredPrompts,
     about_run,
     assignment,
-    film_source,
     open_video,
     overview_row,
     packed,
@@ -35,6 +34,7 @@ from videopro.report.pages import (
     read_asset,
     row,
     set_name,
+    video_source,
 )
 from videopro.runs import RunFolder, RunTail, read_grades, recorded_protocol
 from videopro.serve.app import StoppableServer, address_of, asset_reply, guard
@@ -122,10 +122,10 @@ class RunPages:
         prompts = StoredPrompts(read_heads(self._folder.traces))
         grades = read_grades(self._folder.grades, self._protocol.judge)
         content, _ = page(trace, self._max_frames, prompts, grades.get(trace.question_id))
-        source = film_source(trace.video.path, Path())
+        source = video_source(trace.video.path, Path())
         if "url" in source:
             source = {"url": f"videos/{content['video']['pictures']}"}
-        content["video"]["film"] = source
+        content["video"]["source"] = source
         return {**content, "beginnings": prompts.beginnings}
 
     def pictures(self, name: str) -> dict[str, Any]:

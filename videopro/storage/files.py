@@ -17,7 +17,7 @@ from videopro.errors import RunError, cannot_write, lacks_locks, wait_until
 def write_atomically(path: Path, text: str | bytes, *, shared: bool = False) -> None:
     """Write a file completely or not at all: a failed write leaves nothing behind. `shared`: other processes
     may write the same file at the same time, as in a cache; the last one stands. Raises OSError."""
-    # A name of its own for each writer only where it is needed: a name that stays the same is overwritten by
+    # Separate names for the writers only where needed: a name that stays the same is overwritten by
     # the next attempt, so a killed command leaves one stray file at most.
     writer = f".{os.getpid()}-{threading.get_native_id()}" if shared else ""
     new = path.with_name(f".{path.name}{writer}.new")
@@ -50,7 +50,7 @@ def lock_file(file: int) -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # The kernel tells nobody that waits for a while only.
+            # The kernel notifies no waiter with a time limit.
             time.sleep(seconds)
             return False
         return True

@@ -136,8 +136,8 @@ class JsonLinesLog:
         self.append_lines("".join(json.dumps(record) + "\n" for record in records).encode("ascii"))
 
     def append_lines(self, lines: bytes) -> None:
-        """Write complete lines durably, all or none. On a full disk, or any other failure, the file is left
-        as it was and RunError is raised."""
+        """Write complete lines durably, all or none. On a full disk, or any other failure, the file does not
+        change and RunError is raised."""
         with self.locked():
             # After a failed fsync the kernel may have dropped the pages: to try again would report success.
             if self._syncing is not None and self._syncing.failure is not None:
@@ -255,8 +255,8 @@ _WHY_CHARS = 200
 
 
 class SetAside:
-    """The lines of one file that were set aside, each told once. `outcome`: what becomes of what they held,
-    for the message."""
+    """The lines of one file that were set aside, each reported once. `outcome`: what happens to their
+    content, for the message."""
 
     def __init__(self, path: Path, outcome: str) -> None:
         self.path = path

@@ -86,7 +86,7 @@ def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> di
 
 _LIST = re.compile(r"\ufeff?\s*\[")
 # A whole string at a time, so that brackets and commas inside it do not count. Its closing mark is optional:
-# a torn one goes on to the end of the text.
+# a torn one continues to the end of the text.
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 
@@ -102,7 +102,7 @@ def _parts(text: str, start: int, error: InvalidJson) -> Iterator[Any]:
             if mark[0] == "]":
                 break
         depth += (mark[0] in "[{") - (mark[0] in "]}")
-    # The brackets do not match, so the elements cannot be told apart: what the parser said of the whole
+    # The brackets do not match, so the elements cannot be separated: what the parser said of the whole
     # stands.
     if depth or text[start - 1] != "]" or text[start:].strip():
         raise error

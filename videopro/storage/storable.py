@@ -2,8 +2,8 @@
 
 The sandbox's wire gets them with the limits of each program (`videopro.executor.Limits`), a module's call is
 recorded within them (`videopro.traces.ArgumentRecorder`), and a line is written only if the strict reader of
-JSON (`json_objects`), which has the same bounds, reads it again. Beside the sizes: a float is finite, a key
-is a text, and no text holds half of a character (a lone surrogate).
+JSON (`json_objects`), which has the same bounds, reads it again. In addition to the sizes: a float is finite,
+a key is a text, and no text holds half of a character (a lone surrogate).
 """
 
 from __future__ import annotations

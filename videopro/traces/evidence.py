@@ -61,7 +61,7 @@ def evidence(
         own = any(call is each for each in citing)
         for piece in _of_call(call, size, most):
             found.append((f"call {index} {call.fn}", own or is_cited(piece), piece))
-    # An agent's steps are counted over its question, and told by identity: two may be equal.
+    # An agent's steps are counted over its question, and distinguished by identity: two may be equal.
     steps = {id(step) for step in execution.steps}
     for index, step in enumerate(result.steps, 1):
         if id(step) in steps:

@@ -1,5 +1,5 @@
-"""The append-only trace log of a run: one trace per line, and beside it what the prompts begin with. Safe
-under several writers and under kill -9.
+"""The append-only trace log of a run: one trace per line, and a second file with the beginnings of the
+prompts. Safe under several writers and under kill -9.
 
 A trace is appended under the file's lock, after reading what others have appended meanwhile: a question that
 is in the log is not written again.
@@ -72,8 +72,8 @@ def read_traces(path: Path, run_key: str | None = None, *, set_aside: SetAside |
 
 def remove_traces(path: Path, question_ids: Collection[str]) -> None:
     """Remove questions from a file of traces, and from its prompts the heads that only they have; a file
-    without a question goes. Each file is replaced at once, so a kill leaves it as it was or as it will be. A
-    log that has it open must be opened again. Raises RunError."""
+    without a question goes. Each file is replaced at once, so a kill leaves either the old file or the new
+    one. A log that has it open must be opened again. Raises RunError."""
     with JsonLinesLog(path) as file, file.locked():
         kept, keys = [], set[str]()
         for line in file.read().split(b"\n")[:-1]:
@@ -95,7 +95,7 @@ def remove_traces(path: Path, question_ids: Collection[str]) -> None:
 
 
 class TraceLog:
-    """The file `traces.jsonl` of a run, beside which it writes `prompts.jsonl`. It reads nothing until
+    """The file `traces.jsonl` of a run, with `prompts.jsonl` next to it. It reads nothing until
     `refresh` or `append` is called.
 
     Every line must belong to the run `run_key`, or, if that is None, to the run of the first line. A line
@@ -165,7 +165,7 @@ class TraceLog:
         False, and writes nothing, if its question is already done. Of a trace that cannot be stored, the
         question is written with that error.
 
-        On a full disk (or any other failed write) the file is left as it was and RunError is raised.
+        On a full disk (or any other failed write) the file does not change and RunError is raised.
         """
         return self.append_all([trace]) == 1
 

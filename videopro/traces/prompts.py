@@ -29,7 +29,7 @@ returns), or by their full documentation."""
 REFERENCE_FORMS: tuple[ReferenceForm, ...] = get_args(ReferenceForm)
 
 
-# Characters before the question from which on they are worth a line of their own.
+# Characters before the question from which on they are worth their own line.
 _LONG = 200
 
 

@@ -326,7 +326,7 @@ class Trace(Result):
             if len(text) >= LINE_BYTES:
                 raise ValueError(f"it has {len(text) >> 20:,} MiB, more than {LINE_BYTES >> 20}")
             read = parse_json(text)
-            if "\\ud" in text:  # Perhaps a lone surrogate, which is not read as it was written.
+            if "\\ud" in text:  # Perhaps a lone surrogate, which is not read as written.
                 text = json.dumps(read, separators=(",", ":"))
         except (ValueError, TypeError, RecursionError) as error:
             raise UnstorableTrace(

@@ -17,7 +17,7 @@ from videopro.traces.steps import Cost
 FinalRule = Literal["last", "last-answered", "best"]
 """Which of its programs' answers counts for a question; see `select_answer`."""
 FallbackRule = Literal["none", "native"]
-"""What answers a question if none of its programs did: nothing, or the model directly."""
+"""The fallback for a question that no program answered: no answer, or the model directly."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from videopro.video.decoding import check_no_url as check_no_url
 from videopro.video.decoding import content_id as content_id
 from videopro.video.decoding import content_if_readable as content_if_readable
 from videopro.video.decoding import made_ahead as made_ahead
-from videopro.video.finding import FILM_ENDINGS as FILM_ENDINGS
 from videopro.video.finding import SUBTITLE_ENDINGS as SUBTITLE_ENDINGS
+from videopro.video.finding import VIDEO_ENDINGS as VIDEO_ENDINGS
 from videopro.video.finding import SubtitleFiles as SubtitleFiles
 from videopro.video.finding import files_below as files_below
 from videopro.video.finding import names_of as names_of

@@ -11,12 +11,12 @@ from videopro.errors import SubtitleError
 from videopro.video.subtitle_tracks import is_language, language_of, says_a_part
 
 SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".ssa")
-FILM_ENDINGS = (
-    *(".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"),
+VIDEO_ENDINGS = (
+    *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v"),
     *(".ts", ".mpg", ".mpeg", ".flv", ".wmv"),
 )
 """Extensions of the files that count as videos when a folder is searched."""
-# What stands between a name and the ending, besides languages, and how many of both.
+# What stands between a name and the ending, other than languages, and how many of both.
 _KINDS = {"sdh", "cc", "hi", "full", "default", "auto", "orig", "manual"}
 _MOST_TAGS = 3
 

@@ -20,8 +20,8 @@ def frame_times(video: Video, rule: SampleRule, budget: int, fps: float | None) 
     the frames numbered linspace(0, N - 1, n) of N, rounded, so the first and the last frame are among them
     (qwen-vl-utils, and lmms-eval's models that use it); with `fps`, n as there too: even, and 4 at least.
     ends_floor: the same, rounded down (lmms-eval's own loaders). between: the frames numbered
-    int(i N / (n + 1)), i from 1 to n, without either end; with `fps`, int(i F / fps) from 0, F those of the
-    film a second (Video-MME-v2).
+    int(i N / (n + 1)), i from 1 to n, without either end; with `fps`, int(i F / fps) from 0, F the frames per
+    second of the video (Video-MME-v2).
     """
     duration = video.duration
     if rule == "midpoints":
@@ -51,7 +51,7 @@ def _qwen_count(total: int, budget: int, fps: float, video_fps: float) -> int:
 
 def _ends(total: int, n: int) -> list[int]:
     n = max(1, min(n, total))
-    # As torch.linspace has it, in float32 with one rounding: of long films another frame is the nearest.
+    # As torch.linspace has it, in float32 with one rounding: in long videos another frame is the nearest.
     step = float(np.float32(total - 1) / np.float32(max(1, n - 1)))
     numbers = [step * i if i < n // 2 or n == 1 else total - 1 - step * (n - 1 - i) for i in range(n)]
     return [int(number) for number in np.array(numbers, np.float32).round()]

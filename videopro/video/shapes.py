@@ -4,7 +4,7 @@ A model's own preprocessing fails on pictures of odd shapes: Qwen's resizing ref
 times as long as wide (also after it rounded to whole patches), detectors and OCR models scale a strip to a
 height of 0, and libraries take a picture of up to 4 rows for one with its channels first. So a picture with
 a side below `LEAST_SIDE`, or longer than `LARGEST_RATIO` times its other side, gets a black margin at its
-right or lower edge: pixels keep their coordinates. All other pictures stay as they are.
+right or lower edge: pixels keep their coordinates. No other picture changes.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def no_times(path: Path, row: str) -> SubtitleError:
 
 def without_signs(text: str, kind: SubtitleKind) -> tuple[str, int]:
     """The text with every time so many whole hours later that none is negative, and those hours: 0 for a text
-    without negative times, which is returned as it is."""
+    without negative times, which is returned unchanged."""
     times = _DIALOGUE if kind == "ass" else _CLOCKS
     # The last part of a clock counts hundredths in ASS; FFmpeg reads it as a whole number.
     parts = 100 if kind == "ass" else 1000
@@ -138,7 +138,7 @@ def without_signs(text: str, kind: SubtitleKind) -> tuple[str, int]:
         return -units if clock["sign"] else units
 
     first = min((count(clock) for _, row in matches for clock in _CLOCK.finditer(row[0])), default=0)
-    # Whole hours, so that minutes, seconds and fractions stay as they are written.
+    # Whole hours, so that minutes, seconds and fractions stay as written.
     hours = -(first // (3600 * parts)) if first < 0 else 0
     if not hours:
         return text, 0
@@ -176,7 +176,7 @@ def decoded_cues(packets: Iterable[av.Packet[Any]], track: SubtitleStream) -> It
 
 
 def _texts(packet: av.Packet[Any], codec: str) -> Iterator[str]:
-    """The texts of a packet without what is no HTML. Those of SubRip and WebVTT are read as they are written:
+    """The texts of a packet without what is no HTML. Those of SubRip and WebVTT are read as written:
     FFmpeg takes all between < and > for a tag, and what follows a < without one too."""
     if codec in ("subrip", "srt", "webvtt"):
         text = _unstyled(bytes(packet).decode("utf-8", "replace"), comments=False)

@@ -1,8 +1,8 @@
 """Which of a file's subtitle tracks is read: the one with all speech.
 
-Beside a full track, films carry tracks of a few lines: forced ones (what is said in another language, what
-signs say), signs and songs, comments of the makers. Many are the file's default, or its first. They are read
-only where there is no full track, or where they are named.
+In addition to a full track, videos have tracks of a few lines: forced ones (what is said in another language,
+what signs say), signs and songs, comments of the makers. Many are the file's default, or its first. They are
+read only where there is no full track, or where they are named.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from av.subtitles.stream import SubtitleStream
 
 from videopro.errors import SubtitleError
 
-# ISO 639-1 and ISO 639-2 (T, then B where it differs) of the languages that films have subtitles in. Matroska
-# has the B codes, MP4 the T codes, and people write those of two letters.
+# ISO 639-1 and ISO 639-2 (T, then B where it differs) of the languages that videos have subtitles in.
+# Matroska has the B codes, MP4 the T codes, and people write those of two letters.
 _CODES = """
 af afr|am amh|ar ara|az aze|be bel|bg bul|bn ben|bs bos|ca cat|cs ces cze|cy cym wel|da dan|de deu ger
 el ell gre|en eng|es spa|et est|eu eus baq|fa fas per|fi fin|fil fil|fr fra fre|ga gle|gl glg|gu guj|he heb iw
@@ -48,7 +48,7 @@ def is_language(tag: str) -> bool:
     return tag.lower().replace("_", "-").split("-")[0] in _OF_CODE
 
 
-# Beside a track that has this many times its lines, a track does not say all that is said.
+# If another track has this many times its lines, a track does not say all that is said.
 _FULLER = 5
 _PARTIAL_FLAGS = Disposition.forced | Disposition.comment | Disposition.lyrics | Disposition.karaoke
 # What titles call tracks that say only a part: forced, signs and songs, comments.

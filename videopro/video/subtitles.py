@@ -78,7 +78,7 @@ class Subtitles:
         return tuple(line for line in self.lines if line.start <= time < line.end or line.start == time)
 
     def visible_at(self, times: Sequence[float]) -> tuple[SubtitleLine, ...]:
-        """The lines that LongVideoBench's protocol shows beside frames sampled at `times` (seconds).
+        """The lines that LongVideoBench's protocol shows with frames sampled at `times` (seconds).
 
         A line counts if a frame lies strictly inside its window; a window under 1 s is first widened to 1 s
         round its middle (longvideobench_dataset.py of longvideobench/LongVideoBench).
@@ -194,8 +194,8 @@ def has_embedded_subtitles(video_path: str | Path, *, timeout: float = 30.0) -> 
 
 
 def subtitles_of(video: Path) -> Path | None:
-    """The file of a video's subtitles: its own if there are some in it, else one beside it (film.srt,
-    film.en.srt); None if there are none. Raises SubtitleError if several beside it may be meant."""
+    """The file of a video's subtitles: its own if it contains some, else one next to it (video.srt,
+    video.en.srt); None if there are none. Raises SubtitleError if several files next to it may be meant."""
     if has_embedded_subtitles(video):
         return video
     return SubtitleFiles(video.parent.iterdir()).find(*names_of(video.stem))

@@ -12,7 +12,7 @@ from tests.support.stub_server import StubServer, letter
 from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.server.endpoint import wanted_flag
 from videopro.backbones.server.profile import find_served
-from videopro.backbones.server.prompt_check import difference, film_frames, own_prompt
+from videopro.backbones.server.prompt_check import difference, own_prompt, video_frames
 from videopro.errors import BackboneError
 from videopro.pocket import model_dir
 
@@ -199,6 +199,6 @@ def test_the_difference_says_what_differs() -> None:
 
 
 def test_the_compared_frames_have_the_size_that_the_backbone_decodes() -> None:
-    made = film_frames(3, lambda height, width, count: (height // 10, width // 10))
+    made = video_frames(3, lambda height, width, count: (height // 10, width // 10))
     assert [frame.image.shape for frame in made] == [(72, 128, 3)] * 3
     assert [frame.time for frame in made] == [3.6, 10.9, 18.2]

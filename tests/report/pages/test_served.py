@@ -84,7 +84,7 @@ def test_pages_are_those_on_disk_and_nothing_is_written(run: Path, tmp_path: Pat
         )
         own = page.pop("beginnings")
         for content, beginnings in ((page, own), (other, heads)):
-            content["video"].pop("film")
+            content["video"].pop("source")
             for round in content["rounds"]:
                 if round["prompt"] and round["prompt"]["head"] is not None:
                     round["prompt"]["head"] = beginnings[round["prompt"]["head"]]
@@ -109,12 +109,12 @@ def test_frames_and_videos_of_the_traces_are_served(run: Path, tmp_path: Path) -
     assert frame("time=2.25&side=32&box=0,0,1,1").shape == (16, 32, 3)
     assert frame("time=2.25&side=128&box=0.25,0.25,0.75,0.75").shape == (32, 64, 3)
     film = Path(page["video"]["path"]).read_bytes()
-    reply = get("/" + page["video"]["film"]["url"], headers={"Range": "bytes=100-199"})
+    reply = get("/" + page["video"]["source"]["url"], headers={"Range": "bytes=100-199"})
     assert (reply.status_code, reply.content) == (206, film[100:200])
     assert reply.headers["content-range"] == f"bytes 100-199/{len(film)}"
     # One that is gone, and one that was replaced since.
     missing = data(get(f"/data/questions/{page_name('unread')}.js"))["video"]
-    assert "lost.mp4" in missing["film"]["missing"]
+    assert "lost.mp4" in missing["source"]["missing"]
     assert "lost.mp4" in data(get(f"/pictures/{missing['pictures']}.js"))["error"]
     assert get(f"/videos/{missing['pictures']}").status_code == 404
     make(tmp_path / "v.mp4", 8, rate=4)

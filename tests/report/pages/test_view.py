@@ -27,7 +27,7 @@ from videopro.report.pages import thumbnails
 from videopro.report.pages.content import page, page_name, row, state_of
 from videopro.report.pages.listing import highlight, lines_of_calls, listing
 from videopro.report.pages.script import assignment, read_assignment
-from videopro.report.pages.site import film_source
+from videopro.report.pages.site import video_source
 from videopro.report.pages.thumbnails import Picture, VideoPictures, spread
 from videopro.traces import Call, DecidingCalls, Execution, Reasoned
 from videopro.traces.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
@@ -181,8 +181,8 @@ def test_a_script_holds_any_text_without_closing_its_tag(tmp_path: Path) -> None
     film = tmp_path / "films" / "Zoë 1.mp4"
     film.parent.mkdir()
     film.write_bytes(b"x")
-    assert film_source(str(film), tmp_path / "run" / "view") == {"url": "../../films/Zo%C3%AB%201.mp4"}
-    assert "gone.mp4" in film_source("gone.mp4", tmp_path)["missing"]
+    assert video_source(str(film), tmp_path / "run" / "view") == {"url": "../../films/Zo%C3%AB%201.mp4"}
+    assert "gone.mp4" in video_source("gone.mp4", tmp_path)["missing"]
     (tmp_path / "a.js").write_text(text[:-9])
     assert read_assignment(tmp_path / "a.js") is None
 

@@ -72,18 +72,18 @@ class QwenBackbone(Backbone):
 
     @classmethod
     def from_loaded(
-        cls, loaded: LoadedModel, *, name: str, batch_size: int = 8, beside: bool = False
+        cls, loaded: LoadedModel, *, name: str, batch_size: int = 8, concurrent: bool = False
     ) -> QwenBackbone:
         """A backbone for a model that is already in memory, such as one in training.
 
         The model's mode is not changed: the caller puts it into evaluation mode, with its adapter on, before
-        using the backbone. `beside`: it answers while other threads use the device; its work then goes before
-        theirs, on a stream of its own, so that an answer does not wait for the steps of a whole reply. Only
+        using the backbone. `concurrent`: it answers while other threads use the device; its work then goes
+        before theirs, on its own stream, so that an answer does not wait for the steps of a whole reply. Only
         for weights that do not change.
         """
         self = cls.__new__(cls)
         self._set_up(loaded, name, batch_size, in_training=True)
-        if beside and self.device.type == "cuda":
+        if concurrent and self.device.type == "cuda":
             self._stream = torch.cuda.Stream(self.device, priority=-1)
             # The weights may still be on their way to the device.
             self._stream.wait_stream(torch.cuda.current_stream(self.device))
@@ -219,7 +219,7 @@ class QwenBackbone(Backbone):
         self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
     ) -> None:
         """See `JoiningBackbone`. Requests about a prefix join a batch while it is written, if the model's
-        rows can be joined; the others are written in batches of their own."""
+        rows can be joined; the others are written in separate batches."""
         with self._guard():
             queue = ReplyQueue(joining, self._joinable_head)
             queue.add(requests)
@@ -230,7 +230,7 @@ class QwenBackbone(Backbone):
                     self._write_apart(queue, sampling)
 
     def _joinable_head(self, request: GenerateRequest) -> PromptHead | None:
-        """The head of a request about a prefix whose rows can be written beside those of others."""
+        """The head of a request about a prefix whose rows can be written together with those of others."""
         if not isinstance(request.visual, Prefix):
             return None
         head = self._shared(request.visual, request.system)
@@ -475,7 +475,7 @@ class QwenBackbone(Backbone):
             try:
                 yield
             except torch.OutOfMemoryError as error:
-                # Whoever keeps the error would keep what the failed passes had allocated.
+                # A kept error would keep what the failed passes had allocated.
                 traceback.clear_frames(error.__traceback__)
                 self._features.clear()
                 if self._run is not None:

@@ -3,7 +3,7 @@ captured steps, and for the heads of several prompts.
 
 Several replies to a prompt, or several questions about a video, begin with the same keys and values. The
 library's cache stores them for each row, and each pass reads them all: for a long video that is most of the
-memory and time of generation. In a `SharedCache` a row stores keys and values of its own tokens only, and
+memory and time of generation. In a `SharedCache` a row stores only the keys and values of its own tokens, and
 attention reads the prompt's once. Equals ordinary attention up to rounding. Only for full-attention layers
 and passes without gradients.
 """
@@ -56,7 +56,7 @@ class GrowingLayer(DynamicLayer):
 
 
 def make_growing(cache: Cache) -> None:
-    """Turn the cache's dynamic layers into growing ones. Layers of other types stay as they are."""
+    """Turn the cache's dynamic layers into growing ones. Layers of other types do not change."""
     # Exactly this type: sliding and recurrent layers derive from it, and keep other things.
     cache.layers = [GrowingLayer(layer) if type(layer) is DynamicLayer else layer for layer in cache.layers]
 

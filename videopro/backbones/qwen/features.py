@@ -252,7 +252,7 @@ class FeatureStore:
 
 
 def _key(frames: Sequence[Frame]) -> tuple[object, ...]:
-    """What a head's tokens and features depend on besides its system turn, as long as the arrays live."""
+    """What a head's tokens and features depend on, except its system turn, as long as the arrays live."""
     texts = frames.texts if isinstance(frames, Interleaved) else ()
     pictures = ((id(frame.image), frame.time, frame.box) for frame in frames)
     return (isinstance(frames, Stills), texts, *pictures)

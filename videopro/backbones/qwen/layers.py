@@ -147,7 +147,7 @@ class MergedCopy:
     while the adapter is trained.
 
     A LoRA layer adds six operations to each linear layer, which cost a step of one token more than the step
-    itself. The base's weights are left as they are: others answer with them, and merging and unmerging in
+    itself. The base's weights do not change: others answer with them, and merging and unmerging in
     place would not give them back to the bit. The copy takes as much memory as the adapted layers.
     """
 
@@ -164,7 +164,7 @@ class MergedCopy:
     @torch.no_grad()
     def update(self) -> None:
         """Compute the sums anew, in float32, at the same addresses."""
-        # Ordinary tensors, whoever makes them: those of inference mode could not be updated in training.
+        # Always ordinary tensors: those of inference mode could not be updated in training.
         with torch.inference_mode(False):
             if not self._copies:
                 self._copies = [

@@ -318,7 +318,7 @@ def keep_beyond(model: Any, base: Path, folder: Path) -> list[str]:
             f"{base}: has tensors beyond the model ({', '.join(unexpected[:3])}, ...) that are not in "
             "safetensors, so they cannot be kept; convert the checkpoint to safetensors first"
         )
-    # transformers may name a tensor of a foreign part otherwise than its file does; its first word tells.
+    # transformers may name a tensor of a foreign part differently from its file; the first word is the same.
     modules = {name.partition(".")[0] for name in saved}
     foreign = {name.partition(".")[0] for name in unexpected} - modules
     beyond = sorted(

@@ -1,6 +1,6 @@
 """Replies while they are written: how their tokens are drawn, when each ends, and which requests wait.
 
-Each row of a batch draws by random numbers of its own. The numbers are drawn before a reply begins, from a
+Each row of a batch draws with its own random numbers. The numbers are drawn before a reply begins, from a
 generator that only the reply's seed decides; a token is then the inverse of the cumulative distribution at
 its number. One batch of kernels serves all rows, and none of them waits for the host.
 """
@@ -83,7 +83,7 @@ def _draw(logits: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
     cumulative = logits.softmax(-1).cumsum(-1, dtype=torch.float64)
     at = (numbers * cumulative[:, -1])[:, None]
     tokens = torch.searchsorted(cumulative, at, right=True)[:, 0]
-    # A row of NaN finds no place; its log-probability tells.
+    # A row of NaN finds no place; its log-probability shows it.
     return tokens.clamp(max=logits.shape[-1] - 1)
 
 
@@ -216,7 +216,7 @@ class ReplyQueue:
     def __init__(self, joining: Joining, head_of: Callable[[GenerateRequest], PromptHead | None]) -> None:
         self.joining = joining
         self.apart: list[QueuedReply] = []
-        """Those that are written in batches of their own."""
+        """Those that are written in separate batches."""
         self._joinable: list[QueuedReply] = []
         self._head_of = head_of
         self._added = 0
@@ -264,7 +264,7 @@ class ReplyQueue:
         return chosen
 
     def take_apart(self) -> list[QueuedReply]:
-        """Remove and return all requests that are written in batches of their own."""
+        """Remove and return all requests that are written in separate batches."""
         chosen, self.apart = self.apart, []
         return chosen
 

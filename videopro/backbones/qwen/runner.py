@@ -254,10 +254,10 @@ class QwenRunner:
         `seeds` has a seed and a number for each row, which together seed its sampling; `banned` are token ids
         that are never generated; `on_reply` is called with each row's reply as soon as it is complete, while
         others are still being generated; `between` is called between two steps with the number of rows that
-        go on, may run other passes of the model, and may return more rows, if all can be joined (`can_join`):
-        their replies follow the others'; `cancelled` gives the rows whose replies need not be written on,
-        whose `on_reply` is not called. Log-probabilities are those of the model's own distribution, before
-        temperature, top-p and banned tokens. Raises NonFiniteLogits.
+        continue, may run other passes of the model, and may return more rows, if all can be joined
+        (`can_join`): their replies follow the others'; `cancelled` gives the rows whose replies need not be
+        written on, whose `on_reply` is not called. Log-probabilities are those of the model's own
+        distribution, before temperature, top-p and banned tokens. Raises NonFiniteLogits.
         """
         sampler = TokenSampler(sampling, self._mark(banned, state.logits.shape[-1]))
         limit = sampling.max_new_tokens
@@ -327,7 +327,7 @@ class QwenRunner:
         used again."""
         cache = state.cache
         layers: list[Any] = cache.layers
-        # No pass continues the state: what it holds is freed layer by layer as it is written elsewhere.
+        # No pass continues the state: what it holds is freed layer by layer while it is written elsewhere.
         cache.layers = []
         if isinstance(cache, SharedCache):
             prompts = [(layer.prompt_keys, layer.prompt_values) for layer in layers]

@@ -116,11 +116,11 @@ class RowsSoFar:
     prompts: list[KeysValues]
     """Of each layer, (prompts, heads, prompt tokens, size)."""
     continuations: list[KeysValues]
-    """Of each layer, (rows, heads, tokens of its own, size)."""
+    """Of each layer, (rows, heads, own tokens, size)."""
     of: list[int]
     """The prompt of each row."""
     mask: torch.Tensor
-    """(rows, prompt tokens + tokens of its own), true for a token and false for padding."""
+    """(rows, prompt tokens + own tokens), true for a token and false for padding."""
     positions: torch.Tensor
     """(4, rows, 1), of the next token: its index, and its position in time, height and width."""
     tokens: torch.Tensor
@@ -315,7 +315,7 @@ class StaticBatch:
 
     def rest(self) -> None:
         """Give up the keys and values until it is loaded again: the store may have others by then, and these
-        would be kept beside them."""
+        would be kept in addition to them."""
         self._cache = None
 
     # Steps
@@ -361,7 +361,7 @@ class StaticBatch:
                 use_cache=True,
             )
         logits = self._head(out.last_hidden_state[:, -1]).float()
-        # Rows that have ended go on past the numbers that they have.
+        # Ended rows run past the numbers that they have.
         number = self._written.clamp(max=layout.tokens - 1)
         tokens, logprobs = self._sampler(logits, self._uniforms.gather(1, number)[:, 0])
         self.ids.index_copy_(1, self._column, tokens[:, None])

@@ -26,7 +26,7 @@ _AT_ONCE = 8
 _MOST_BATCHES = 12
 """Captured steps that are kept, of the layouts used last."""
 ROOM, ROOM_ON_CPU = 256, 128
-"""Tokens of a row's own for which there is room at first; more is made as it is needed."""
+"""Tokens that each row has room for at first, after its prompt; more room is made when needed."""
 
 
 class StaticWriter:
@@ -57,7 +57,7 @@ class StaticWriter:
     ) -> None:
         """Continue rows whose first token is already among `replies`, until all have ended or have `limit`
         tokens. `key`: what `sampler` does, for captured steps to be used again. `between` is called between
-        two steps, with the number of replies that go on, and may return more rows to write with them. The
+        two steps, with the number of replies that continue, and may return more rows to write with them. The
         model's GPU has to be the current one."""
         at_once = 1 if self._captures is None else _AT_ONCE
         numbers = [row for row in range(len(start.of)) if replies.is_open(row)]
@@ -117,8 +117,8 @@ class StaticWriter:
         self._store.release()
 
     def _is_thin(self, of: Sequence[int], batch: StaticBatch) -> bool:
-        """Whether so few rows go on that the others are worth dropping, which copies the keys and values.
-        `of`: the prompts of the rows that go on."""
+        """Whether so few rows continue that the others are worth dropping, which copies the keys and values.
+        `of`: the prompts of the rows that continue."""
         if self._captures is not None:
             return _coarse_rows(of)[0] < batch.layout.rows
         return len(of) <= batch.layout.rows * 7 // 8

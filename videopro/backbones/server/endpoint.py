@@ -246,7 +246,8 @@ class Endpoint:
     async def _complete(self, body: Body) -> Completion:
         import openai
 
-        # In threads: encoding images and parsing log-probabilities take CPU time, and other requests go on.
+        # In threads: encoding images and parsing log-probabilities take CPU time, and other requests
+        # continue.
         model, content = await asyncio.to_thread(_encoded, body)
         # The client's limit is for each piece of a reply: one that drips would never end.
         longest = (self._config.timeout + _LONGEST_PAUSE) * (self._config.retries + 1)
@@ -267,7 +268,7 @@ class Endpoint:
                 if not (tries_left and is_passing):
                     raise await self._failure(error, model) from None
             else:
-                # An aborted one may be the server's answer to this one request, which `replies` tells of.
+                # An aborted one may be the server's answer to this one request, which `replies` reports.
                 if not completion.is_aborted or not tries_left:
                     return completion
             await (self._recover() if self._recover else asyncio.sleep(_PAUSE_SECONDS))
@@ -291,7 +292,7 @@ class Endpoint:
         import openai
 
         try:
-            # vLLM has it beside /v1.
+            # vLLM has it next to /v1.
             client = self._client.with_options(max_retries=0)
             return read_version(await client.get(str(client.base_url.join("../version")), cast_to=bytes))
         except (openai.APIError, InvalidReply):

@@ -3,7 +3,7 @@
 Frames have two forms:
 
 *Video*: one `video_url` part whose data URL is `data:video/jpeg;base64,` and the frames' JPEGs, joined by
-commas. This is vLLM's form for sampled frames; their times are sent beside the messages as `media_io_kwargs`
+commas. This is vLLM's form for sampled frames; their times are sent with the messages as `media_io_kwargs`
 (`frames_indices` over `fps`; vLLM pull requests 37301 and 40133; checked in 0.33.0). The indices count
 milliseconds, so Qwen3-VL and newer get every frame's true time, at even and uneven spacing. Older servers,
 and Qwen2.5-VL (one interval per video), lose the times; SGLang (checked in 0.5.23) decodes whole files only
@@ -257,7 +257,7 @@ def reply_fields(sampling: Sampling, seed: int | None, schema: Mapping[str, Any]
 def request_body(model: str, encoded: Messages, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a request with log-probabilities."""
     body = {"model": model, "messages": encoded.messages, "logprobs": True, **fields}
-    # The user's fields beside those that carry the frames' times, not in place of them.
+    # The user's fields are added to those that carry the frames' times and do not replace them.
     for name, value in encoded.extra_body.items():
         body[name] = {**value, **body[name]} if name in body else value
     return body

@@ -39,7 +39,7 @@ from videopro.backbones.server.messages import (
     sent_size,
     user_message,
 )
-from videopro.backbones.server.prompt_check import TEXT, difference, film_frames, own_prompt
+from videopro.backbones.server.prompt_check import TEXT, difference, own_prompt, video_frames
 from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.errors import BackboneError
 
@@ -86,7 +86,7 @@ _AS_PICTURES = (
 def _once(ask: Callable[[ServerProfile], T]) -> Callable[[ServerProfile], T]:
     """Keeps what a method of `ServerProfile` returns; any number of threads cause one call.
 
-    Not `functools.cached_property`, which has a lock of its own in Python 3.11: two locks could be taken in
+    Not `functools.cached_property`, which has its own lock in Python 3.11: two locks could be taken in
     either order."""
 
     @functools.wraps(ask)
@@ -150,9 +150,9 @@ class ServerProfile:
     @property
     @_once
     def weights(self) -> dict[str, str]:
-        """What tells the model's weights from those of another one under the same name: `root`, the folder or
-        hub name that the server has them from, and, if that folder is on this machine, the fingerprint of its
-        `files`. Empty for a server that does not say."""
+        """What distinguishes the model's weights from those of another one under the same name: `root`, the
+        folder or hub name that the server has them from, and, if that folder is on this machine, the
+        fingerprint of its `files`. Empty for a server that does not say."""
         root = self.card.get("root")
         if not isinstance(root, str):
             return {}
@@ -195,7 +195,7 @@ class ServerProfile:
 
     def _returns_token_ids(self) -> bool:
         """Whether the server returns the ids of a prompt as vLLM does, also behind Ray Serve LLM, which
-        passes requests and replies on as they are. Raises BackboneError if it serves no request."""
+        passes requests and replies on unchanged. Raises BackboneError if it serves no request."""
         body: dict[str, Any] = {
             "model": self._config.model,
             "messages": [{"role": "user", "content": "Hi"}],
@@ -322,14 +322,14 @@ class ServerProfile:
         try:
             own, decode = own_prompt(folder, count, pixels)
         except BackboneError as error:
-            # The engine has its own files, so the run can go on.
+            # The engine has its own files, so the run can continue.
             self._warn(f"the engine's prompt was not compared with the local one: {error}")
             return
-        film = encode_frames(
-            film_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
+        shown = encode_frames(
+            video_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
         )
         fields = {"max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
-        (completion,) = self._probe([(functools.partial(user_message, film, TEXT, True), fields)])
+        (completion,) = self._probe([(functools.partial(user_message, shown, TEXT, True), fields)])
         if completion.prompt_token_ids is None:
             logger.info("%s does not return prompt token ids, so prompts were not compared", self._server)
             return

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TEXT = "Is it day or night?\nA. day\nB. night"
 """The text of the request that is compared."""
-# Of a film, so that frames are resized as usual.
+# The size of a real video, so that frames are resized as usual.
 _HEIGHT, _WIDTH = 720, 1280
 # Seconds between the frames; uneven to a tenth, so that lost times are seen.
 _GAP = 7.3
@@ -30,7 +30,7 @@ _QUOTED_TOKENS = 8
 Decode = Callable[[Sequence[int]], str]
 
 
-def film_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] | None]) -> list[Frame]:
+def video_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] | None]) -> list[Frame]:
     """Grey frames of a video. `resize` is the backbone's `frame_size`, in which it decodes them."""
     from videopro.video import Frame
 
@@ -50,7 +50,7 @@ def own_prompt(folder: Path, count: int, pixels: int) -> tuple[list[int], Decode
 
     processor = find_checkpoint(str(folder)).processor
     inputs = QwenInputs(processor, frames=count, pixels=pixels, device=torch.device("cpu"))
-    frames = film_frames(count, inputs.frame_size)
+    frames = video_frames(count, inputs.frame_size)
     prompt = inputs.head(frames).append_text(inputs.tail(TEXT))
     return list(prompt.ids), inputs.tokenizer.decode
 

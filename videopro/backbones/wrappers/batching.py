@@ -51,8 +51,8 @@ class _PendingRequests:
     """One caller's requests."""
 
     kind: tuple[object, ...]
-    """Calls of equal kind may share a batch; the first part is the adapter: on, off, or as it is. A new
-    `object()` in it equals no other, so that call is served alone."""
+    """Calls of equal kind may share a batch; the first part is the adapter: on, off, or None (unchanged). A
+    new `object()` in it equals no other, so that call is served alone."""
     requests: Sequence[Any]
     serve: Callable[[Sequence[Any]], Sequence[Any]]
     joins: Callable[[Sequence[Any], Joining], None] | None = None
@@ -72,7 +72,7 @@ class _PendingRequests:
 class BatchingBackbone(BackboneWrapper):
     """A backbone that serves single calls from several threads in batches; thread-safe.
 
-    It answers with the adapter off (modules are answered by the base model), on, or as it is (None). If a
+    It answers with the adapter off (modules are answered by the base model), on, or unchanged (None). If a
     batch fails, each caller's requests are retried separately, so that a request that cannot be served fails
     only its own caller. Sampled replies are not batched unless each request has its own seed, because a row's
     samples depend on its place in the batch.
@@ -81,7 +81,7 @@ class BatchingBackbone(BackboneWrapper):
     rounding of an answer, depend on timing.
 
     A caller whose work is cancelled leaves the line, and its replies leave the batch at the next step; the
-    others go on. Only a caller that is serving others goes home when these are served.
+    others continue. Only a caller that is serving others returns after these are served.
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
@@ -130,7 +130,7 @@ class BatchingBackbone(BackboneWrapper):
         def serve(videos: Sequence[Sequence[Frame]]) -> list[Prefix]:
             return [self.inner.prefix(video, system=system) for video in videos]
 
-        # Alone, as a model encodes one video at a time: each caller goes on as soon as its own is there.
+        # Alone, as a model encodes one video at a time: each caller continues as soon as its own is there.
         return self._submit(("prefix", object()), [frames], serve, is_single_pass=True)[0]
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
@@ -223,8 +223,8 @@ class _Line:
 
     def serve_passes(self, adapter: object) -> None:
         """Serve those requests that take single passes and wait now, on the thread that writes replies with
-        this setting of the adapter. Those that take the adapter as it is wait, unless the replies do too:
-        while these are written it may be another."""
+        this setting of the adapter. Those that leave the adapter unchanged wait, unless the replies do too:
+        it may be switched while these are written."""
 
         def fits(pending: _PendingRequests) -> bool:
             return pending.is_single_pass and (adapter is None or pending.kind[0] is not None)
@@ -364,7 +364,7 @@ class _Joined:
 
 
 def share_backbone(backbone: Backbone, *, adapter: bool | None = None) -> Backbone:
-    """The backbone for any number of threads, with its adapter on, off, or as it is (None).
+    """The backbone for any number of threads, with its adapter on, off, or unchanged (None).
 
     A server gets each request as it comes. A model in this process gets those that wait for it in batches
     (`BatchingBackbone`), and what is shared once more waits in the same queue.

@@ -42,7 +42,8 @@ class BackboneWrapper(Backbone):
 
     @property
     def device(self) -> object:
-        """Where the inner one's model is, for models that go beside it; None if it is not in this process."""
+        """The device of the inner one's model, for models that are placed with it; None if it is not in this
+        process."""
         return getattr(self.inner, "device", None)
 
     @property

@@ -22,7 +22,7 @@ from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import CommandLine, check_needs, exit_status, option, setting
 from videopro.commands.ask.console import ConsoleObserver
 from videopro.commands.ask.output import JsonObserver, Keeper, errors_as_json
-from videopro.commands.infer_settings import QUESTIONS, AnswerSettings, FilmSettings, WordsSettings
+from videopro.commands.infer_settings import QUESTIONS, AnswerSettings, VideoSettings, WordsSettings
 from videopro.errors import ConfigError, SubtitleError
 from videopro.methods import (
     METHOD_OPTIONS,
@@ -49,7 +49,7 @@ _OUTPUT = "Output"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskConfig(AnswerSettings, WordsSettings, FilmSettings):
+class AskConfig(AnswerSettings, WordsSettings, VideoSettings):
     """One question about one file."""
 
     video: Path = field(metadata=setting("video file, or NAME:VIDEO for a plug-in's video", positional=True))
@@ -156,7 +156,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 
 def _run_settings(config: AskConfig, prepared: PreparedRun) -> dict[str, Any]:
-    """The settings in a run's config.yaml besides its identity, as `videopro infer` writes them."""
+    """The settings in a run's config.yaml, without its identity, as `videopro infer` writes them."""
     return {
         "method": config.method,
         "options": config.options,

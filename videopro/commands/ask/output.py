@@ -1,5 +1,5 @@
-"""What `videopro ask` does with an answer besides showing it: store it in a run folder (--output), or print
-it as JSON, one object per line and nothing else on stdout (--json).
+"""What `videopro ask` does with an answer in addition to showing it: store it in a run folder (--output), or
+print it as JSON, one object per line and nothing else on stdout (--json).
 """
 
 from __future__ import annotations
@@ -129,5 +129,5 @@ def _print(event: dict[str, Any], stream: Any) -> None:
     try:
         print(line, file=stream, flush=True)
     except BrokenPipeError:
-        # As Rich does: no method takes it for an error of its own, and `exit_status` knows it.
+        # As Rich does: no method mistakes it for its own error, and `exit_status` knows it.
         raise SystemExit(1)  # noqa: B904 -- its context says why

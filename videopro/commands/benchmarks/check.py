@@ -278,8 +278,8 @@ def _unpack(archive: Archive) -> None:
         archive.marker.touch()
     except OSError as error:
         raise BenchmarkError(cannot_write(archive.marker, error)) from error
-    # As a shell reads it: pieces of an archive are joined by a pipe. unzip asks whether to go on where the
-    # disk is full, and 7z whether to write over a file: nobody may be there to answer.
+    # As a shell reads it: pieces of an archive are joined by a pipe. unzip asks whether to continue when the
+    # disk is full, and 7z whether to overwrite a file: nobody may be there to answer.
     done = subprocess.run(archive.command, shell=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise BenchmarkError(

@@ -54,7 +54,7 @@ def with_edits(card: Card, before: Card) -> Card:
     part = _MARKED.search(card.text)
     assert part is not None
     if before.text.count(BEGIN) != before.text.count(END):
-        # Nobody can tell what is whose.
+        # Which text is ours cannot be determined.
         raise ConfigError(f"the card on the hub lacks {BEGIN} or {END}; restore both, or remove both")
     if _MARKED.search(before.text):
         text = _MARKED.sub(lambda _: part[0], before.text)
@@ -153,7 +153,7 @@ class RunSummary:
         }
         for name, value in (self.summary.get("metrics") or {}).items():
             if value.get("robust") is not None:
-                # With a share of valid replies, it is a mean on a scale of its own, else a share.
+                # With a share of valid replies, it is a mean on its own scale, else a share.
                 measured[name] = value["robust"] * (1 if value.get("valid") is not None else 100)
         for name, number in measured.items():
             yield EvalResult(
@@ -235,8 +235,8 @@ def use_command(artefact: Artefact, folder: str, base: str) -> str:
     """A command that runs a planner; `folder`: where it is, or its name on the hub."""
     model = folder if artefact.kind == "planner" else f"{base or 'BASE'} --backbone adapter={folder}"
     sample = MODELS[base].sample if base in MODELS else ""
-    film = f"{base}:{sample}" if sample else "VIDEO.mp4"
-    return f'videopro ask {film} "What happens?" --choices "a cup" "a book" --method videopro --model {model}'
+    path = f"{base}:{sample}" if sample else "VIDEO.mp4"
+    return f'videopro ask {path} "What happens?" --choices "a cup" "a book" --method videopro --model {model}'
 
 
 def model_card(

@@ -110,7 +110,7 @@ def push(config: PushConfig) -> str:
 
 def _card(config: PushConfig, artefact: Artefact, base: str, staged: Sequence[StagedFile]) -> Card:
     named = (SFT, GRPO, CARD_JSON, CARD_MD, TRAINING_RECORD, "config.yaml")
-    # As they go up, not as they are here.
+    # As uploaded, not as on this machine.
     texts = {file.name: file.read() for file in staged if file.name in named}
     if artefact.kind == "dataset":
         return data_card(config.repo, texts)

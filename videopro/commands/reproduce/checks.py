@@ -34,7 +34,7 @@ _SPACE = 28e9
 """Bytes that a reproduction at the size of 8B writes into its output: checkpoints of two trainings with
 optimizer states (about 5 GB each), a merged checkpoint (17.5 GB)."""
 _CACHED = 12e9
-"""Bytes that it writes into the cache, besides videos and downloads: decoded frames (9.6 MB for each of
+"""Bytes that it writes into the cache, excluding videos and downloads: decoded frames (9.6 MB for each of
 CG-Bench's 1,219 videos)."""
 
 

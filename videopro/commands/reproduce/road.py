@@ -108,7 +108,7 @@ class Road:
         """Needs of the models behind these module parts."""
         modules = self.config.modules
         named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": self.speech}
-        # A tracker that links the detector's boxes is no model of its own.
+        # A tracker that links the detector's boxes is not a separate model.
         return part_needs(
             {part: str(named[part]) for part in parts if named.get(part, "detector") != "detector"}
         )
@@ -154,9 +154,9 @@ class Road:
         }
 
     def _programs(self, synthesis: Mapping[str, Any]) -> dict[str, Any]:
-        """How many programs the synthesis asks for, where its config does not decide. Those for rows that
-        nobody reads are not paid for; the videos stay divided as they are, since the rows in place of them
-        may be of an earlier synthesis."""
+        """How many programs the synthesis asks for, where its config does not decide. Those for rows that no
+        stage reads are not paid for; the division of the videos does not change, since the rows in place of
+        them may be of an earlier synthesis."""
         config = self.config
         if not config.has_teacher:
             # Who is asked for its own programs was never taught the modules.

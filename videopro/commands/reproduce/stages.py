@@ -49,7 +49,7 @@ class Command:
         return {} if self.gpus is None else {"CUDA_VISIBLE_DEVICES": self.gpus}
 
     def __str__(self) -> str:
-        """As it is typed in a shell."""
+        """As typed in a shell."""
         before = "".join(f"{name}={value} " for name, value in self.environment.items())
         if self.name == DOWNLOAD:
             argv = ["hf", *self._flags]

@@ -195,7 +195,7 @@ class RaySettings:
         gpus = self.gpus if self.gpus is not None else float(all_gpus > 0)
         cpus = self.cpus
         if cpus is None:
-            # The CPUs beside a GPU decode for its model. The smallest ratio fits on every node.
+            # The CPUs of a GPU decode for its model. The smallest ratio fits on every node.
             ratios = [node.get("CPU", 0.0) * gpus / node["GPU"] for node in nodes if node.get("GPU", 0.0) > 0]
             cpus = max(1.0, float(math.floor(min(ratios)))) if gpus and ratios else 1.0
         return Share(cpus, gpus, round((self.memory or 0.0) * _GIB))

@@ -44,10 +44,10 @@ class Worker(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many calls of `work` it serves at a time, each in a thread of its own."""
+        """How many calls of `work` it serves at a time, each in its own thread."""
 
     def identity(self) -> dict[str, object]:
-        """What its results depend on, besides the job; equal for all workers of a pool."""
+        """What its results depend on, except the job; equal for all workers of a pool."""
 
     def work(self, job: Any, items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
         """The id of each item and its result, as soon as there is one. An item without a result ends the

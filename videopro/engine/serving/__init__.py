@@ -1,4 +1,4 @@
-"""An engine that VideoPro starts itself: vLLM in an environment and a process of its own, one a GPU.
+"""An engine that VideoPro starts itself: vLLM in its own environment and process, one per GPU.
 
 `settings` makes its command line, `process` starts it, watches it and stops it, `guard` lets none of its
 processes outlive ours, `adapters` gives it the versions of an adapter in training, and `attached` is how

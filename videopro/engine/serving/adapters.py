@@ -1,7 +1,7 @@
-"""The versions of an adapter that is being trained, as an engine gets them: each under a name of its own.
+"""The versions of an adapter that is being trained, as an engine gets them: each under its own name.
 
-A version is loaded beside those before it and never in place of one, whose keys and values the engine would
-go on using (vLLM issue 42125). The one before it stays, for requests that are still being answered.
+A version is loaded in addition to the earlier ones and never replaces one, whose keys and values the engine
+would keep using (vLLM issue 42125). The one before it stays, for requests that are still being answered.
 
 An adapter whose weights do not fit the model changes nothing, and no engine says so (vLLM issues 34186 and
 48022): the log-probabilities of one that must differ from the base's are compared with those.

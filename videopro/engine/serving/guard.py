@@ -1,10 +1,10 @@
 """Runs one program, and leaves no process of it behind: python guard.py PARENT PROGRAM ARGUMENT...
 
-The program ends with this guard's parent, however that ends, `kill -9` included. An engine starts processes
-of its own, which outlive it when it is killed: they become this process's children then, and are killed too.
+The program ends with this guard's parent, however that ends, `kill -9` included. An engine starts its own
+processes, which outlive it when it is killed: they become this process's children then, and are killed too.
 
-Run as a script, it needs the standard library only: it stays beside an engine for hours. The parent's end
-is seen through a pidfd, since PR_SET_PDEATHSIG would tell the end of the thread that started this process.
+Run as a script, it needs the standard library only: it runs next to an engine for hours. The parent's end is
+seen through a pidfd, since PR_SET_PDEATHSIG would signal the end of the thread that started this process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO
 PATIENCE = 20.0
 """Seconds that the program gets to end by itself."""
 _CHILDRENS_PATIENCE = 3.0
-# Of who waits for the guard, beside the time that it gives the program.
+# How long to wait for the guard, in addition to the time that it gives the program.
 _END_SECONDS = 10.0
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in _ENDING:
         signal.signal(number, lambda *_: None)
-    # Whoever starts this process blocks them meanwhile.
+    # The starter of this process blocks them meanwhile.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     try:

@@ -1,4 +1,4 @@
-"""An engine, `vllm serve` in an environment of its own, that lives as long as what started it.
+"""An engine, `vllm serve` in its own environment, that lives as long as what started it.
 
 It is started, watched, started again when it dies, with the adapters that it had, and stopped with us in
 every case (`guard`). It keeps its address meanwhile, so that clients who try again reach the next one.
@@ -313,7 +313,7 @@ class EngineProcess:
                 write_atomically(self._failure_file, str(error))
 
     def _not_started(self, size: int, how: str = "") -> BackboneError:
-        """`size`: that of the log before what tells why."""
+        """`size`: that of the log before the part that says why."""
         if not how:
             ended = self._process is None or self._process.poll() is not None
             how = "it ended" if ended else f"it did not respond within {self._settings.start_seconds} s"
@@ -322,7 +322,7 @@ class EngineProcess:
     # -- adapters
 
     def load_adapter(self, name: str, folder: Path) -> None:
-        """Serve an adapter under a name of its own, also after it has been started again. Raises
+        """Serve an adapter under its own name, also after it has been started again. Raises
         BackboneError if the engine refuses it."""
         with self._lock:
             before = dict(self._adapters)

@@ -100,7 +100,7 @@ class ServedModel:
     dtype: str = "auto"
     """As in a backbone's settings."""
     rank: int = 0
-    """The highest rank of the adapters beside it; 0: there are none."""
+    """The highest rank of the adapters served with it; 0: no adapters."""
     adapters: Mapping[str, Path] = field(default_factory=dict)
     """Adapters that are there from the start, by name."""
 
@@ -117,7 +117,7 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
         "--max-model-len": settings.max_model_len or _longest(model.source),
         "--max-logprobs": _TOP_LOGPROBS,
         # Those that tokens are drawn from, as the importance ratio of training needs them. A letter is asked
-        # for at temperature 0, which leaves them as they are.
+        # for at temperature 0, which does not change them.
         "--logprobs-mode": "processed_logprobs",
         "--limit-mm-per-prompt": json.dumps({"video": 1, "image": model.images}),
         "--dtype": _DTYPES.get(model.dtype) or ("auto" if on_gpu else "float32"),

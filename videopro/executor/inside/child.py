@@ -334,7 +334,7 @@ def _run(session: Session, start: Mapping[str, Any]) -> Any:
     session.handles.learn(prelude)
     inputs = {name: session.unpack(value) for name, value in start["inputs"].items()}
 
-    # A module of its own: dataclasses, enums and typing look up where a class was made.
+    # A separate module: dataclasses, enums and typing look up where a class was made.
     module = types.ModuleType(NAME)
     sys.modules[NAME] = module
     space = vars(module)

@@ -28,7 +28,7 @@ from . import child, confinement
 from .allowed import IMPORTABLE_MODULES, LATE
 from .wire import SETUP_FAILED, frame
 
-# Descriptors of its own; each program takes one more.
+# Its own descriptors; each program takes one more.
 _OWN_DESCRIPTORS = 24
 _MOST_DESCRIPTORS = 4096
 # The codecs that a str method may name.
@@ -196,7 +196,7 @@ class Zygote:
             if pid == 0:
                 return
             report = self.reports.pop(pid, None)
-            if report is None:  # It was waiting for a program, or died as it was handed one.
+            if report is None:  # It was waiting for a program, or died when it was handed one.
                 if self.waiting is not None and self.waiting[0] == pid:
                     self.waiting[1].close()
                     self.waiting = None

@@ -1,8 +1,8 @@
 """Code shared by the agents: models in roles, structured replies, budgets, recorded steps, questions in
 flight.
 
-An agent is a folder beside this one: its settings, prompts and schemas, and an `AgentRun` that reads like its
-paper's algorithm.
+An agent is a folder next to this one: its settings, prompts and schemas, and an `AgentRun` that reads like
+its paper's algorithm.
 """
 
 from videopro.methods.agents.method import AgentMethod as AgentMethod

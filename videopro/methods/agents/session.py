@@ -98,7 +98,7 @@ class Session:
         return allowed
 
     def said_at(self, times: Sequence[float]) -> str:
-        """The subtitle lines that are shown at some of these times (s), as LongVideoBench shows them beside
+        """The subtitle lines that are shown at some of these times (s), as LongVideoBench shows them with
         frames; "" if there are none."""
         if self.subtitles is None:
             return ""

@@ -47,7 +47,7 @@ MOST_AGENTS = 4
 @dataclass(frozen=True)
 class LvAgentSettings(AgentSettings):
     """Settings of LVAgent. With preset "equal", `frames` is the number of frames that the run's backbone
-    takes; a glance stays as short as it is."""
+    takes; a glance does not get longer."""
 
     agents: tuple[str, ...] = option((), f"2 to {MOST_AGENTS} different models: {ROLE_HELP}", answers=True)
     team: Path | None = option(None, "team file of videopro select-agents, instead of agents", answers=True)
@@ -133,16 +133,16 @@ class LvAgentMethod(AgentMethod):
         return LvAgentRun(session, prepared)
 
 
-# What an identity says besides the weights: no reason for two agents to be two.
+# What an identity contains in addition to the weights: differences in these do not make two agents.
 _SETTINGS = ("name", "dtype", "attention", "frames", "pixels", "video", "jpeg_quality", "extra_body")
 
 
 def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
     """Raise ConfigError if two agents, by name, have the same weights, as "self" and the name of the run's
-    backbone: they never disagree. Of a served model, only what its server tells is known."""
+    backbone: they never disagree. Of a served model, only what its server reports is known."""
     seen: dict[str, str] = {}
     for name, identity in identities.items():
-        # A local model is told by the contents of its files, wherever they are.
+        # A local model is identified by the contents of its files, wherever they are.
         ignored = {*_SETTINGS, *(("model",) if identity.get("kind") == "qwen" else ())}
         weights = json.dumps(
             {key: value for key, value in identity.items() if key not in ignored}, sort_keys=True

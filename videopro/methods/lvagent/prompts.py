@@ -12,8 +12,8 @@ from videopro.video import Frame
 
 @dataclass(eq=False)
 class Member:
-    """An agent in the discussion, and what it says to the others. Told by identity: frames hold arrays, which
-    are not to be compared."""
+    """An agent in the discussion, and what it says to the others. Compared by identity: frames hold arrays,
+    which cannot be compared."""
 
     number: int
     """From 1, as prompts name it; ties are broken in this order."""

@@ -90,7 +90,7 @@ class Agreement:
 
 def pseudo_label(letters: Sequence[str | None]) -> str | None:
     """The letter that at least two agents gave, and more than any other. None if there is no such letter:
-    a lone vote would only agree with itself, and of equally many nothing tells which letter is right."""
+    a lone vote would only agree with itself, and a tie does not say which letter is right."""
     ranked = Counter(letter for letter in letters if letter is not None).most_common(2)
     if not ranked or ranked[0][1] < 2 or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
         return None

@@ -106,7 +106,7 @@ class Planner(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """JSON-serializable facts for a run's key: everything besides the request that a reply depends on."""
+        """JSON-serializable facts for a run's key: everything that a reply depends on, except the request."""
 
     @abstractmethod
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:

@@ -4,7 +4,7 @@
       ...{question}...{choices}...        # a YAML file, or a folder with plan.txt, bug_fix.txt, ...
 
 A text has slots such as {question}. {{question}} stands for these characters themselves, and any other braces
-stand for themselves, so that code and JSON can be pasted as they are.
+stand for themselves, so that code and JSON can be pasted unchanged.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _REQUEST_STATUSES = (400, 413, 422)
 # A server that does not list its models within this time (s) counts as unreachable.
 _LISTING_SECONDS = 10.0
 _BUDGET_SETTINGS = "--planner-frames N --backbone pixels=N"
-# The options that a run which goes on takes from its record.
+# The options that a resumed run takes from its record.
 _OPTIONS = ("planner_prompt", "prompts", "reference", "planner_frames", "planner_pixels")
 
 
@@ -59,13 +59,13 @@ def settle_served_planner(
     options: Mapping[str, Any], recorded: Mapping[str, Any], server: ServerSettings, pixels: int | None = None
 ) -> dict[str, Any]:
     """The options, with the form of the prompts, the frames, the pixels and the weights of a planner
-    `server:MODEL@URL`, as far as they are unset and its server tells them. Other planners' options are
-    returned as they are. They are settled before a run begins, so that its key and its folder have them, and
-    every worker asks alike.
+    `server:MODEL@URL`, if they are unset and its server reports them. Other planners' options are returned
+    unchanged. They are settled before a run begins, so that its key and its folder have them, and every
+    worker asks alike.
 
-    `recorded` is the method's part of the identity that the run's folder recorded: a run that goes on keeps
-    what it has, and its server is asked for the weights alone. `server`: how requests go to it. `pixels`: of
-    a frame, if nothing on this machine says what the planner was trained with.
+    `recorded` is the method's part of the identity that the run's folder recorded: a resumed run keeps what
+    it has, and its server is asked for the weights alone. `server`: how requests go to it. `pixels`: of a
+    frame, if nothing on this machine says what the planner was trained with.
 
     Asks the server, and warns of what it lacks. Raises ConfigError for a planner with unknown prompts,
     BackboneError for a server that cannot be reached or a model with unknown budgets.

@@ -27,8 +27,8 @@ gives the same letter with what its calls returned on other videos (`OtherVideos
 The confidence of the letter is the product of those of the deciding calls, as if their errors were
 independent, or the least of them. Witnesses that decided together are wrong only if each is: their confidence
 is 1 minus the product of the complements, or the greatest. A call without a confidence, such as a search,
-changes nothing beside others. Where only such calls decided, nothing says how sure the letter is: it has the
-confidence of chance, one in the number of options.
+changes nothing if there are others. Where only such calls decided, nothing says how sure the letter is: it
+has the confidence of chance, one in the number of options.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ class OtherVideos:
     nothing of this one. Where a call with the same words was made on OTHER_VIDEOS other videos, the program
     is run with their results: if the letter never changes, it is the same whatever the video.
 
-    What programs' calls return is known to others after `settle`, which whoever runs them calls between
-    batches: no letter depends on which program of a batch ran first. Threads may share it.
+    What programs' calls return is known to others after `settle`, which the runner of the programs calls
+    between batches: no letter depends on which program of a batch ran first. Threads may share it.
     """
 
     def __init__(self) -> None:

@@ -144,7 +144,7 @@ def execute(
         observer.on_execution(execution)
     if status != "empty":
         return execution, outcome.log
-    # The program ran to its end, so nothing else in its log tells a refinement what was wrong.
+    # The program ran to its end, so nothing else in its log says what was wrong to a refinement.
     fault = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
     return execution, f"The program gave no answer: {fault}\n{outcome.log}".rstrip()
 
@@ -220,7 +220,7 @@ class CallGuard:
     """The functions of one program's library, with what they raise sorted.
 
     They raise ModuleError for what the program may mend, one of QUESTION_ERRORS for what shows without it,
-    other VideoProErrors and BudgetExceeded as they are, and MachineFailed.
+    other VideoProErrors and BudgetExceeded unchanged, and MachineFailed.
     """
 
     def __init__(self, library: ModuleLibrary, question: Question, observer: Observer | None) -> None:

@@ -71,7 +71,7 @@ _NO_REFINEMENT = "it cannot refine its program, so failed and unsure answers are
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What a method needs besides its settings."""
+    """What a method needs in addition to its settings."""
 
     backbone: Backbone
     """The run's own."""
@@ -79,7 +79,7 @@ class _Loaded:
     answerer: Backbone
     """Answers inside programs; shared by all of them."""
     own_answerer: Backbone | None
-    """The same as it was loaded, if it is another model than the run's."""
+    """The same, as loaded, if it is not the run's model."""
     models: ModuleModels
     prompt_file: PromptFile | None
     """The user's prompts, of the settings or recorded by the planner."""
@@ -230,7 +230,7 @@ class BaseProgramMethod(Method):
         return tuple(f"planner: {note}" for note in (*own, *self._loaded.notes))
 
     def _check_answerer(self, results: Sequence[Result]) -> None:
-        """Raise BackboneError if a question failed because an answerer of its own serves no request; a run
+        """Raise BackboneError if a question failed because its own answerer serves no request; a run
         checks its backbone itself."""
         if self._loaded is None:
             return
@@ -294,8 +294,8 @@ class BaseProgramMethod(Method):
         return stack.enter_context(seer.prefix(frames)), stand_ins_in(frames)
 
     def answerer(self, backbone: Backbone) -> Backbone:
-        """What answers inside the programs of a run with this backbone, loaded once. Raises ConfigError or
-        RunError."""
+        """The model that answers inside the programs of a run with this backbone, loaded once. Raises
+        ConfigError or RunError."""
         own = self._load(backbone).own_answerer
         return backbone if own is None else own
 

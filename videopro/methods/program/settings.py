@@ -218,7 +218,7 @@ def adapted_backbone(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The settings of the backbone, with the frames of a preset, and with the adapter that a plug-in's model
     brings for planning if it would have to write programs by itself, which it was never taught
-    (`adapter=null` keeps it as it is); and what to tell the user."""
+    (`adapter=null` leaves it unchanged); and what to tell the user."""
     backbone, notes = paper_backbone(settings, given)
     planner = MODELS[model].planner if model in MODELS else ""
     if settings.planner == "self" and "adapter" not in given and planner:

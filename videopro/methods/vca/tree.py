@@ -72,7 +72,7 @@ class Tree:
         return children
 
     def relevance_at(self, time: float) -> float:
-        """The relevance of a frame at a border (s): the highest among the open segments beside it, so that
+        """The relevance of a frame at a border (s): the highest of the open segments next to it, so that
         the scores of an explored segment give way to those of its parts. A part without a score counts as
         the smallest segment around it that has one; -1 if none has."""
         named = {node.name: node for node in self.nodes}
@@ -109,7 +109,7 @@ class MemoryBuffer:
         return sorted(self._moments)
 
     def update(self, times: Sequence[float], relevance: Callable[[float], float]) -> list[float]:
-        """Add moments, and discard those of the lowest relevance as it is now. Returns the discarded ones,
+        """Add moments, and discard those of the lowest current relevance. Returns the discarded ones,
         old or new, in order of time."""
         self._moments += [time for time in dict.fromkeys(times) if time not in self._moments]
         # Stable: among equals, the order of adding stays.

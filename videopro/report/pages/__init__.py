@@ -14,7 +14,6 @@ from videopro.report.pages.script import assignment as assignment
 from videopro.report.pages.site import OVERVIEW as OVERVIEW
 from videopro.report.pages.site import Site as Site
 from videopro.report.pages.site import about_run as about_run
-from videopro.report.pages.site import film_source as film_source
 from videopro.report.pages.site import make_pictures as make_pictures
 from videopro.report.pages.site import overview_row as overview_row
 from videopro.report.pages.site import packed as packed
@@ -22,6 +21,7 @@ from videopro.report.pages.site import questions_list as questions_list
 from videopro.report.pages.site import read_asset as read_asset
 from videopro.report.pages.site import run_names as run_names
 from videopro.report.pages.site import start_overview as start_overview
+from videopro.report.pages.site import video_source as video_source
 from videopro.report.pages.site import write_overview as write_overview
 from videopro.report.pages.site import write_pages as write_pages
 from videopro.report.pages.thumbnails import LATER as LATER

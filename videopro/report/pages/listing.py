@@ -19,7 +19,7 @@ from videopro.traces import Call
 Tokens = list[tuple[str, str]]
 """(colour class, text) of one line; see `_CLASSES`."""
 
-# The first match counts. Single letters, as they are repeated for every token of every program.
+# The first match counts. Single letters, because they are repeated for every token of every program.
 _CLASSES = (
     (Comment, "c"),
     (String.Doc, "c"),

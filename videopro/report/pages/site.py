@@ -143,7 +143,7 @@ def _write_questions(
     videos: dict[str, VideoPictures] = {}
     for done, trace in enumerate(traces, 1):
         content, pictures = page(trace, max_frames, prompts, grades.get(trace.question_id))
-        content["video"]["film"] = film_source(trace.video.path, output)
+        content["video"]["source"] = video_source(trace.video.path, output)
         name = page_name(trace.question_id)
         # Not synced to disk one by one: files lost in a power failure can be written again.
         (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")
@@ -154,7 +154,7 @@ def _write_questions(
     return videos.values()
 
 
-def film_source(path: str, output: Path) -> dict[str, str]:
+def video_source(path: str, output: Path) -> dict[str, str]:
     """Where the pages in `output` find a video file: its `url`, or why it is `missing`. The URL is relative,
     so that it also works on a web server that serves the videos."""
     if not os.path.isfile(path):

@@ -77,7 +77,7 @@ def answer_of(step: Step, letters: Sequence[str]) -> str | None:
 
 
 def as_text(value: Any) -> str:
-    """An argument as text: strings as they are, everything else as JSON."""
+    """An argument as text: strings unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -165,7 +165,7 @@ def make_sheets(pictures: VideoPictures, folder: Path, side: int = SIDE) -> Thum
                     _save(made, pictures.name, folder, sheets)
                     made = {}
         finally:
-            # What comes before a damaged part of the film is shown nevertheless.
+            # What comes before a damaged part of the video is shown nevertheless.
             _save(made, pictures.name, folder, sheets)
     except VideoError as error:
         sheets.error = str(error)

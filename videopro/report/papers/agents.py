@@ -1,4 +1,4 @@
-"""Other results of the agents' papers, besides their tables.
+"""Results of the agents' papers outside their tables.
 
 The kinds of tool use (DVD), how far a chosen segment is from the evidence (VCA), how many frames a type of
 question needs (VideoAgent), and LVAgent's time and number of agents (this project has only the

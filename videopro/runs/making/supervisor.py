@@ -288,7 +288,7 @@ class _Channel:
         self._channel = channel
         self._has_job = threading.Event()
         self._job: WorkerJob | None = None
-        # Long messages are written in two parts, and units report from threads of their own.
+        # Long messages are written in two parts, and units report from their own threads.
         self._sending = threading.Lock()
         threading.Thread(target=self._watch, daemon=True).start()
 

@@ -81,7 +81,7 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """Everything that a worker needs besides a backbone."""
+    """Everything that a worker needs, except a backbone."""
 
     folder: RunFolder
     run_key: str

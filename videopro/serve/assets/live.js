@@ -44,7 +44,7 @@ VIEW.live = (() => {
     // Once anew: it may have been deleted since.
     const film = content.file_id ? await VIEW.videos.read(content.file_id, { isFresh: own.film === undefined }) : null;
     own.film = film;
-    content.video.film = film ? { url: VIEW.videos.url(film.id) } : null;
+    content.video.source = film ? { url: VIEW.videos.url(film.id) } : null;
     own.pictures = film ? VIEW.videos.pictures(film) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
     return content;
   }

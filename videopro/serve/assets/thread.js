@@ -90,7 +90,7 @@
     }
     if (!film) return own.side.replaceChildren(title, el("p.note.missing", {}, "This video was deleted from the server. Its questions and answers are kept."));
     own.pictures = VIEW.videos.pictures(film);
-    const { holder, note } = VIEW.player({ id: film.id, video: { film: { url: VIEW.videos.url(film.id) }, duration: film.videopro.duration, path: film.filename } }, null);
+    const { holder, note } = VIEW.player({ id: film.id, video: { source: { url: VIEW.videos.url(film.id) }, duration: film.videopro.duration, path: film.filename } }, null);
     const index = el("div.state-of-index");
     const subtitles = el("input", { type: "file", hidden: true, accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => { const [file] = subtitles.files; if (file) addSubtitles(own, file); subtitles.value = ""; } });
     own.side.replaceChildren(holder ?? "", note, title, el("p.about", {}, VIEW.videos.about(film)), VIEW.app.scope(film) ?? "",

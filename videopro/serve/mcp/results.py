@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from videopro.errors import ConfigError
 from videopro.modules.tools import Answer, Time
 
-# What an answer's steps are made of; evidence and the answer have fields of their own.
+# What an answer's steps are made of; evidence and the answer have their own fields.
 _STEPS = ("reply", "call", "execution", "step")
 
 
@@ -59,7 +59,7 @@ def structured(result: BaseModel, images: Sequence[ContentBlock] = ()) -> CallTo
 
 
 def doing_of(event: dict[str, Any]) -> str | None:
-    """What a client is told of an event."""
+    """What a client learns of an event."""
     kind = event["type"]
     if kind == "wait":
         return str(event["doing"])

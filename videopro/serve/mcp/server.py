@@ -133,7 +133,7 @@ class _Tools:
         """Open a video: its id, duration and size, and whether it has subtitles. Without a path, list the
         videos that can be opened."""
         if not path:
-            files = self._videos.store.folders.films()
+            files = self._videos.store.folders.videos()
             videos = [results.VideoFile(**each) for each in files[:_MOST_VIDEOS]]
             return results.Opened(videos=videos, left_out=len(files) - len(videos))
         opened = self._videos.video(path)
@@ -219,7 +219,7 @@ def run_http(
     sock: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` is told
+    """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` receives
     the address."""
     _quiet()
     StoppableServer(mcp_app(server, limits), lambda: say(address_of(sock) + PATH), calls.stop_all).run([sock])

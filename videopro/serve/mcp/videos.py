@@ -15,9 +15,9 @@ from cachetools import LRUCache
 from videopro.errors import ConfigError, acquired
 from videopro.modules import VideoContext
 from videopro.modules.tools import Budget, Tell, ToolModels, VideoTools, load_models, tool_settings
-from videopro.serve.answering import Answerer, FilmIndexes
-from videopro.serve.films import ID_PREFIX, Film, FilmStore, video_of
+from videopro.serve.answering import Answerer, VideoIndexes
 from videopro.serve.problems import called_by_name
+from videopro.serve.store import ID_PREFIX, StoredVideo, VideoStore, video_of
 from videopro.video import SUBTITLE_ENDINGS, load_subtitles
 
 _KEPT_CONTEXTS = 32
@@ -40,7 +40,7 @@ class OfferedVideos:
         self._folders = [folder.expanduser().resolve() for folder in folders]
         # Of a video in a folder nothing is kept but what is known of it.
         self._home = tempfile.TemporaryDirectory(prefix="videopro-mcp-")
-        self.store = FilmStore(Path(self._home.name), 1, folders)
+        self.store = VideoStore(Path(self._home.name), 1, folders)
         self.answerer = answerer
         self._parts = dict(parts)
         own = None if answerer is None else answerer.own
@@ -52,10 +52,10 @@ class OfferedVideos:
         self._models: ToolModels | None = None
         self._contexts: LRUCache[Any, VideoContext] = LRUCache(_KEPT_CONTEXTS)
         self._given: dict[str, Path] = {}
-        """Subtitles that a client named, by the id that it was told."""
+        """Subtitles that a client named, by the id that it received."""
         self._lock = threading.Lock()
         self._loading = threading.Lock()
-        self._indexes: FilmIndexes | None = None
+        self._indexes: VideoIndexes | None = None
 
     def close(self) -> None:
         """Release the models, and forget the videos."""
@@ -63,7 +63,7 @@ class OfferedVideos:
             self._models.close()
         self._home.cleanup()
 
-    def video(self, name: str) -> Film:
+    def video(self, name: str) -> StoredVideo:
         """The video of an id, or of a path in the folders. Raises Problem."""
         if name in self._given:
             return replace(self.store.get(name.partition(_GIVEN)[0]), id=name, subtitles=self._given[name])
@@ -71,21 +71,21 @@ class OfferedVideos:
             return self.store.get(name)
         return self.store.from_folder(self._relative(name))
 
-    def with_subtitles(self, film: Film, path: str) -> Film:
-        """The video with the subtitles in a file of the folders, under an id of its own: nobody else's video
-        changes. Raises VideoProError."""
+    def with_subtitles(self, stored: StoredVideo, path: str) -> StoredVideo:
+        """The video with the subtitles in a file of the folders, under its own id: other clients' videos do
+        not change. Raises VideoProError."""
         file = self.store.folders.resolve(self._relative(path))
         # By its name first: a video in its place would be read into memory.
         if file.suffix.lower() not in SUBTITLE_ENDINGS:
             endings = ", ".join(SUBTITLE_ENDINGS)
             raise ConfigError(f"{file.name}: is no subtitle file; give one that ends in {endings}")
         with called_by_name({str(file): file.name}):
-            load_subtitles(file, duration=film.duration)
+            load_subtitles(file, duration=stored.duration)
         with file.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
-        id = f"{film.id.partition(_GIVEN)[0]}{_GIVEN}{digest[:_DIGITS]}"
+        id = f"{stored.id.partition(_GIVEN)[0]}{_GIVEN}{digest[:_DIGITS]}"
         self._given[id] = file
-        return replace(film, id=id, subtitles=file)
+        return replace(stored, id=id, subtitles=file)
 
     def models(self, tell: Tell) -> ToolModels:
         """The models, loaded if they are not. Raises VideoProError."""
@@ -101,36 +101,36 @@ class OfferedVideos:
                         self.answerer.model, load=lambda *_, **__: loaded, **self._parts
                     )
                 modules = self._models.modules
-                self._indexes = FilmIndexes(lambda: modules)
+                self._indexes = VideoIndexes(lambda: modules)
             return self._models
 
-    def tools(self, film: Film, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
-        """The tools of a video for one call, whose progress is told. Raises VideoProError."""
+    def tools(self, stored: StoredVideo, tell: Tell, *, is_indexed: bool = False) -> VideoTools:
+        """The tools of a video for one call, whose progress goes to `tell`. Raises VideoProError."""
         models = self.models(tell)
-        with called_by_name({str(film.path): film.name}):
-            models.check_video(film.path)
+        with called_by_name({str(stored.path): stored.name}):
+            models.check_video(stored.path)
         if is_indexed:
-            self.index(film, tell)
-        key = (film.id, film.subtitles, is_indexed)
+            self.index(stored, tell)
+        key = (stored.id, stored.subtitles, is_indexed)
         with self._lock:
             context = self._contexts.get(key)
         if context is None:
-            video, file = video_of(film), film.subtitles
+            video, file = video_of(stored), stored.subtitles
             subtitles = None if file is None else load_subtitles(file, duration=video.duration)
             context = models.context(video, subtitles, is_indexed=is_indexed)
             with self._lock:
                 self._contexts[key] = context
         return VideoTools(context, Budget(), tell=tell)
 
-    def is_indexed(self, film: Film) -> bool:
+    def is_indexed(self, stored: StoredVideo) -> bool:
         """Whether the clips of a video are known to be indexed. Nothing is loaded to find out."""
-        return self._indexes is not None and self._indexes.has(film, may_load=False)
+        return self._indexes is not None and self._indexes.has(stored, may_load=False)
 
-    def index(self, film: Film, tell: Tell) -> None:
+    def index(self, stored: StoredVideo, tell: Tell) -> None:
         """Index the clips of a video, if they are not. Raises VideoProError, and Cancelled; what was done of
         the index is kept."""
         assert self._indexes is not None
-        self._indexes.make(film, lambda done, total: tell("indexing", done, total))
+        self._indexes.make(stored, lambda done, total: tell("indexing", done, total))
 
     def _relative(self, name: str) -> str:
         """A path as the folders take it: clients name files in full, too."""

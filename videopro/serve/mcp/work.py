@@ -1,4 +1,5 @@
-"""A call of a client: it works on a thread in its turn, its progress is told, and its end stops the work."""
+"""A call of a client: it works on a thread in its turn, reports its progress, and stops the work when it
+ends."""
 
 from __future__ import annotations
 
@@ -70,9 +71,9 @@ class Calls:
 
 
 async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: Callable[[Tell], T]) -> T:
-    """The result of `work`, which runs on a thread when its turn comes; its place is told until then. If the
-    client cancels the call or goes, the work is cancelled and not waited for. Raises what the work raised,
-    and Problem if too many wait."""
+    """The result of `work`, which runs on a thread when its turn comes; its place is reported until then. If
+    the client cancels the call or goes, the work is cancelled and not waited for. Raises what the work
+    raised, and Problem if too many wait."""
     loop = asyncio.get_running_loop()
     told: asyncio.Queue[_Told | None] = asyncio.Queue()
     result: asyncio.Future[T] = loop.create_future()
@@ -107,7 +108,7 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
                     cancellation.check()
                     outcome = partial(settle, result.set_result, work(tell))
             except Cancelled:
-                return  # Told by the cancellation.
+                return  # The cancellation reports it.
             except Exception as error:
                 outcome = partial(settle, result.set_exception, error)
             finally:
@@ -132,7 +133,7 @@ async def work_for(context: Context[Any, Any], calls: Calls, turn: Turn, work: C
             try:
                 return await result
             finally:
-                # What was told comes before the result; but a client that has gone would never take it.
+                # Reports come before the result; but a client that has gone would never take them.
                 if not cancellation.is_cancelled and not result.cancelled():
                     told.put_nowait(None)
                     await teller

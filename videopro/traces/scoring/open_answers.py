@@ -3,7 +3,7 @@
 Both are SQuAD's: case, punctuation, English articles and spacing do not count (`normalize_answer`,
 `compute_exact` and `compute_f1` of evaluate-v2.0.py in github.com/rajpurkar/SQuAD-explorer, commit eee5fdbf;
 Rajpurkar et al., 2016, 2018). They count words that are the same, not words that mean the same: a judge model
-does that (`videopro benchmarks judge`). Words are told apart by spaces, so for languages without spaces F1 is
+does that (`videopro benchmarks judge`). Spaces separate words, so for languages without spaces F1 is
 exact match.
 """
 

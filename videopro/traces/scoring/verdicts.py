@@ -48,8 +48,8 @@ def official_records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
 
 
 def exclusions(traces: Sequence[Trace]) -> dict[str, int]:
-    """How many questions the accuracy leaves out, by reason: the error of those that nobody could have
-    answered, or that the benchmark gives no answer. Open questions have metrics of their own."""
+    """How many questions the accuracy leaves out, by reason: the error of those that could not be answered,
+    or that the benchmark gives no answer. Open questions have their own metrics."""
     return dict(Counter(reason for trace in traces if (reason := _left_out_for(trace))))
 
 

@@ -88,7 +88,7 @@ class Orientation:
 
     @classmethod
     def of(cls, picture: VideoFrame) -> Orientation:
-        """From the display matrix beside the picture (ISO/IEC 14496-12, 8.4.2.2); the nearest right angle."""
+        """From the display matrix of the picture (ISO/IEC 14496-12, 8.4.2.2); the nearest right angle."""
         try:
             # PyAV's stubs know only one kind of side data.
             matrix = cast("Mapping[str, Any]", picture.side_data)["DISPLAYMATRIX"]

@@ -141,7 +141,7 @@ def probe_video(path: Path, timeout: float) -> Probe:
 
 def _is_strict(path: Path, deadline: Deadline, first: int | None) -> bool:
     """Whether the decoder finds nothing wrong in the first picture, which is at that tick: encoders may write
-    what it does not understand beside each picture."""
+    side data that it does not understand with each picture."""
     with open_container(path, deadline) as container:
         picture, _ = Reader(container, path, deadline, is_strict=True).first_picture()
         return picture is not None and timestamp(picture) == first

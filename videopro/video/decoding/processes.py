@@ -1,4 +1,4 @@
-"""Decodes parts of long videos in processes of their own, so that the process with a model does not share its
+"""Decodes parts of long videos in separate processes, so that the process with a model does not share its
 interpreter with decoding.
 
 Pictures come back in memory that both processes map. A process that is killed is replaced, and its parts are

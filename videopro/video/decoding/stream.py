@@ -104,7 +104,7 @@ def in_order(
     probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float
 ) -> Iterator[tuple[int, np.ndarray, bool]]:
     """(timestamp, picture, whether it stands in for a damaged one) on display at each of `ticks` (ascending,
-    within the video), as RGB of `size` (height, width). Many pictures are decoded by processes of their own,
+    within the video), as RGB of `size` (height, width). Many pictures are decoded by separate processes,
     others by threads; their errors are raised here. Raises VideoError if the file changes meanwhile."""
     parts = _parts_decoded_ahead(probe, ticks, size, timeout)
     try:

@@ -9,10 +9,10 @@
   const LATER = 0.001; // Times are rounded to the millisecond; the film is set on the same frame, not on the one before.
   let film = null; // Of the question on the page: {page, video, failure, open, ...}; null if it has none.
 
-  // The player of a page: `holder` and `note`, of which one is shown. `page.video.film`: {url}, or {missing: why}. With
+  // The player of a page: `holder` and `note`, of which one is shown. `page.video.source`: {url}, or {missing: why}. With
   // `isUpdate`, the film of a page that is drawn again plays on where it is, and `holder` only marks its place.
   VIEW.player = (page, pictures, isUpdate = false) => {
-    const { film: source, duration } = page.video;
+    const { source, duration } = page.video;
     const note = el("p.note.no-film", { role: "status", hidden: true });
     if (isUpdate && film?.url === source?.url) return film.failure ? refuse(note, film.failure) : { holder: el("div.film"), note };
     film = null;

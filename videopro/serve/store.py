@@ -1,8 +1,8 @@
 """The videos of a server: uploaded ones, and those in the operator's folders that clients have opened.
 
-    FOLDER/films/file-0123.../about.json      the record
-    FOLDER/films/file-0123.../film.mp4        an uploaded video
-    FOLDER/films/file-0123.../film.srt        uploaded subtitles
+    FOLDER/videos/file-0123.../about.json     the record
+    FOLDER/videos/file-0123.../video.mp4      an uploaded video
+    FOLDER/videos/file-0123.../video.srt      uploaded subtitles
 
 The id of an uploaded video is a hash of its content, so each video is stored once. A video in a folder stays
 there; its id comes from its path, size and modification time.
@@ -32,8 +32,8 @@ from videopro.errors import SubtitleError, VideoError
 from videopro.serve.problems import Problem
 from videopro.storage import encodable, printable, write_atomically
 from videopro.video import (
-    FILM_ENDINGS,
     SUBTITLE_ENDINGS,
+    VIDEO_ENDINGS,
     Video,
     files_below,
     load_subtitles,
@@ -44,19 +44,19 @@ logger = logging.getLogger(__name__)
 
 ID_PREFIX = "file-"
 FOLDER_PREFIX = "folder:"
-_MOST_FILMS = 10_000
+_MOST_VIDEOS = 10_000
 """Videos that are listed from the folders."""
 _DIGITS = 32
 _HOME = re.compile(rf"{ID_PREFIX}[0-9a-f]{{{_DIGITS}}}")
 _PART = "part-"
 _ABOUT = "about.json"
-_STEM = "film"
+_STEM = "video"
 _LONGEST_NAME = 200
 _KEPT_VIDEOS = 64
 
 
 @dataclass(frozen=True)
-class Film:
+class StoredVideo:
     """A video on the server."""
 
     id: str
@@ -77,10 +77,10 @@ class Film:
     """A subtitle file, or the video itself for an embedded track; None: no subtitles."""
 
 
-_RECORD = TypeAdapter(Film)
+_RECORD = TypeAdapter(StoredVideo)
 
 
-class FilmStore:
+class VideoStore:
     """The videos in a folder, which is created if it is missing. Thread-safe.
 
     `limit_bytes`: limit for all uploaded videos together. `folders`: the operator's folders. Raises OSError
@@ -91,8 +91,8 @@ class FilmStore:
         self.incoming = folder / "incoming"
         """Where uploads are written until they are complete."""
         self.limit_bytes = limit_bytes
-        self.folders = FilmFolders(folders)
-        self._folder = folder / "films"
+        self.folders = VideoFolders(folders)
+        self._folder = folder / "videos"
         self._lock = threading.RLock()
         self._writing = threading.Lock()
         """Held while a video is stored: two clients may upload the same one."""
@@ -104,13 +104,13 @@ class FilmStore:
         for left in self.incoming.glob(f"{_PART}*"):
             left.unlink(missing_ok=True)
         homes = [home for home in sorted(self._folder.iterdir()) if _HOME.fullmatch(home.name)]
-        self._films = {film.id: film for film in map(_read, homes) if film is not None}
+        self._videos = {stored.id: stored for stored in map(_read, homes) if stored is not None}
 
     @property
     def size(self) -> int:
         """Bytes of all uploaded videos."""
         with self._lock:
-            return sum(film.bytes for film in self._films.values() if film.is_uploaded)
+            return sum(stored.bytes for stored in self._videos.values() if stored.is_uploaded)
 
     @contextmanager
     def receive(self, size: int) -> Iterator[Path]:
@@ -134,70 +134,70 @@ class FilmStore:
             with self._lock:
                 self._kept.pop(part, None)
 
-    def all(self) -> list[Film]:
+    def all(self) -> list[StoredVideo]:
         """All videos, newest first."""
         with self._lock:
-            return sorted(self._films.values(), key=lambda film: film.created_at, reverse=True)
+            return sorted(self._videos.values(), key=lambda stored: stored.created_at, reverse=True)
 
-    def get(self, id: str) -> Film:
+    def get(self, id: str) -> StoredVideo:
         """A video by its id. Raises Problem for an unknown id, and for a file in a folder that has moved or
         changed."""
         with self._lock:
-            film = self._films.get(id)
-        if film is None:
+            stored = self._videos.get(id)
+        if stored is None:
             message = f"there is no video {printable(id, 60)!r} here; name one that is here, or its path"
-            raise Problem(404, message, code="no_film")
-        if _has_changed(film):
-            message = f"{film.name}: moved or changed in its folder; open it by its path again"
-            raise Problem(410, message, code="film_changed")
-        return film
+            raise Problem(404, message, code="no_video")
+        if _has_changed(stored):
+            message = f"{stored.name}: moved or changed in its folder; open it by its path again"
+            raise Problem(410, message, code="video_changed")
+        return stored
 
-    def add(self, part: Path, name: str) -> Film:
+    def add(self, part: Path, name: str) -> StoredVideo:
         """Store an uploaded file (`receive`), or return the video with the same content. Raises Problem for a
         file that is not a video."""
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         id = _id(digest)
         with self._writing:
-            if id in self._films and not _has_changed(self._films[id]):
-                return self._films[id]
+            if id in self._videos and not _has_changed(self._videos[id]):
+                return self._videos[id]
             video = _opened(part, name)
             ending = PurePath(name).suffix.lower()
             home = self._folder / id
             home.mkdir(exist_ok=True)
-            path = home / f"{_STEM}{ending if ending in FILM_ENDINGS else '.mp4'}"
+            path = home / f"{_STEM}{ending if ending in VIDEO_ENDINGS else '.mp4'}"
             part.replace(path)
             for own in MODELS.working():
                 own.mark_copy(path, digest)
-            return self._keep(_film(id, name, path, video, is_uploaded=True), part)
+            return self._keep(_described(id, name, path, video, is_uploaded=True), part)
 
-    def from_folder(self, relative: str) -> Film:
+    def from_folder(self, relative: str) -> StoredVideo:
         """The video at a relative path in the operator's folders. Raises Problem."""
         return self.at(self.folders.resolve(relative), relative)
 
-    def at(self, path: Path, name: str) -> Film:
+    def at(self, path: Path, name: str) -> StoredVideo:
         """The video in a file of this machine, which stays there. Raises Problem."""
         state = path.stat()
         # Not by its content, which takes long to read.
         id = _id(hashlib.sha256(f"{path}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest())
         with self._writing:
-            if id in self._films:
-                return self._films[id]
-            film = _film(id, name, path, _opened(path, name), is_uploaded=False)
+            if id in self._videos:
+                return self._videos[id]
+            stored = _described(id, name, path, _opened(path, name), is_uploaded=False)
             (self._folder / id).mkdir(exist_ok=True)
-            return self._keep(film)
+            return self._keep(stored)
 
-    def set_subtitles(self, id: str, name: str, part: Path) -> Film:
+    def set_subtitles(self, id: str, name: str, part: Path) -> StoredVideo:
         """Store uploaded subtitles, which replace the video's current ones. Raises Problem for a file that
         has no subtitles."""
         with self._writing:
-            film = self.get(id)
+            stored = self.get(id)
             ending = PurePath(name).suffix.lower()
             # Named by its format before it is read.
             new = part.replace(part.with_suffix(ending if ending in SUBTITLE_ENDINGS else ".srt"))
             try:
-                load_subtitles(new, duration=film.duration)
-                home = self._folder / film.id
+                load_subtitles(new, duration=stored.duration)
+                home = self._folder / stored.id
                 home.mkdir(exist_ok=True)
                 path = new.replace(home / f"{_STEM}{new.suffix}")
             except SubtitleError as error:
@@ -205,30 +205,30 @@ class FilmStore:
                 raise Problem(400, message, code="no_subtitles", param="file") from error
             finally:
                 new.unlink(missing_ok=True)
-            return self._keep(replace(film, subtitles=path))
+            return self._keep(replace(stored, subtitles=path))
 
     def delete(self, id: str) -> None:
         """Delete an uploaded video, or forget one in a folder, which stays there. Raises Problem for an
         unknown id."""
         with self._writing:
             with self._lock:
-                film = self._films.pop(id, None)
-            if film is None:
-                raise Problem(404, f"there is no video {printable(id, 60)!r} here", code="no_film")
-            shutil.rmtree(self._folder / film.id, ignore_errors=True)
+                stored = self._videos.pop(id, None)
+            if stored is None:
+                raise Problem(404, f"there is no video {printable(id, 60)!r} here", code="no_video")
+            shutil.rmtree(self._folder / stored.id, ignore_errors=True)
 
-    def _keep(self, film: Film, part: Path | None = None) -> Film:
+    def _keep(self, stored: StoredVideo, part: Path | None = None) -> StoredVideo:
         """Record a video; it takes over the bytes reserved for `part`."""
-        write_atomically(self._folder / film.id / _ABOUT, _RECORD.dump_json(film, indent=1))
+        write_atomically(self._folder / stored.id / _ABOUT, _RECORD.dump_json(stored, indent=1))
         with self._lock:
-            self._films[film.id] = film
+            self._videos[stored.id] = stored
             self._kept.pop(part, None)
-        return film
+        return stored
 
 
-def video_of(film: Film) -> Video:
+def video_of(stored: StoredVideo) -> Video:
     """The opened video; opened once. Raises VideoError."""
-    return _open(film.path, film.modified)
+    return _open(stored.path, stored.modified)
 
 
 @lru_cache(_KEPT_VIDEOS)
@@ -246,13 +246,13 @@ def _printable_name(name: str) -> str:
     return printable(encodable(last), _LONGEST_NAME) or _STEM
 
 
-def _film(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool) -> Film:
+def _described(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool) -> StoredVideo:
     state = path.stat()
     try:
         subtitles = subtitles_of(path)  # In the video, else next to it.
     except (SubtitleError, OSError):
         subtitles = None  # Several languages, of which nobody chose one.
-    return Film(
+    return StoredVideo(
         id,
         _printable_name(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME),
         path,
@@ -273,18 +273,18 @@ def _opened(path: Path, name: str) -> Video:
     except VideoError as error:
         # The client's name for the file, and not the server's.
         message = str(error).replace(str(path), _printable_name(name))
-        raise Problem(400, message, code="no_film", param="file") from error
+        raise Problem(400, message, code="no_video", param="file") from error
 
 
-def _has_changed(film: Film) -> bool:
+def _has_changed(stored: StoredVideo) -> bool:
     try:
-        state = film.path.stat()
+        state = stored.path.stat()
     except OSError:
         return True
-    return (state.st_size, state.st_mtime_ns) != (film.bytes, film.modified)
+    return (state.st_size, state.st_mtime_ns) != (stored.bytes, stored.modified)
 
 
-def _read(home: Path) -> Film | None:
+def _read(home: Path) -> StoredVideo | None:
     """The video in a folder of the store. None after an upload that was cut off, whose folder is removed, and
     for a record that cannot be read, whose video is left there."""
     if not (home / _ABOUT).exists():
@@ -292,14 +292,14 @@ def _read(home: Path) -> Film | None:
             shutil.rmtree(home)
         return None
     try:
-        film = _RECORD.validate_json((home / _ABOUT).read_bytes())
+        stored = _RECORD.validate_json((home / _ABOUT).read_bytes())
     except (OSError, ValueError) as error:
         reason = printable(str(error), _LONGEST_NAME)
         logger.warning("%s: cannot be read; its video is not available (%s)", home / _ABOUT, reason)
         return None
     # The folder of the server may have been moved since.
-    subtitles = None if film.subtitles is None else _in(home, film.subtitles)
-    return replace(film, path=_in(home, film.path), subtitles=subtitles)
+    subtitles = None if stored.subtitles is None else _in(home, stored.subtitles)
+    return replace(stored, path=_in(home, stored.path), subtitles=subtitles)
 
 
 def _in(home: Path, path: Path) -> Path:
@@ -307,7 +307,7 @@ def _in(home: Path, path: Path) -> Path:
     return home / path.name if path.parent.name == home.name else path
 
 
-class FilmFolders:
+class VideoFolders:
     """The operator's folders, whose videos clients name by relative path. No path leads out of them."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -331,21 +331,21 @@ class FilmFolders:
                     return file
             except (OSError, RuntimeError, ValueError):  # Names that are too long, circles of links.
                 continue
-        raise Problem(404, f"{printed}: no such file in the server's folders", code="no_film")
+        raise Problem(404, f"{printed}: no such file in the server's folders", code="no_video")
 
-    def films(self) -> list[dict[str, Any]]:
+    def videos(self) -> list[dict[str, Any]]:
         """The videos in the folders, by relative path; at most the first 10,000."""
-        films: dict[str, dict[str, Any]] = {}
+        videos: dict[str, dict[str, Any]] = {}
         found = (
             (file.relative_to(folder).as_posix(), file)
             for folder in self._folders
             for file in files_below(folder)
-            if file.suffix.lower() in FILM_ENDINGS and self._holds(file.resolve())
+            if file.suffix.lower() in VIDEO_ENDINGS and self._holds(file.resolve())
         )
-        for relative, file in islice(found, _MOST_FILMS):
+        for relative, file in islice(found, _MOST_VIDEOS):
             # Of equal paths the first folder's counts, as in `resolve`.
-            films.setdefault(relative, {"path": relative, "bytes": file.stat().st_size})
-        return list(films.values())
+            videos.setdefault(relative, {"path": relative, "bytes": file.stat().st_size})
+        return list(videos.values())
 
     def _holds(self, file: Path) -> bool:
         return any(file.is_relative_to(folder) for folder in self._folders)

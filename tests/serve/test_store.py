@@ -12,9 +12,9 @@ import pytest
 from tests.support.colours import make_video
 from videopro.backbones import find_video
 from videopro.pocket.model import is_pocket_video
-from videopro.serve import FilmStore
-from videopro.serve.films import Film
+from videopro.serve import VideoStore
 from videopro.serve.problems import Problem
+from videopro.serve.store import StoredVideo
 
 SRT = "1\n00:00:00,500 --> 00:00:01,500\nhello there\n"
 
@@ -38,20 +38,20 @@ def red(films: Path) -> bytes:
     return (films / "deep" / "red.mp4").read_bytes()
 
 
-def uploaded(store: FilmStore, content: bytes, name: str = "a film.mp4") -> Film:
+def uploaded(store: VideoStore, content: bytes, name: str = "a film.mp4") -> StoredVideo:
     with store.receive(len(content)) as part:
         part.write_bytes(content)
         return store.add(part, name)
 
 
-def subtitled(store: FilmStore, id: str, name: str, content: bytes) -> Film:
+def subtitled(store: VideoStore, id: str, name: str, content: bytes) -> StoredVideo:
     with store.receive(0) as part:
         part.write_bytes(content)
         return store.set_subtitles(id, name, part)
 
 
 def test_a_film_takes_its_room_once(tmp_path: Path, red: bytes) -> None:
-    store = FilmStore(tmp_path, 2 * len(red))
+    store = VideoStore(tmp_path, 2 * len(red))
     with store.receive(len(red)) as first:
         first.write_bytes(red)
         store.add(first, "red.mp4")
@@ -60,7 +60,7 @@ def test_a_film_takes_its_room_once(tmp_path: Path, red: bytes) -> None:
 
 
 def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path, red: bytes) -> None:
-    store = FilmStore(tmp_path, 10**9)
+    store = VideoStore(tmp_path, 10**9)
     film = uploaded(store, red)
     assert film.id == "file-" + hashlib.sha256(red).hexdigest()[:32]
     assert (film.duration, film.width, film.height, film.bytes) == (2.0, 64, 48, len(red))
@@ -69,37 +69,37 @@ def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path
     with_lines = subtitled(store, film.id, "hers.srt", SRT.encode())
     moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
     (moved / "incoming" / "part-1").write_bytes(b"of a killed server")
-    (moved / "films" / "holiday").mkdir()
-    again = FilmStore(moved, 10**9)
+    (moved / "videos" / "holiday").mkdir()
+    again = VideoStore(moved, 10**9)
     (kept,) = again.all()
     assert kept.path.read_bytes() == red
     assert kept.subtitles is not None
     assert kept.subtitles.read_text() == SRT
     assert (kept.id, kept.name, kept.created_at) == (with_lines.id, "a film.mp4", film.created_at)
     assert not list(again.incoming.iterdir())
-    assert (moved / "films" / "holiday").is_dir(), "somebody else's"
+    assert (moved / "videos" / "holiday").is_dir(), "somebody else's"
     again.delete(film.id)
-    assert FilmStore(moved, 10**9).all() == []
+    assert VideoStore(moved, 10**9).all() == []
 
 
 @pytest.mark.parametrize("about", ['{"id": ', '{"of": "a later version"}'])
 def test_a_film_whose_record_cannot_be_read_is_not_lost(
     tmp_path: Path, red: bytes, about: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    film = uploaded(FilmStore(tmp_path, 10**9), red)
+    film = uploaded(VideoStore(tmp_path, 10**9), red)
     record = film.path.with_name("about.json")
     record.write_text(about)
-    (tmp_path / "films" / f"file-{'0' * 32}").mkdir()  # An upload that was cut off.
-    again = FilmStore(tmp_path, 10**9)
+    (tmp_path / "videos" / f"file-{'0' * 32}").mkdir()  # An upload that was cut off.
+    again = VideoStore(tmp_path, 10**9)
     assert again.all() == []
     assert f"{record}: cannot be read" in caplog.text
-    assert [home.name for home in (tmp_path / "films").iterdir()] == [film.id]
+    assert [home.name for home in (tmp_path / "videos").iterdir()] == [film.id]
     assert film.path.read_bytes() == red
     assert uploaded(again, red).id == film.id, "sent again, it is there again"
 
 
 def test_no_path_leads_out_of_the_folders(tmp_path: Path, films: Path) -> None:
-    store = FilmStore(tmp_path, 10**9, [films])
+    store = VideoStore(tmp_path, 10**9, [films])
     for path in (
         *("../secret/blue.mp4", "deep/../../secret/blue.mp4", "/etc/passwd", "out.mp4", "outside/blue.mp4"),
         *("circle.mp4", "deep", "", ".", "no.mp4", "deep/red.mp4\0", "x" * 5000, "%2e%2e/secret/blue.mp4"),
@@ -113,8 +113,8 @@ def test_no_path_leads_out_of_the_folders(tmp_path: Path, films: Path) -> None:
 
 
 def test_films_in_folders_are_listed_and_stay_there(tmp_path: Path, films: Path) -> None:
-    store = FilmStore(tmp_path, 10**9, [films])
-    listed = {film["path"] for film in store.folders.films()}
+    store = VideoStore(tmp_path, 10**9, [films])
+    listed = {film["path"] for film in store.folders.videos()}
     assert listed == {"deep/red.mp4", "in.mp4"}
     film = store.from_folder("deep/red.mp4")
     assert store.from_folder("in.mp4") == film, "the same file"
@@ -125,7 +125,7 @@ def test_films_in_folders_are_listed_and_stay_there(tmp_path: Path, films: Path)
 
 
 def test_clients_that_bring_the_same_film_at_the_same_time(tmp_path: Path, films: Path) -> None:
-    store, path = FilmStore(tmp_path, 10**9), films / "deep" / "red.mp4"
+    store, path = VideoStore(tmp_path, 10**9), films / "deep" / "red.mp4"
     content = path.read_bytes()
     with ThreadPoolExecutor(8) as threads:
         brought = [threads.submit(uploaded, store, content) for _ in range(8)]
@@ -139,7 +139,7 @@ def test_clients_that_bring_the_same_film_at_the_same_time(tmp_path: Path, films
 
 def test_a_film_that_changes_in_its_folder_is_another_film(tmp_path: Path) -> None:
     make_video(tmp_path / "films" / "a.mp4", "red")
-    store = FilmStore(tmp_path / "out", 10**9, [tmp_path / "films"])
+    store = VideoStore(tmp_path / "out", 10**9, [tmp_path / "films"])
     film = store.from_folder("a.mp4")
     make_video(tmp_path / "films" / "a.mp4", "blue")
     with pytest.raises(Problem, match="moved or changed in its folder; open it by its path again"):
@@ -153,18 +153,18 @@ def test_names_of_clients_are_for_show_only(tmp_path: Path, red: bytes) -> None:
             ("../../etc/passwd", "passwd"),
             ("C:\\films\\a.mp4", "a.mp4"),
             ("a\0b\n\x1b[2Jc.mp4", "ab c.mp4"),
-            ("", "film"),
+            ("", "video"),
             ("x" * 999, "x" * 200 + "..."),
         )
     ):
         folder = tmp_path / str(number)
-        film = uploaded(FilmStore(folder, 10**9), red, name)
+        film = uploaded(VideoStore(folder, 10**9), red, name)
         assert film.name == shown
-        assert film.path == folder / "films" / film.id / "film.mp4"
+        assert film.path == folder / "videos" / film.id / "video.mp4"
 
 
 def test_what_is_no_film_is_refused_and_gone(tmp_path: Path, red: bytes) -> None:
-    store = FilmStore(tmp_path, len(red) + 4096)
+    store = VideoStore(tmp_path, len(red) + 4096)
     playlist = b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n"
     for content in (b"no film at all", playlist, red[: len(red) // 2], b"\0" * 4096):
         with pytest.raises(Problem, match=r"^mine\.mp4: ") as refused:
@@ -178,7 +178,7 @@ def test_what_is_no_film_is_refused_and_gone(tmp_path: Path, red: bytes) -> None
 
 def test_an_uploaded_pocket_video_is_one(tmp_path: Path) -> None:
     made = find_video(Path("pocket:test/long_013"))
-    store = FilmStore(tmp_path, 10**9)
+    store = VideoStore(tmp_path, 10**9)
     film = uploaded(store, made.read_bytes(), "renamed.mp4")
     assert is_pocket_video(film.path)
     note = json.loads(film.path.with_suffix(".json").read_bytes())
