@@ -13,7 +13,7 @@ from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Samp
 from videopro.benchmarks import AnswerPrompt, Item
 from videopro.cli import option
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, one_by_one
+from videopro.methods.base import Adaptation, BudgetSettings, Method, MethodContext, RunRequest, one_by_one
 from videopro.modules import (
     SPEECH_HELP,
     Spoken,
@@ -47,8 +47,8 @@ _PLAIN = AnswerPrompt(source="", text="")
 
 
 @dataclass(frozen=True)
-class NativeSettings:
-    """Settings of the native method."""
+class NativeSettings(BudgetSettings):
+    """Settings of the native method. It makes one call, which every budget allows."""
 
     frames: int | None = option(
         None, "frames of the whole video; unset: the backbone's budget", client="frames", answers=True
@@ -95,6 +95,7 @@ class NativeSettings:
     system: str | None = option(None, "system turn; unset: as in the benchmark's protocol", answers=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.frames is not None and self.frames < 1:
             raise ConfigError(f"native: frames is {self.frames}; it must be at least 1")
         if self.reply_tokens is not None and self.reply_tokens < 1:
