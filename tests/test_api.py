@@ -81,8 +81,9 @@ def test_a_program_is_in_the_answer_and_its_calls_among_the_events(blue: Path, t
 
 
 def test_a_question_has_a_budget_of_its_own(blue: Path, tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text(PROGRAM)
-    options = {**OPTIONS, "planner": f"file:{tmp_path / 'one.py'}"}
+    look = PROGRAM.replace("    return", "    query_yn(frames, 'Is it day?')\n    return")
+    (tmp_path / "two.py").write_text(look)
+    options = {**OPTIONS, "planner": f"file:{tmp_path / 'two.py'}"}
     ready = VideoPro("m", options=options, load=lambda model, **settings: ColourBackbone("m"))
     within = ready.ask(blue, "Which colour is that?", COLOURS, calls=1)
     # The one call is kept back for the direct answer.

@@ -136,6 +136,22 @@ def test_a_program_that_is_cut_off_loses_no_earlier_answer_and_says_why() -> Non
     assert second.error.message == "the question's budget of 5 calls is spent"
 
 
+def test_a_programs_last_call_may_be_the_one_that_answers() -> None:
+    mc = "query_mc(extract_frames(video)[:1], question, choices)"
+    (result,), made = answered("program", reply(f"return {mc}"), calls=2)
+    (only,) = result.rounds
+    assert (only.prompt_kind, made, result.final) == (
+        "plan_program",
+        2,
+        only.execution and only.execution.answer,
+    )
+    # Of a program that asks for more, its answer counts nevertheless.
+    more = reply(f"letter, confidence = {mc}", "return query_frames(extract_frames(video), 'Why?')")
+    (result,), made = answered("program", more, calls=2)
+    assert [each.prompt_kind for each in result.rounds] == ["plan_program", FALLBACK]
+    assert (result.selected, made, result.final and result.final.letter) == (1, 2, "D")
+
+
 def test_an_agent_is_forced_to_answer_from_what_it_has_seen() -> None:
     (result,), made = answered("vca", calls=2)
     (agent,) = result.rounds

@@ -179,8 +179,8 @@ def _by_budget(runs: Sequence[ReportRun]) -> Iterator[dict[str, Cell]]:
                 calls = [trace.cost.calls for trace in run.own_traces]
                 if members[0].limits == members[-1].limits or not calls:
                     continue
-                gain = None if lower is None else paired_difference(run.records, lower.records)
-                interval = None if gain is None else gain.shown_ci95
+                gain = paired_difference(run.records, [] if lower is None else lower.records)
+                interval = gain.shown_ci95
                 yield {
                     BENCHMARK: data.title,
                     "run": line,
@@ -189,8 +189,8 @@ def _by_budget(runs: Sequence[ReportRun]) -> Iterator[dict[str, Cell]]:
                     "calls": Number(sum(calls) / len(calls)),
                     "most calls": round(max(calls)),
                     "accuracy, %": run.lacks or accuracy_cell(accuracy(run.records)),
-                    "points more than the row above": gain and difference_cell(gain),
-                    "rises": interval and ("yes" if interval[0] > 0 else "no"),
+                    "points more than the row above": difference_cell(gain),
+                    "rises": None if interval is None else "yes" if interval[0] > 0 else "no",
                 }
 
 

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from videopro.errors import BudgetExceeded
+from videopro.question import Answer
 
 
 class QuestionBudget:
     """The budget of one question and what it has spent; None: no limit. Used by one thread at a time.
 
-    One call, and the time of the longest one so far, are kept back for the last answer. The seconds never
-    refuse the first call: without it there is no answer.
+    One call, and the time of the longest one so far, are kept back for a call that answers the question. The
+    seconds never refuse the first call: without it there is no answer.
     """
 
     def __init__(
-        self, calls: int | None = None, seconds: float | None = None, began: float | None = None
+        self,
+        calls: int | None = None,
+        seconds: float | None = None,
+        began: float | None = None,
+        choices: Sequence[str] = (),
     ) -> None:
-        """`began`: when the question did, on the monotonic clock; None: now."""
+        """`began`: when the question did, on the monotonic clock; None: now. `choices`: the question's, by
+        which a program's call that answers it is known."""
+        self.choices = choices
+        self.answer: Answer | None = None
+        """Of the latest such call."""
         self.seconds = seconds
         """The limit, in s."""
         self.keeps_one = True
@@ -33,6 +42,11 @@ class QuestionBudget:
     def seconds_left(self) -> float:
         """Seconds until the limit; infinite without one."""
         return float("inf") if self.seconds is None else self._began + self.seconds - time.monotonic()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether not even one more call may be made."""
+        return self._calls == self._most
 
     def check(self, calls: int = 1) -> None:
         """Raise BudgetExceeded if so many calls may not be made; 0: if no time is left for other work."""
@@ -53,7 +67,7 @@ class QuestionBudget:
 
     @contextmanager
     def last(self) -> Iterator[None]:
-        """Within the block the last answer is given: nothing is kept back for it."""
+        """Within the block the question is answered: nothing is kept back for that."""
         before, self.keeps_one = self.keeps_one, False
         try:
             yield

@@ -181,6 +181,14 @@ class MeteredBackbone(BackboneWrapper):
         super().__init__(inner)
         self._meter = meter
 
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        budget = self._meter.budget
+        if len(requests) != 1 or requests[0].question.choices != budget.choices:
+            return super().answer_batch(requests)
+        with budget.last():
+            (budget.answer,) = replies = super().answer_batch(requests)
+        return replies
+
     def _call(self, ask: Callable[[], T], calls: int = 0, stage: str = "backbone") -> T:
         with self._meter.budget.spending(calls), self._meter.stage(stage):
             replies = ask()

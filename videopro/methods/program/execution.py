@@ -241,14 +241,9 @@ class CallGuard:
     """
 
     def __init__(
-        self,
-        library: ModuleLibrary,
-        question: Question,
-        observer: Observer | None,
-        budget: QuestionBudget | None = None,
+        self, library: ModuleLibrary, question: Question, observer: Observer | None, budget: QuestionBudget
     ) -> None:
-        """`budget`: the question's; None: no limit."""
-        self._budget = budget or QuestionBudget()
+        self._budget = budget
         self._library = library
         self._question = question
         self._observer = observer

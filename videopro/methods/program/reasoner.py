@@ -27,7 +27,7 @@ from videopro.executor import Limits, Program
 from videopro.methods.base import Observer
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program.deciding import REASONED
-from videopro.methods.program.execution import answer_natively, execute, run_parallel
+from videopro.methods.program.execution import answer_natively, answer_status, execute, run_parallel
 from videopro.methods.program.rounds import (
     RefinementShows,
     build_refinement,
@@ -43,7 +43,6 @@ from videopro.traces import (
     NO_SUBTITLES,
     PLAN_KINDS,
     AnswerRule,
-    Cost,
     Execution,
     PromptKind,
     ReasonedRule,
@@ -112,8 +111,8 @@ class _Reasoning:
     """The latest program."""
     log: str = ""
     error: VideoProError | None = None
-    direct: Execution | None = None
-    """The direct answer, where it was asked for first."""
+    direct: Round | None = None
+    """What counts if no program gives an answer."""
     spent: str = ""
     """Why no further program is written."""
 
@@ -167,7 +166,7 @@ class Reasoner:
         Raises VideoProError for an error that concerns the whole run and not a single question, and the
         machine's errors."""
         calls, seconds = self._settings.calls, self._settings.seconds
-        states = [_Reasoning(question, QuestionBudget(calls, seconds, began)) for question in questions]
+        states = [_Reasoning(each, QuestionBudget(calls, seconds, began, each.choices)) for each in questions]
         if seconds is not None:
             self._answer_directly(states)
         self._round([state for state in states if state.error is None], self._plan)
@@ -273,7 +272,8 @@ class Reasoner:
                 budget=state.budget,
             )
 
-        for state, state.direct in self._run_parallel(states, natively):
+        for state, direct in self._run_parallel(states, natively):
+            state.direct = native_round(FALLBACK, state.question, direct)
             state.budget.keeps_one = False
 
     def _run_parallel(
@@ -325,18 +325,23 @@ class Reasoner:
     def _finished(self, state: _Reasoning) -> Result:
         if state.error is not None:
             return _failed(state)
-        executions, unused = state.executions, Cost() if state.direct is None else state.direct.cost
+        executions, extra = state.executions, [state.direct] if state.direct is not None else []
         selection = Selection(0, 0)
         if executions:
             selection = select_answer(executions, self._settings.tau, self._settings.rule.final)
         selected = selection.selected
         if not executions or (self._settings.rule.fallback == "native" and self._is_unanswered(executions)):
-            if state.direct is None:
+            answer = state.budget.answer
+            if state.direct is None and state.budget.is_spent and answer is not None:
+                # The program's last call named an option, and no call is left.
+                execution = Execution(answer_status(answer, state.question), answer)
+                state.direct = Round(FALLBACK, answer.raw, execution=execution, mode="native")
+            elif state.direct is None:
                 self._answer_directly([state])
             if state.direct is None:
                 return _failed(state)
-            state.rounds.append(native_round(FALLBACK, state.question, state.direct))
-            unused = Cost()
+            state.rounds.append(state.direct)
+            extra = []
             if not executions or executions[selected].status != "ok":
                 selected = len(state.rounds) - 1
         return Result(
@@ -350,7 +355,7 @@ class Reasoner:
                 *self._context.notes,
                 *((state.spent,) if state.spent else ()),
             ),
-            cost=cost_of_rounds(state.rounds) + unused,
+            cost=cost_of_rounds([*state.rounds, *extra]),
         )
 
     def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
