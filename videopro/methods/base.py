@@ -275,7 +275,7 @@ class BudgetSettings:
     )
     seconds: float | None = option(
         None,
-        "seconds per question, exceeded by one model call at most; not reproducible; unset: no limit",
+        "maximum seconds per question, exceeded by one call at most; not reproducible; unset: no limit",
         client="less",
         answers=True,
     )

@@ -104,12 +104,8 @@ def costs(runs: Sequence[ReportRun]) -> Section:
             if right.accuracy is not None and not run.lacks:
                 tokens = mean.amortised.tokens_in + mean.amortised.tokens_out
                 frames = seen + run.planner_frames
-                points.append(
-                    CostPoint(
-                        *(_line(run), run.method, data.title, (run.frames or 0, *run.limits)),
-                        *(right, frames, tokens),
-                    )
-                )
+                line, budget = _line(run), (run.frames or 0, *run.limits)
+                points.append(CostPoint(line, run.method, data.title, budget, right, frames, tokens))
     if not rows:
         raise MissingRuns("costs: no run has a question whose video could be read")
     tables = [

@@ -160,10 +160,10 @@ class ThreadMeter(CostCounter):
 
     @property
     def _meter(self) -> Meter:
-        meter = self._chosen.__dict__.get("meter")
+        meter: Meter | None = self._chosen.__dict__.get("meter")
         if meter is None:
             raise RuntimeError("no meter chosen in this thread to count a call")
-        return meter  # type: ignore[no-any-return]
+        return meter
 
     @property
     def budget(self) -> QuestionBudget:

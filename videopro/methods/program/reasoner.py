@@ -326,11 +326,10 @@ class Reasoner:
         if state.error is not None:
             return _failed(state)
         executions, extra = state.executions, [state.direct] if state.direct is not None else []
-        selection = Selection(0, 0)
-        if executions:
-            selection = select_answer(executions, self._settings.tau, self._settings.rule.final)
+        tau, rule = self._settings.tau, self._settings.rule
+        selection = select_answer(executions, tau, rule.final) if executions else Selection(0, 0)
         selected = selection.selected
-        if not executions or (self._settings.rule.fallback == "native" and self._is_unanswered(executions)):
+        if not executions or (rule.fallback == "native" and self._is_unanswered(executions)):
             answer = state.budget.answer
             if state.direct is None and state.budget.is_spent and answer is not None:
                 # The program's last call named an option, and no call is left.
