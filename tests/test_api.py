@@ -80,6 +80,21 @@ def test_a_program_is_in_the_answer_and_its_calls_among_the_events(blue: Path, t
     assert told[-1]["letter"] == "C"
 
 
+def test_a_question_has_a_budget_of_its_own(blue: Path, tmp_path: Path) -> None:
+    look = PROGRAM.replace("    return", "    query_yn(frames, 'Is it day?')\n    return")
+    (tmp_path / "two.py").write_text(look)
+    options = {**OPTIONS, "planner": f"file:{tmp_path / 'two.py'}"}
+    ready = VideoPro("m", options=options, load=lambda model, **settings: ColourBackbone("m"))
+    within = ready.ask(blue, "Which colour is that?", COLOURS, calls=1)
+    # The one call is kept back for the direct answer.
+    assert [each.prompt_kind for each in within.trace.rounds] == ["plan", "fallback"]
+    assert (within.choice, within.trace.cost.calls) == ("blue", 1)
+    assert ready.ask(blue, "Which colour is that?", COLOURS, calls=2).program is not None
+    assert ready.ask(blue, "Which colour is that?", COLOURS).program is not None
+    with pytest.raises(ConfigError, match=r"seconds is -1"):
+        ready.ask(blue, "Which colour is that?", COLOURS, seconds=-1)
+
+
 def test_subtitles_are_read_where_they_are_named(native: VideoPro, blue: Path, tmp_path: Path) -> None:
     (tmp_path / "a.srt").write_text("1\n00:00:00,500 --> 00:00:01,000\nhello there\n")
     assert "hello there" in native.ask(blue, "What is [red]?", subtitles=tmp_path / "a.srt").text

@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, Self
+
+from cachetools import LRUCache
 
 from videopro.backbones import Backbone, find_video, knowing_models, load_backbone
 from videopro.backbones.wrappers import share_backbone
@@ -45,6 +48,7 @@ from videopro.traces.scoring import score_trace
 from videopro.video import Video, load_subtitles, subtitles_of
 
 Event = dict[str, Any]
+_KEPT = 8
 _Path = str | os.PathLike[str]
 
 
@@ -101,7 +105,7 @@ class VideoPro:
         self._request = (method, dict(options or {}), model, dict(backbone or {}))
         self._load, self._seed = load, seed
         self._protocol = Protocol(parser=ROBUST, reply_tokens=max_new_tokens)
-        self._prepared: dict[tuple[object, ...], PreparedRun] = {}
+        self._prepared: LRUCache[tuple[object, ...], PreparedRun] = LRUCache(_KEPT)
         self._kept: dict[Any, Any] = {}
         self._lock = threading.Lock()
         first = self._prepare([], is_open=False, shows_subtitles=False)
@@ -115,22 +119,27 @@ class VideoPro:
         choices: Sequence[str] = (),
         *,
         subtitles: _Path | bool = True,
+        calls: int | None = None,
+        seconds: float | None = None,
         on_event: Callable[[Event], None] = lambda event: None,
         cancellation: Cancellation | None = None,
     ) -> VideoAnswer:
         """Answer a question about a video file; without `choices`, in words.
 
-        `subtitles`: a file; True uses those in the video, or else next to it; False uses none. `on_event` is
-        called with each event, one at a time. `cancellation.cancel()` from another thread stops the
-        question at its next step. Raises VideoError for a video that cannot be read, QuestionFailed for a
-        question without an answer, Cancelled, and other VideoProErrors for what the caller can fix.
+        `subtitles`: a file; True uses those in the video, or else next to it; False uses none. `calls` and
+        `seconds` limit what the question costs; None: the method's options. `on_event` is called with each
+        event, one at a time. `cancellation.cancel()` from another thread stops the question at its next step.
+        Raises VideoError for a video that cannot be read, QuestionFailed for a question without an answer,
+        Cancelled, and other VideoProErrors for what the caller can fix.
         """
         with cancellable(cancellation or Cancellation()):
             plain = without_own_labels(tuple(map(encodable, choices)))
             asked = Question(encodable(question), plain) if plain else Question.open(encodable(question))
             file = find_video(Path(video))
             named = None if isinstance(subtitles, bool) else Path(subtitles)
-            prepared = self._prepare([file], is_open=asked.is_open, shows_subtitles=named is not None)
+            limits = {"calls": calls, "seconds": seconds}
+            budget = {name: limit for name, limit in limits.items() if limit is not None}
+            prepared = self._prepare([file], budget, is_open=asked.is_open, shows_subtitles=named is not None)
             opened = Video.open(file)
             if named is not None:
                 load_subtitles(named, duration=opened.duration)
@@ -199,10 +208,18 @@ class VideoPro:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _prepare(self, videos: Sequence[Path], *, is_open: bool, shows_subtitles: bool) -> PreparedRun:
+    def _prepare(
+        self,
+        videos: Sequence[Path],
+        budget: Mapping[str, float] = MappingProxyType({}),
+        *,
+        is_open: bool,
+        shows_subtitles: bool,
+    ) -> PreparedRun:
         """The method for a kind of question. Raises VideoProError for what does not go together."""
-        key = (is_open, shows_subtitles, *(knowing_models(video) for video in videos))
+        key = (is_open, shows_subtitles, *budget.items(), *(knowing_models(video) for video in videos))
         method, options, model, backbone = self._request
+        options = {**options, **budget}
         with self._lock:
             if key not in self._prepared:
                 questions = Questions(

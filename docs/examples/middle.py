@@ -19,11 +19,11 @@ from videopro.video import uniform_times
 class MiddleSettings:
     """Settings of the method `middle`."""
 
-    seconds: float = field(default=60.0, metadata=setting("length of the part that is shown"))
+    length: float = field(default=60.0, metadata=setting("seconds of the part that is shown"))
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise ConfigError(f"middle: seconds is {self.seconds:g}; it must be above 0")
+        if not self.length > 0:
+            raise ConfigError(f"middle: length is {self.length:g}; it must be above 0")
 
 
 class MiddleMethod(Method):
@@ -38,7 +38,7 @@ class MiddleMethod(Method):
 
     def _answered(self, item: Item, context: MethodContext) -> Result:
         duration = context.video.duration
-        around = min(self.settings.seconds, duration) / 2
+        around = min(self.settings.length, duration) / 2
         times = uniform_times(duration / 2 - around, duration / 2 + around, context.backbone.frames)
         frames = context.frames(times)
         prompt = prompts.multiple_choice(item.question)

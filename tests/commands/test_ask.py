@@ -72,6 +72,9 @@ def test_choices(video: Path, ask: Ask) -> None:
     shown = ask(video, *QUESTION).splitlines()
     assert shown[0] == "B. blue"
     assert "0.900" in shown[1]
+    assert shown[-1].startswith("1 model call, ")
+    # What the fake says of its tokens: 100 and one for each of its four frames, and one for the letter.
+    assert shown[-1].endswith(" s, 104 → 1 tokens")
     rows = [line.split() for line in shown[2:5]]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         ("A", "red", "0.020"),

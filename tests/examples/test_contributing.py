@@ -86,7 +86,7 @@ def test_all_three_run_from_outside(site: Path, garden: Path, tmp_path: Path) ->
     (tmp_path / "program.py").write_text(PROGRAM)
     work = tmp_path / "work"
     work.mkdir()
-    method = ["--model", "pocket", "--method", "../middle.py", "--seconds", "1"]
+    method = ["--model", "pocket", "--method", "../middle.py", "--length", "1"]
     film = [str(garden / "videos" / "one.mp4"), "Which colour?", "--choices", "red", "green"]
     programs = ["--model", "pocket", "--method", "program", "--planner", "file:../program.py"]
     programs += ["--extra-modules", "get_brightness", "--output", "asked"]

@@ -480,6 +480,25 @@ def test_the_picture_of_accuracy_against_cost(tmp_path: Path) -> None:
     assert [list(axes.get_xticks()) for axes in (frames, tokens)] == [[8, 32], [40, 150]]
 
 
+def test_accuracy_against_the_budget_says_where_it_does_not_rise(tmp_path: Path) -> None:
+    """Two calls a question. A right in every second question, then in all; two questions a video."""
+    runs = [
+        write_run(tmp_path / "free", answers("A" * 16)),
+        write_run(tmp_path / "few", answers("AB" * 8), calls=2, seconds=None),
+        write_run(tmp_path / "more", answers("A" * 16), calls=4, seconds=9.5),
+    ]
+    table = next(
+        table for table in costs(*runs).tables if table.title.startswith("Accuracy against the budget")
+    )
+    rows = rows_of(table, table.heads.index("budget"))
+    assert list(rows) == ["2 calls", "4 calls, 9.5 s", "no limit"]
+    assert {row["run"] for row in rows.values()} == {"Native VideoLLM"}
+    assert [(row["calls"], row["most calls"]) for row in rows.values()] == [("2.0", "2")] * 3
+    gains = [row["points more than the row above"].partition(" ")[0] for row in rows.values()]
+    assert gains == ["", "+50.0", "+0.0"]
+    assert [row["rises"] for row in rows.values()] == ["", "yes", "no"]
+
+
 def test_a_fallback_is_taken_from_the_same_budget(tmp_path: Path) -> None:
     """Answers of another number of frames are not what this model would have said."""
     planned = planned_run(tmp_path / "v")

@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.console import Console
 from tests.support.report_world import answers, planned_run, write_run
 from videopro.cli import TextTable
 from videopro.commands import compare
+from videopro.methods import create
 from videopro.runs import RunFolder, recorded_protocol, summarize, summary_table
 from videopro.traces import Trace
 
@@ -22,10 +24,17 @@ def printed(table: object, width: int) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def summary_lines(folder: Path, traces: list[Trace]) -> str:
+def summary_lines(folder: Path, traces: list[Trace], **about: Any) -> str:
     run = RunFolder(write_run(folder, traces))
-    summary = summarize(run.read(), recorded_protocol(run), ABOUT)
+    summary = summarize(run.read(), recorded_protocol(run), {**ABOUT, **about})
     return " ".join(" ".join(printed(summary_table(summary, (), folder), 80)).split())
+
+
+def test_a_run_with_a_limit_in_seconds_is_marked(tmp_path: Path) -> None:
+    for limits, is_marked in (({"seconds": 9}, True), ({"calls": 9}, False)):
+        settings = create("native", limits).identity()
+        shown = summary_lines(tmp_path / str(is_marked), answers("A"), settings=settings)
+        assert ("not reproducible: --seconds" in shown) is is_marked
 
 
 def test_names_wrap_beside_whole_numbers() -> None:

@@ -170,7 +170,8 @@ def test_every_tool_gives_structured_results_with_evidence(
         for name, function in in_python.items():
             properties = dict(listed[name].input_schema["properties"])
             assert properties.pop("video")["description"] == "the id of an open video, or its path"
-            properties.pop("method", None)
+            for own in ("method", "calls", "seconds"):
+                properties.pop(own, None)
             assert properties == function["parameters"]["properties"]
             assert listed[name].description == function["description"]
 
@@ -210,6 +211,7 @@ def test_every_tool_gives_structured_results_with_evidence(
                 "ask() takes no 'options'; it takes video, method",
             ),
             ("open", {"film": "talk.mp4"}, "open() takes no 'video', 'film'; it takes path, subtitles"),
+            ("ask", {"question": "Why?", "calls": 0}, "calls is 0; it must be at least 1"),
             ("ask", {"question": "Why?", "method": "guess"}, "ask(): method: Input should be '"),
             ("ask", {"question": "x" * 20_001}, "at most 16000 characters"),
         ):

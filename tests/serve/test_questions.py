@@ -139,13 +139,14 @@ def test_the_questions_about_a_video(busy: World, tmp_path: Path) -> None:
         "method": "native",
         "error": None,
         "seconds": answer["cost"]["seconds"],
+        "cost": answer["cost"],
         "answer": {name: answer[name] for name in kept},
         "evidence": busy.answered(first)["answer_evidence"],
     }
     assert (rows[2]["answer"]["choice"], [each["kind"] for each in rows[2]["evidence"]]) == (
         *("green", ["frames"]),
     )
-    nothing = {"answer": None, "error": None, "evidence": []}
+    nothing = {"cost": None, "answer": None, "error": None, "evidence": []}
     assert all(row.items() >= nothing.items() and 0 < row["seconds"] < 60 for row in rows[:2])
     (failed,) = listed(busy, file_id=other)
     assert (failed["state"], failed["method"], page["method"]) == ("failed", "program", "program")
@@ -239,7 +240,7 @@ def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
 def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
     """Of the operator's method what its command says, of others their defaults (those of the papers), of
     frames that are unset what the model takes: 4."""
-    own = {"max_rounds": 2, "tau": "0.5", "planner_frames": 3}
+    own = {"max_rounds": 2, "tau": "0.5", "planner_frames": 3, "calls": 8}
     answerer = Answerer(
         "colours",
         method="videopro",
@@ -250,7 +251,7 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
     world = World(tmp_path, answerer=answerer)
     film = world.film()
     bounds: dict[str, dict[str, float]] = {
-        "videopro": {"max_rounds": 2, "tau": 0.5, "planner_frames": 3, "max_new_tokens": 1024},
+        "videopro": {"max_rounds": 2, "tau": 0.5, "planner_frames": 3, "max_new_tokens": 1024, "calls": 8},
         "program": {"planner_frames": 4, "max_new_tokens": 1024},
         "native": {"frames": 4},
         "videoagent": {"max_rounds": 3, "first_frames": 5, "threshold": 3, "max_new_tokens": 1024},

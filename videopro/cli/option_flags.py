@@ -114,7 +114,7 @@ class OptionFlags:
             options = given.get(MAPPING) or {}
             if not isinstance(options, dict):
                 raise ConfigError(f"{where}: {MAPPING} must be a mapping, not {options!r}")
-            if options.get(name, value) != value:
+            if name in options and options[name] != value:
                 mapping = MAPPING if is_file else f"--{MAPPING}"
                 raise ConfigError(f"{at} is {value!r}, but {mapping} sets {name}={options[name]!r}")
             given[MAPPING] = {**options, name: value}

@@ -21,6 +21,7 @@ from videopro.errors.disk import writing_file as writing_file
 from videopro.errors.exceptions import QUESTION_ERRORS as QUESTION_ERRORS
 from videopro.errors.exceptions import BackboneError as BackboneError
 from videopro.errors.exceptions import BenchmarkError as BenchmarkError
+from videopro.errors.exceptions import BudgetExceeded as BudgetExceeded
 from videopro.errors.exceptions import ConfigError as ConfigError
 from videopro.errors.exceptions import DatasetError as DatasetError
 from videopro.errors.exceptions import ExceptionRecord as ExceptionRecord

@@ -95,6 +95,16 @@ QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError, NativeError, Unexpe
 that fits."""
 
 
+class BudgetExceeded(Exception):
+    """A program's or a question's budget is used up. `kind`: the budget's name; `positions`: where in a
+    program, as (line, function), if known."""
+
+    def __init__(self, kind: str, message: str, positions: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.positions = positions
+
+
 class BenchmarkError(VideoProError):
     """A benchmark folder or annotation file that is missing or broken."""
 
@@ -206,10 +216,11 @@ def machine_error(error: BaseException, ids: Sequence[str] = ()) -> MachineError
 
 @contextmanager
 def unexpected_as(kind: type[UnexpectedError] = UnexpectedError) -> Iterator[None]:
-    """Raise an unexpected exception as `kind`; let a VideoProError and errors of the machine pass."""
+    """Raise an unexpected exception as `kind`; let a VideoProError, BudgetExceeded and errors of the machine
+    pass."""
     try:
         yield
-    except VideoProError:
+    except (VideoProError, BudgetExceeded):
         raise
     except Exception as error:
         if is_machines(error):

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from videopro.executor.calls import BudgetExceeded as BudgetExceeded
 from videopro.executor.calls import calling_line as calling_line
 from videopro.executor.calls import use_frames as use_frames
 from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS as FORBIDDEN_BUILTINS

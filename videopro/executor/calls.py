@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from videopro.errors import BudgetExceeded
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits, brief, harmless, shorten, shown_call
 
@@ -115,15 +116,6 @@ _BASES = {
 
 # Characters of a call's arguments in logs.
 _ARGUMENT_CHARS = 400
-
-
-class BudgetExceeded(Exception):
-    """A budget is used up and the program ends. `kind`: the budget's name; `positions`: where, if known."""
-
-    def __init__(self, kind: str, message: str, positions: Sequence[tuple[int, str]] = ()) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.positions = positions
 
 
 class ProgramException(Exception):

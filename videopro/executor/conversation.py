@@ -15,8 +15,8 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from videopro.errors import signal_name, when_cancelled
-from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException, ProtocolViolation
+from videopro.errors import BudgetExceeded, signal_name, when_cancelled
+from videopro.executor.calls import HostCalls, ProgramException, ProtocolViolation
 from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
 from videopro.executor.inside import wire
 from videopro.executor.inside.allowed import GRACE

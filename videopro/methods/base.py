@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import traceback
 import typing
@@ -29,7 +30,10 @@ from videopro.modules import OPTIONS_FLAG, Spoken
 from videopro.traces import Call, Cost, Execution, FallbackRule, Result, Round, Step, failed_result
 from videopro.video import Frame, Subtitles, Video, distinct_frames, load_subtitles
 
-FALLBACK_HELP = "fallback if the programs or agent give no answer: none, or native (ask the model directly)"
+FALLBACK_HELP = (
+    "fallback if the programs or agent give no answer: none, or native (ask the model directly); with calls "
+    "or seconds: native"
+)
 
 
 @dataclass(frozen=True)
@@ -225,7 +229,10 @@ class Method(ABC):
     def identity(self) -> dict[str, Any]:
         """What the run's key hashes of this method, JSON-serializable: its name, and the settings that can
         change an answer. Override it where something else distinguishes two runs."""
-        return {"name": self.name, **answering_settings(self.settings)}
+        settings = self.settings
+        is_timed = isinstance(settings, BudgetSettings) and settings.seconds is not None
+        mark = {"not_reproducible": "--seconds"} if is_timed else {}
+        return {"name": self.name, **answering_settings(settings), **mark}
 
     def adapt(self, request: RunRequest) -> Adaptation:
         """The run that this method makes of a request; its settings are the request's options. Raises
@@ -257,7 +264,36 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class WritingSettings:
+class BudgetSettings:
+    """The budget of a question."""
+
+    calls: int | None = option(
+        None,
+        "maximum model calls per question, with the answer's; unset: no limit",
+        client="less",
+        answers=True,
+    )
+    seconds: float | None = option(
+        None,
+        "maximum seconds per question, exceeded by one call at most; not reproducible; unset: no limit",
+        client="less",
+        answers=True,
+    )
+
+    def __post_init__(self) -> None:
+        if self.calls is not None and self.calls < 1:
+            raise ConfigError(f"calls is {self.calls}; it must be at least 1, or unset for no limit")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise ConfigError(f"seconds is {self.seconds:g}; it must be above 0, or unset for no limit")
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a limit is set."""
+        return (self.calls, self.seconds) != (None, None)
+
+
+@dataclass(frozen=True)
+class WritingSettings(BudgetSettings):
     """The settings of every method whose models generate text: programs or agent replies."""
 
     max_new_tokens: int = option(
@@ -275,6 +311,10 @@ class WritingSettings:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.has_budget:
+            # What is kept back of a budget is for this answer.
+            object.__setattr__(self, "fallback", "native")
         check_least(self, 1, "max_parallel")
         check_key_name(self.api_key_env)
 

@@ -13,7 +13,7 @@ from videopro.backbones import ChoiceRequest, GenerateRequest, Interleaved, Samp
 from videopro.benchmarks import AnswerPrompt, Item
 from videopro.cli import check_least, option
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, one_by_one
+from videopro.methods.base import Adaptation, BudgetSettings, Method, MethodContext, RunRequest, one_by_one
 from videopro.modules import (
     SPEECH_HELP,
     Spoken,
@@ -47,8 +47,8 @@ _PLAIN = AnswerPrompt(source="", text="")
 
 
 @dataclass(frozen=True)
-class NativeSettings:
-    """Settings of the native method."""
+class NativeSettings(BudgetSettings):
+    """Settings of the native method. It makes one call, which every budget allows."""
 
     frames: int | None = option(
         None, "frames of the whole video; unset: the backbone's budget", client="frames", answers=True
@@ -95,6 +95,7 @@ class NativeSettings:
     system: str | None = option(None, "system turn; unset: as in the benchmark's protocol", answers=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_least(self, 1, "frames", "reply_tokens", where="native: ")
         if self.fps is not None and not self.fps > 0:
             raise ConfigError(f"native: fps is {self.fps}; it must be above 0")

@@ -16,6 +16,7 @@ from videopro.report.table import (
     Section,
     Table,
     accuracy_cell,
+    difference_cell,
 )
 from videopro.traces import Trace
 from videopro.traces.scoring import (
@@ -26,6 +27,7 @@ from videopro.traces.scoring import (
     is_answerable,
     mean_costs,
     mean_frames_seen,
+    paired_difference,
 )
 
 NOTES = (
@@ -41,6 +43,11 @@ NOTES = (
 )
 _PREPARED_NOTE = (
     "Made once for several questions, whichever run made it; no question's own cost holds any of it."
+)
+_BUDGET_NOTES = (
+    "Budget: the limits --calls and --seconds. Calls: mean and most of a question. Rises: whether the whole "
+    "interval of the difference, paired by question and clustered by video, is above 0; empty: too few "
+    "videos for an interval.",
 )
 AT_LEAST_NOTE = "At least: the cost of something prepared was not recorded when it was made."
 
@@ -97,15 +104,16 @@ def costs(runs: Sequence[ReportRun]) -> Section:
             if right.accuracy is not None and not run.lacks:
                 tokens = mean.amortised.tokens_in + mean.amortised.tokens_out
                 frames = seen + run.planner_frames
-                points.append(
-                    CostPoint(_line(run), run.method, data.title, run.frames, right, frames, tokens)
-                )
+                line, budget = _line(run), (run.frames or 0, *run.limits)
+                points.append(CostPoint(line, run.method, data.title, budget, right, frames, tokens))
     if not rows:
         raise MissingRuns("costs: no run has a question whose video could be read")
     tables = [
         Table.of("Accuracy against cost", rows, *NOTES, *([AT_LEAST_NOTE] if at_least else [])),
         Table.of("Every cost per question", parts, NOTES[2], TOKENS_NOTE, suffix="all"),
     ]
+    if budgets := list(_by_budget(runs)):
+        tables.append(Table.of("Accuracy against the budget", budgets, *_BUDGET_NOTES, suffix="budget"))
     if prepared:
         tables.append(Table.of("What was prepared", prepared, _PREPARED_NOTE, suffix="prepared"))
     picture = FigureSpec(
@@ -155,9 +163,36 @@ def _prepared(traces: Sequence[Trace]) -> Iterator[dict[str, Cell]]:
         }
 
 
+def _by_budget(runs: Sequence[ReportRun]) -> Iterator[dict[str, Cell]]:
+    """The runs of each line that has several limits, the lowest first, and what each step up brings."""
+    for data, group in by_dataset(runs).items():
+        lines: dict[tuple[str, int | None], list[ReportRun]] = {}
+        for run in group:
+            lines.setdefault((_line(run), run.frames), []).append(run)
+        for (line, _), members in lines.items():
+            members.sort(key=lambda run: run.limits)
+            for lower, run in zip([None, *members], members, strict=False):
+                calls = [trace.cost.calls for trace in run.own_traces]
+                if members[0].limits == members[-1].limits or not calls:
+                    continue
+                gain = paired_difference(run.records, [] if lower is None else lower.records)
+                interval = gain.shown_ci95
+                yield {
+                    BENCHMARK: data.title,
+                    "run": line,
+                    "budget": run.budget,
+                    "questions": len(run.records),
+                    "calls": Number(sum(calls) / len(calls)),
+                    "most calls": round(max(calls)),
+                    "accuracy, %": run.lacks or accuracy_cell(accuracy(run.records)),
+                    "points more than the row above": difference_cell(gain),
+                    "rises": None if interval is None else "yes" if interval[0] > 0 else "no",
+                }
+
+
 def _line(run: ReportRun) -> str:
-    """The run's name without its budget."""
-    name = run.name.removesuffix(f", {run.frames} frames")
+    """The run's name without its budgets."""
+    name = run.name.removesuffix(f", {run.budget}").removesuffix(f", {run.frames} frames")
     if run.is_named:
         return name
     return name if run.method not in METHOD_TITLES or not run.preset else f"{name} ({run.preset})"

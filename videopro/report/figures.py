@@ -30,8 +30,8 @@ class CostPoint:
     """The name of its line: the method, its model and settings."""
     method: str
     benchmark: str
-    budget: int | None
-    """Frames per call."""
+    budget: tuple[float, ...]
+    """Frames per call, then the limits of a question's calls and seconds."""
     accuracy: Accuracy
     frames: float
     """Frames seen, including the planner's."""
@@ -313,7 +313,7 @@ def _panel(
 ) -> None:
     for index, name in enumerate(names):
         line = [point for point in points if point.name == name and cost(point) > 0]
-        line.sort(key=lambda point: point.budget or 0)
+        line.sort(key=lambda point: point.budget)
         if not line:
             continue
         shares = [point.accuracy.accuracy or 0.0 for point in line]

@@ -115,6 +115,8 @@ def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
             name += f" ({run.preset} settings)"
         if len({other.frames for other in alike}) > 1:
             name += f", {run.frames} frames"
+        if len({other.limits for other in alike}) > 1:
+            name += f", {run.budget}"
         return name + "".join(f" w/o {group}" for group in run.without)
 
     named = [run if run.is_named else replace(run, name=default_name(run)) for run in runs]

@@ -7,6 +7,7 @@ differ.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -139,6 +140,20 @@ class ReportRun:
         """The frame budget: frames per call of the backbone; None: not recorded."""
         frames = self.identity.get("model", {}).get("frames")
         return int(frames) if frames is not None else None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The calls and seconds that a question might cost; infinite without a limit."""
+        named = self.identity["method"]
+        calls, seconds = (named.get(name) if "calls" in named else None for name in ("calls", "seconds"))
+        return calls or math.inf, seconds or math.inf
+
+    @property
+    def budget(self) -> str:
+        """These limits in words."""
+        calls, seconds = self.limits
+        parts = [f"{calls:g} call{'s' * (calls > 1)}"] if calls < math.inf else []
+        return ", ".join([*parts, *([f"{seconds:g} s"] if seconds < math.inf else [])]) or "no limit"
 
     @property
     def planner_frames(self) -> int:

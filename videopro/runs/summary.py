@@ -247,6 +247,8 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield from metric_lines(summary)
         yield f"unparsed {_share(summary['unparsed'])}, {coverage}"
     yield from _cut_lines(summary)
+    if reason := summary.get("settings", {}).get("not_reproducible"):
+        yield f"not reproducible: {reason}"
     seconds = summary["seconds_per_question"]
     if seconds is not None:
         yield f"{seconds:.2f} s per question; subtitles: {summary['subtitles']}"

@@ -65,6 +65,7 @@ def summary_of(trace: Trace, method: str) -> dict[str, Any]:
         "method": method,
         "state": "answered" if trace.error is None else "stopped" if is_stopped else "failed",
         "seconds": end["cost"]["seconds"] if has_answer else None,
+        "cost": end["cost"] if has_answer else None,
         "answer": {name: end[name] for name in _ANSWER} if has_answer else None,
         "error": end["error"],
     }

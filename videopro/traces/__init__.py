@@ -58,6 +58,7 @@ from videopro.traces.selection import FinalRule as FinalRule
 from videopro.traces.selection import NativeTraces as NativeTraces
 from videopro.traces.selection import NoFallback as NoFallback
 from videopro.traces.selection import Rescoring as Rescoring
+from videopro.traces.selection import Selection as Selection
 from videopro.traces.selection import is_confident as is_confident
 from videopro.traces.selection import recorded_rule as recorded_rule
 from videopro.traces.selection import rescore_all as rescore_all

@@ -13,13 +13,12 @@ from tests.support.scenes import QUESTION, SceneBackbone, context, item
 from tests.support.stub_server import StubFault, StubServer, completion, pictures_of
 from videopro.backbones import BackboneConfig, Sampling, ServerSettings
 from videopro.backbones.server import api_config
-from videopro.errors import BackboneError, VideoError
+from videopro.errors import BackboneError, BudgetExceeded, VideoError
 from videopro.methods.agents import (
     AgentMethod,
     AgentRun,
     AgentSettings,
     Budget,
-    BudgetSpent,
     Equipment,
     ModelLoader,
     Prepared,
@@ -81,23 +80,23 @@ def test_frames_are_counted_once_and_new_ones_are_spread_evenly() -> None:
     # Two are left: of four new ones, the second and the fourth are the midpoints of two halves.
     assert budget.allowed([1.0, 10.0, 20.0, 30.0, 40.0]) == [1.0, 20.0, 40.0]
     assert budget.allowed([2.0, 20.0]) == [2.0, 20.0]
-    with pytest.raises(BudgetSpent, match="5 frames"):
+    with pytest.raises(BudgetExceeded, match="5 frames"):
         budget.allowed([50.0])
-    budget.finish()
-    assert budget.allowed([50.0]) == [50.0]
+    with budget.last():
+        assert budget.allowed([50.0]) == [50.0]
 
 
 def test_each_limit_ends_the_search() -> None:
     budget = Budget(max_tokens=10, max_steps=2)
     budget.check()
     budget.tokens = 10
-    with pytest.raises(BudgetSpent, match="10 tokens"):
+    with pytest.raises(BudgetExceeded, match="10 tokens"):
         budget.check()
     budget.tokens, budget.steps = 9, 2
-    with pytest.raises(BudgetSpent, match="2 steps"):
+    with pytest.raises(BudgetExceeded, match="2 steps"):
         budget.check()
-    budget.finish()
-    budget.check()
+    with budget.last():
+        budget.check()
 
 
 def test_a_role_names_a_backbone_with_an_adapter_or_an_endpoint() -> None:

@@ -214,15 +214,15 @@ def test_equal_looks_at_no_more_frames_than_the_backbone_takes() -> None:
     assert kinds(result).startswith("caption caption caption caption predict")
 
 
-def test_a_spent_budget_answers_from_a_new_prediction_if_something_was_found_since() -> None:
-    # The tenth step is the caption of what was found: it is predicted from.
-    method = SceneVideoAgent(TWO_ROUNDS[:4], max_steps=10)
+def test_a_spent_budget_answers_at_once_if_something_was_found_since() -> None:
+    # The tenth step is the caption of what was found: it is answered from.
+    method = SceneVideoAgent([*TWO_ROUNDS[:3], "B"], max_steps=10)
     result = method.answer()
-    assert kinds(result).endswith("caption predict1")
+    assert kinds(result).endswith("caption answer1")
     assert "10.5 s: a red wall" in method.llm.requests[-1].prompt
     assert result.final.letter == "B"
-    # Spent among the first captions: predicted from those that there are.
-    method = SceneVideoAgent([predict("C")], max_steps=2)
+    # Spent among the first captions: answered from those that there are.
+    method = SceneVideoAgent(["C"], max_steps=2)
     assert method.answer().final.letter == "C"
     assert "18.5 s: a red wall" in method.llm.requests[0].prompt
     assert "30.5 s" not in method.llm.requests[0].prompt

@@ -383,7 +383,7 @@ class AdapterBackbone(BackboneWrapper):
         super().__init__(inner)
         self._adapter = adapter
 
-    def _call(self, ask: Callable[[], ReplyT], stage: str = "backbone") -> ReplyT:
+    def _call(self, ask: Callable[[], ReplyT], calls: int = 0, stage: str = "backbone") -> ReplyT:
         with self.inner.adapter(self._adapter):
             return ask()
 

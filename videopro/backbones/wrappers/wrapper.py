@@ -20,6 +20,7 @@ from videopro.backbones.base import (
     Sampling,
     YesNoRequest,
 )
+from videopro.backbones.wrappers.budget import QuestionBudget
 from videopro.question import Answer
 from videopro.traces import Cost
 from videopro.video import Frame
@@ -68,20 +69,21 @@ class BackboneWrapper(Backbone):
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         return self.inner.frame_size(height, width, n_frames)
 
-    def _call(self, ask: Callable[[], T], stage: str = "backbone") -> T:
-        """Every request goes through here; `stage`: what its time counts as."""
+    def _call(self, ask: Callable[[], T], calls: int = 0, stage: str = "backbone") -> T:
+        """Every request goes through here; `calls`: how many replies it has, `stage`: what its time counts
+        as."""
         return ask()
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        return self._call(lambda: self.inner.answer_batch(requests))
+        return self._call(lambda: self.inner.answer_batch(requests), len(requests))
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        return self._call(lambda: self.inner.yes_no_batch(requests))
+        return self._call(lambda: self.inner.yes_no_batch(requests), len(requests))
 
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        return self._call(lambda: self.inner.generate_batch(requests, sampling))
+        return self._call(lambda: self.inner.generate_batch(requests, sampling), len(requests))
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         return self._call(lambda: self.inner.prefix(frames, system=system), stage="encode")
@@ -94,7 +96,12 @@ class BackboneWrapper(Backbone):
 
 
 class CostCounter(ABC):
-    """An object that collects costs."""
+    """An object that collects costs, and has the budget that they come out of."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> QuestionBudget:
+        """What may still be spent."""
 
     @abstractmethod
     def add(self, cost: Cost) -> None:
@@ -113,9 +120,15 @@ class CostCounter(ABC):
 class Meter(CostCounter):
     """Adds up costs until they are taken. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: QuestionBudget | None = None) -> None:
+        """`budget` None: without limits."""
+        self._budget = budget or QuestionBudget()
         self._cost = Cost()
         self._since = time.perf_counter()
+
+    @property
+    def budget(self) -> QuestionBudget:
+        return self._budget
 
     def add(self, cost: Cost) -> None:
         self._cost = self._cost + cost
@@ -146,22 +159,39 @@ class ThreadMeter(CostCounter):
         finally:
             self._chosen.meter = before
 
-    def add(self, cost: Cost) -> None:
-        meter = self._chosen.__dict__.get("meter")
+    @property
+    def _meter(self) -> Meter:
+        meter: Meter | None = self._chosen.__dict__.get("meter")
         if meter is None:
             raise RuntimeError("no meter chosen in this thread to count a call")
-        meter.add(cost)
+        return meter
+
+    @property
+    def budget(self) -> QuestionBudget:
+        return self._meter.budget
+
+    def add(self, cost: Cost) -> None:
+        self._meter.add(cost)
 
 
 class MeteredBackbone(BackboneWrapper):
-    """A backbone whose calls are counted: stage "backbone", and "encode" for prefixes."""
+    """A backbone whose calls are counted: stage "backbone", and "encode" for prefixes. Raises BudgetExceeded
+    for a call that the counter's budget does not allow."""
 
     def __init__(self, inner: Backbone, meter: CostCounter) -> None:
         super().__init__(inner)
         self._meter = meter
 
-    def _call(self, ask: Callable[[], T], stage: str = "backbone") -> T:
-        with self._meter.stage(stage):
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        budget = self._meter.budget
+        if len(requests) != 1 or requests[0].question.choices != budget.choices:
+            return super().answer_batch(requests)
+        with budget.last():
+            (budget.answer,) = replies = super().answer_batch(requests)
+        return replies
+
+    def _call(self, ask: Callable[[], T], calls: int = 0, stage: str = "backbone") -> T:
+        with self._meter.budget.spending(calls), self._meter.stage(stage):
             replies = ask()
         if isinstance(replies, list):  # no prefix
             tokens_in = sum(reply.tokens_in for reply in replies)

@@ -139,7 +139,7 @@ class ConsoleObserver:
 
 
 def show_answer(result: Result, question: Question) -> None:
-    """Print the final answer, the probability of each option, and the cost of an agent's steps."""
+    """Print the final answer, the probability of each option, what it cost, and an agent's steps by kind."""
     reply = result.final
     assert reply is not None
     if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
@@ -167,6 +167,9 @@ def show_answer(result: Result, question: Question) -> None:
             print_line(f"the agent claims a confidence of {claim:.2f}", "dim")
     for note in (*(result.notes if result.steps else ()), *map(str, result.stand_ins)):
         print_line(note, "dim")
+    cost = result.cost
+    calls = f"{round(cost.calls)} model call{'' if cost.calls == 1 else 's'}"
+    print_line(f"{calls}, {_spent(cost)}", "dim")
     if result.steps:
         show_costs(result)
 

@@ -32,5 +32,4 @@ from videopro.methods.agents.session import written_answer as written_answer
 from videopro.methods.agents.settings import ROLE_HELP as ROLE_HELP
 from videopro.methods.agents.settings import AgentSettings as AgentSettings
 from videopro.methods.agents.settings import Budget as Budget
-from videopro.methods.agents.settings import BudgetSpent as BudgetSpent
 from videopro.methods.agents.settings import spread as spread

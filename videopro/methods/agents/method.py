@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from videopro.cli import Need
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
+    BudgetExceeded,
     ConfigError,
     NativeError,
     UnexpectedError,
@@ -23,7 +25,7 @@ from videopro.errors import (
 )
 from videopro.methods.agents.models import SELF, AgentModel, ModelLoader, public_role, read_role
 from videopro.methods.agents.session import Session
-from videopro.methods.agents.settings import AgentSettings, BudgetSpent
+from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Adaptation, Method, MethodContext, RunRequest, by_subtitles
 from videopro.methods.program import answer_status, error_of_look
 from videopro.modules import (
@@ -101,7 +103,7 @@ class AgentRun(ABC):
 
     @abstractmethod
     def run(self) -> Answer:
-        """Search and answer. Raises BudgetSpent when a limit is reached; then `conclude` is called."""
+        """Search and answer. Raises BudgetExceeded when a limit is reached; then `conclude` is called."""
 
     @abstractmethod
     def conclude(self) -> Answer:
@@ -257,19 +259,25 @@ class AgentMethod(Method):
     def _answer(self, session: Session, prepared: Prepared) -> Result:
         try:
             with unexpected_as():
-                run = self.start(session, prepared)
+                # Seconds may be over at any time: there is an answer from the first call on.
+                direct = self._fallback_apart(session) if self.settings.seconds is not None else None
+                run, answer = self.start(session, prepared), Answer()
                 try:
                     answer = run.run()
-                except BudgetSpent as spent:
-                    session.note(f"{spent}: {FORCED}")
-                    session.budget.finish()
-                    answer = run.conclude()
+                except BudgetExceeded as spent:
+                    # An agent that has not looked yet knows nothing to answer from.
+                    session.note(f"{spent}: {FORCED}" if session.steps else str(spent))
+                    if session.steps:
+                        with suppress(BudgetExceeded), session.budget.last():
+                            answer = run.conclude()
                 status = answer_status(answer, session.question)
                 steps = tuple(session.steps)
                 searched = Execution(status, answer, claim=run.claim, steps=steps, cost=session.cost)
                 rounds = [Round(AGENT, answer.raw, execution=searched)]
                 if self.settings.fallback == "native" and status == "empty":
-                    rounds.append(self._fallback(session))
+                    # The forced answer may have been the last call, and named no option.
+                    with suppress(BudgetExceeded):
+                        rounds.append(direct or self._fallback(session))
         except QUESTION_ERRORS as error:
             result = self._failed(session, error)
             if session.steps:
@@ -287,9 +295,9 @@ class AgentMethod(Method):
         if isinstance(error, BackboneError):
             # Counts as wrong in either case; whether the model is gone, the run finds out.
             return failed_result(error)
-        direct = Session(session.question, session.video, session.models, session.settings, seed=session.seed)
-        look_error = error_of_look(lambda: self._fallback(direct))
-        session.cost = session.cost + direct.settle()
+        look_error = None
+        with suppress(BudgetExceeded):
+            look_error = error_of_look(lambda: self._fallback_apart(session))
         if look_error is not None:
             return failed_result(look_error)
         failed = failed_result(error)
@@ -299,13 +307,25 @@ class AgentMethod(Method):
         message = f"a request of the agent failed: {type(error).__name__}: {error}"
         return replace(failed, error=Failure("CallError", message))
 
+    def _fallback_apart(self, session: Session) -> Round:
+        """The same, without a trace in the session but its cost."""
+        apart = Session(
+            *(session.question, session.video, session.models, session.settings),
+            seed=session.seed,
+            budget=session.budget,
+        )
+        try:
+            return self._fallback(apart)
+        finally:
+            session.cost = session.cost + apart.settle()
+
     def _fallback(self, session: Session) -> Round:
         """Ask the model that sees frames directly, as the native method does."""
         role = self.equipment().seeing
         before, session.round = len(session.steps), 0
-        session.budget.finish()
         times = uniform_times(0.0, session.video.duration, session.models[role].frames)
-        answer = session.answer(FALLBACK, role, frames=session.frames(times, role))
+        with session.budget.last():
+            answer = session.answer(FALLBACK, role, frames=session.frames(times, role))
         steps = tuple(session.steps[before:])
         execution = Execution(answer_status(answer, session.question), answer, steps=steps)
         return Round(FALLBACK, answer.raw, execution=execution, mode="native")

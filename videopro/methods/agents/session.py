@@ -11,6 +11,7 @@ question and never its answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -18,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 
 from videopro.backbones import Sampling, stored_thoughts
 from videopro.backbones.wrappers import Meter
+from videopro.errors import BudgetExceeded
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
 from videopro.methods.agents.settings import AgentSettings, Budget, spread
 from videopro.methods.base import Observer
@@ -58,7 +60,11 @@ class Session:
         self.settings = settings
         self.subtitles = subtitles
         self.evidence = tuple(evidence)
-        self.budget = budget or Budget(settings.max_frames, settings.max_tokens, settings.max_steps)
+        self.budget = budget or Budget(
+            *(settings.max_frames, settings.max_tokens, settings.max_steps),
+            calls=settings.calls,
+            seconds=settings.seconds,
+        )
         self.steps: list[Step] = []
         self.notes: list[str] = []
         self.cost = Cost()
@@ -75,7 +81,7 @@ class Session:
     def frames(self, times: Sequence[float], model: str, *, one_each: bool = False) -> list[Frame]:
         """The frames on display at `times` (s), sorted, at the size of the role `model`: as many as the
         budget and the model allow, spread evenly over the times. What is left out is noted. Each picture once
-        or, with `one_each`, one frame for every time. Raises BudgetSpent, VideoError."""
+        or, with `one_each`, one frame for every time. Raises BudgetExceeded, VideoError."""
         allowed = self.admit(times, model)
         size = self.models[model].frame_size(self.video.height, self.video.width, len(allowed))
         with self._meter.stage("decode"):
@@ -86,7 +92,7 @@ class Session:
 
     def admit(self, times: Sequence[float], model: str) -> list[float]:
         """The times (s), sorted, whose frames `frames` would return; they count as looked at from now on.
-        Raises BudgetSpent."""
+        Raises BudgetExceeded."""
         requested = sorted(times)
         limit = self.models[model].frames
         if len(requested) > limit:
@@ -129,8 +135,7 @@ class Session:
         segments_of: Callable[[SchemaT | None], Sequence[Segment]] = lambda parsed: (),
     ) -> SchemaT | None:
         """Ask for a structured reply, and once for a repair; None: it could not be parsed. `segments_of`
-        gives the step's segments, from the parsed reply. Raises BudgetSpent, BackboneError."""
-        self.budget.check()
+        gives the step's segments, from the parsed reply. Raises BudgetExceeded, BackboneError."""
         # Where it cannot constrain the decoding, it is left out, and the reply is read alike.
         constraint = schema.model_json_schema()
         reply = self._reply(model, prompt, frames, constraint)
@@ -138,10 +143,11 @@ class Session:
         rejected: tuple[str, ...] = ()
         if parsed is None:
             # Only once: each try costs the whole prompt again.
-            rejected = (reply.text,)
-            reply = self._reply(model, repair_prompt(prompt, reply.text, *faults), frames, constraint)
-            parsed, further = _read(reply, schema)
-            faults += further
+            first, prompt_again = reply.text, repair_prompt(prompt, reply.text, *faults)
+            with suppress(BudgetExceeded):
+                reply = self._reply(model, prompt_again, frames, constraint)
+                parsed, further = _read(reply, schema)
+                rejected, faults = (first,), faults + further
         step = Step(
             kind,
             model,
@@ -169,17 +175,15 @@ class Session:
     ) -> str:
         """Ask for a reply in words: a caption, an explanation, an answer to an open question. `sampling`:
         for a reply that other questions reuse, which must not depend on this one; `fields`: the step's other
-        fields. Raises BudgetSpent, BackboneError."""
-        self.budget.check()
+        fields. Raises BudgetExceeded, BackboneError."""
         reply = self._reply(model, prompt, frames, None, sampling)
         self._record_reply(Step(kind, model, self.round, prompt, frames=frame_refs(frames), **fields), reply)
         return reply.text
 
     def choose(self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = ()) -> Answer:
         """Ask for the letter of an option, by the distribution over the next token (VideoPro's Eq. 2 gives
-        the confidence). Raises BudgetSpent, BackboneError."""
-        self.budget.check()
-        with self._meter.stage(model):
+        the confidence). Raises BudgetExceeded, BackboneError."""
+        with self._asking(model):
             answer = self.models[model].choose(self.question, prompt, frames)
         return self._answered(kind, model, prompt, frames, answer)
 
@@ -187,7 +191,7 @@ class Session:
         self, kind: str, model: str, *, frames: Sequence[Frame] = (), context: str = "", prompt: str = ""
     ) -> Answer:
         """Ask for the answer at once: for a letter, or for words if the question is open. `context`: what
-        stands before the question; `prompt`: an agent's own in place of ours. Raises BudgetSpent,
+        stands before the question; `prompt`: an agent's own in place of ours. Raises BudgetExceeded,
         BackboneError."""
         question = self.question
         if question.is_open:
@@ -197,9 +201,8 @@ class Session:
         return self.choose(kind, model, text, frames=frames)
 
     def decide(self, kind: str, model: str, prompt: str, *, frames: Sequence[Frame] = ()) -> Answer:
-        """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
-        self.budget.check()
-        with self._meter.stage(model):
+        """Ask for Yes or No, as `choose` does for a letter. Raises BudgetExceeded, BackboneError."""
+        with self._asking(model):
             answer = self.models[model].decide(prompt, frames)
         return self._answered(kind, model, prompt, frames, answer)
 
@@ -214,10 +217,9 @@ class Session:
 
     def converse(self, kind: str, model: str, turns: Sequence[Turn], tools: Sequence[Tool]) -> ModelReply:
         """Let the model reply to a conversation, perhaps with calls of tools. The step's prompt is the last
-        turn. Raises ToolsRefused, BudgetSpent, BackboneError."""
-        self.budget.check()
+        turn. Raises ToolsRefused, BudgetExceeded, BackboneError."""
         sampling = self._sampling()
-        with self._meter.stage(model):
+        with self._asking(model):
             reply = self.models[model].converse(turns, tools, sampling)
         self._count(reply.tokens_in, reply.tokens_out)
         calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
@@ -240,7 +242,7 @@ class Session:
 
     def reuse(self, step: Step) -> None:
         """Record a step that an earlier question about the video has paid."""
-        self.budget.check()
+        self.budget.check(0)
         # This question has seen them too, though another one paid.
         self.budget.seen.update(round(frame[0], 3) for frame in step.frames)
         self._append(replace(step, round=self.round, is_reused=True))
@@ -277,12 +279,18 @@ class Session:
         sampling: Sampling | None = None,
     ) -> ModelReply:
         sampling = sampling if sampling is not None else self._sampling()
-        with self._meter.stage(model):
+        with self._asking(model):
             reply = self.models[model].reply(prompt, frames, sampling, schema)
         self._count(reply.tokens_in, reply.tokens_out)
         for note in reply.notes:
             self.note(f"{model}: {note}")
         return reply
+
+    @contextmanager
+    def _asking(self, model: str) -> Iterator[None]:
+        """Around each call of the role `model`. Raises BudgetExceeded."""
+        with self.budget.spending(), self._meter.stage(model):
+            yield
 
     def _count(self, tokens_in: int, tokens_out: int) -> None:
         self.budget.tokens += tokens_in + tokens_out

@@ -1,9 +1,8 @@
 """The settings that all agents share, and the budget of a question: how many frames, tokens and steps an
-agent may spend on it.
+agent may spend on it, besides its calls and seconds.
 
-All three are enforced alike: an agent that has spent one of them stops its search and answers from what it
-knows. That last answer may exceed the budget; its cost is counted like any other. There is no limit in
-seconds: the answers would depend on what else the machine does.
+All are enforced alike: an agent that has spent one of them stops its search and answers from what it knows.
+That last answer may exceed the frames, tokens and steps; its cost is counted like any other.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro.backbones import Sampling
+from videopro.backbones.wrappers import QuestionBudget
 from videopro.cli import option
-from videopro.errors import ConfigError
+from videopro.errors import BudgetExceeded, ConfigError
 from videopro.methods.base import WritingSettings
 from videopro.modules import SPEECH_HELP, check_speech
 
@@ -59,17 +59,20 @@ class AgentSettings(WritingSettings):
         return Sampling(self.max_new_tokens, self.temperature, seed=seed)
 
 
-class BudgetSpent(Exception):
-    """A question has spent its budget; the message says which limit, for the trace."""
-
-
-class Budget:
+class Budget(QuestionBudget):
     """The budget of one question and what it has spent; None: no limit. Used by one thread."""
 
     def __init__(
-        self, max_frames: int | None = None, max_tokens: int | None = None, max_steps: int | None = None
+        self,
+        max_frames: int | None = None,
+        max_tokens: int | None = None,
+        max_steps: int | None = None,
+        *,
+        calls: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         """`max_frames`: different moments of the video that may be shown to a model."""
+        super().__init__(calls, seconds)
         self.max_frames = max_frames
         self.tokens = 0
         """Prompt and reply tokens of all calls."""
@@ -79,30 +82,29 @@ class Budget:
         """The moments (s, in ms precision) that were shown."""
         self._max_tokens = max_tokens
         self._max_steps = max_steps
-        self._is_over = False
 
-    def finish(self) -> None:
-        """Allow the last answer: from now on nothing is checked."""
-        self._is_over = True
-
-    def check(self) -> None:
-        """Call before a step. Raises BudgetSpent if no step may follow."""
-        if self._is_over:
+    def check(self, calls: int = 1) -> None:
+        """Call before a step. Raises BudgetExceeded if no step may follow; only the calls and seconds limit
+        the last answer."""
+        super().check(calls)
+        if not self.keeps_one:
             return
         if self._max_steps is not None and self.steps >= self._max_steps:
-            raise BudgetSpent(f"the budget of {self._max_steps} steps is spent")
+            raise BudgetExceeded("Steps", f"the budget of {self._max_steps} steps is spent")
         if self._max_tokens is not None and self.tokens >= self._max_tokens:
-            raise BudgetSpent(f"the budget of {self._max_tokens} tokens is spent ({self.tokens})")
+            raise BudgetExceeded(
+                "Tokens", f"the budget of {self._max_tokens} tokens is spent ({self.tokens})"
+            )
 
     def frames_left(self) -> int | None:
         """How many new moments may still be shown; None: any number."""
         limit = self.max_frames
-        return None if limit is None or self._is_over else max(0, limit - len(self.seen))
+        return None if limit is None or not self.keeps_one else max(0, limit - len(self.seen))
 
     def allowed(self, times: Sequence[float]) -> list[float]:
         """Those of the times that may be shown, in order; they count as shown from now on. These are all that
         were shown before, and as many new ones as the limit leaves, spread evenly over the new ones. Raises
-        BudgetSpent if none may be shown."""
+        BudgetExceeded if none may be shown."""
         left = self.frames_left()
         new = [time for time in dict.fromkeys(times) if round(time, 3) not in self.seen]
         if left is not None:
@@ -111,7 +113,7 @@ class Budget:
         chosen = {*new}
         admitted = [time for time in times if time in chosen or round(time, 3) in self.seen]
         if times and not admitted:
-            raise BudgetSpent(f"the budget of {self.max_frames} frames is spent")
+            raise BudgetExceeded("Frames", f"the budget of {self.max_frames} frames is spent")
         self.seen.update(round(time, 3) for time in new)
         return admitted
 

@@ -133,7 +133,7 @@ class Toolbox:
 
     def use(self, arguments: BaseModel) -> str:
         """Carry out a call of a search tool, record it, and return the observation. Raises ToolMistake,
-        BudgetSpent, BackboneError, VideoError."""
+        BudgetExceeded, BackboneError, VideoError."""
         if isinstance(arguments, GlobalBrowse):
             return self._browse(arguments)
         if isinstance(arguments, ClipSearch):

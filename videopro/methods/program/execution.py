@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Any, Literal, NoReturn, TypeVar
 
 from videopro.backbones import check_alive, sharing_gpu
-from videopro.backbones.wrappers import Meter, ThreadMeter
+from videopro.backbones.wrappers import Meter, QuestionBudget, ThreadMeter
 from videopro.errors import (
     QUESTION_ERRORS,
     BackboneError,
+    BudgetExceeded,
     ConfigError,
     ExceptionRecord,
     Failure,
@@ -29,7 +30,6 @@ from videopro.errors import (
     unexpected_as,
 )
 from videopro.executor import (
-    BudgetExceeded,
     Limits,
     Outcome,
     Program,
@@ -78,13 +78,15 @@ def execute(
     observer: Observer | None = None,
     reasoned: ReasonedRule = REASONED,
     others: OtherVideos | None = None,
+    budget: QuestionBudget | None = None,
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns its execution, and the log for a refinement prompt.
 
     `thread_meter` is the meter of the context's backbone. `reasoned`: what makes the confidence of a letter
     that comes straight from no call. `others`: what is known of other videos, with which such a letter is
-    controlled; the program's calls are added to it. A failed program has an execution too: also one whose
-    request the video, a model or a library could not serve. Raises VideoProError for an error that shows
+    controlled; the program's calls are added to it. `budget`: the question's; None: no limit. A failed
+    program has an execution too: also one whose request the video, a model or a library could not serve, or
+    whose budget is spent. Raises VideoProError for an error that shows
     without a program and for one of the sandbox, and the machine's errors.
     """
     if not program.code.strip():
@@ -96,13 +98,16 @@ def execute(
             observer.on_execution(execution)
         return execution, log
 
+    budget = budget or QuestionBudget()
+
     def attempt() -> tuple[ModuleLibrary, CallGuard, Outcome, Cost]:
         library = ModuleLibrary(context, use_frames=use_frames, line=calling_line, question=question)
-        guard, meter = CallGuard(library, question, observer), Meter()
+        guard, meter = CallGuard(library, question, observer, budget), Meter(budget)
         with thread_meter.into(meter):
             try:
-                inputs = _inputs(library, question)
-                outcome = run(program.code, guard.functions(), inputs, limits, library.prelude, fatal=_FATAL)
+                functions, inputs = guard.functions(), _inputs(library, question)
+                within = _within(limits, budget)
+                outcome = run(program.code, functions, inputs, within, library.prelude, fatal=_FATAL)
             except MachineFailed as failed:
                 raise failed.error from None
             guard.settle()
@@ -126,7 +131,8 @@ def execute(
         if reasoned != "none" and answer.letter is not None and answer.confidence == 0:
             inputs = _inputs(library, question)
             confidence, how = reasoned_confidence(
-                program, question, library, inputs, answer.letter, reasoned, limits, outcome, others
+                *(program, question, library, inputs, answer.letter, reasoned),
+                *(_within(limits, budget), outcome, others),
             )
             answer = replace(answer, confidence=confidence)
     execution = Execution(
@@ -149,6 +155,12 @@ def execute(
     return execution, f"The program gave no answer: {fault}\n{outcome.log}".rstrip()
 
 
+def _within(limits: Limits, budget: QuestionBudget) -> Limits:
+    """The limits, as far as the question's time allows."""
+    # Above 0, as limits are.
+    return replace(limits, wall_seconds=max(1e-3, min(limits.wall_seconds, budget.seconds_left)))
+
+
 def _inputs(library: ModuleLibrary, question: Question) -> dict[str, Any]:
     video = library.video
     values = (video, video, question.text, list(question.choices), library.context.video.duration)
@@ -156,13 +168,18 @@ def _inputs(library: ModuleLibrary, question: Question) -> dict[str, Any]:
 
 
 def answer_natively(
-    question: Question, context: VideoContext, *, thread_meter: ThreadMeter, observer: Observer | None = None
+    question: Question,
+    context: VideoContext,
+    *,
+    thread_meter: ThreadMeter,
+    observer: Observer | None = None,
+    budget: QuestionBudget | None = None,
 ) -> Execution:
-    """The direct answer of the native program, without a program. Raises one of QUESTION_ERRORS, and the
-    machine's errors."""
+    """The direct answer of the native program, without a program, for which nothing of the `budget` is kept
+    back. Raises one of QUESTION_ERRORS, and the machine's errors."""
     library = ModuleLibrary(context, question=question)
-    meter = Meter()
-    with thread_meter.into(meter):
+    meter = Meter(budget)
+    with thread_meter.into(meter), meter.budget.last():
         value = ask_natively(library, question, observer)
     answer, claim = _read(value, question, library.answers)
     return Execution(
@@ -223,7 +240,10 @@ class CallGuard:
     other VideoProErrors and BudgetExceeded unchanged, and MachineFailed.
     """
 
-    def __init__(self, library: ModuleLibrary, question: Question, observer: Observer | None) -> None:
+    def __init__(
+        self, library: ModuleLibrary, question: Question, observer: Observer | None, budget: QuestionBudget
+    ) -> None:
+        self._budget = budget
         self._library = library
         self._question = question
         self._observer = observer
@@ -249,6 +269,8 @@ class CallGuard:
 
     def _guarded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **keywords: Any) -> Any:
+            # Searches, detectors and trackers ask no model, and take time too.
+            self._budget.check(0)
             try:
                 return function(*args, **keywords)
             except QUESTION_ERRORS as error:
@@ -279,7 +301,7 @@ class CallGuard:
                 if self._refusals & (self._refusals - 1) == 0:
                     self.settle()
             native_error = None if self._works_natively else _fails_natively(self._library, self._question)
-        except VideoProError:
+        except (VideoProError, BudgetExceeded):
             raise
         except Exception as failed:
             raise MachineFailed(failed) from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
@@ -204,7 +205,7 @@ class BaseProgramMethod(Method):
         with ExitStack() as stack:
             try:
                 with unexpected_as(NativeError):
-                    reasoner, records = self._prepare(items[0], context, stack)
+                    reasoner, records, began = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
                 self._check_answerer([failed_result(error)])
                 cost = context.meter.take().share(len(items))
@@ -214,7 +215,8 @@ class BaseProgramMethod(Method):
             prepared = context.meter.take().share(len(items))
             for start in range(0, len(items), self.settings.max_parallel):
                 batch = items[start : start + self.settings.max_parallel]
-                results = reasoner.reason([item.question for item in batch])
+                results = reasoner.reason([item.question for item in batch], began)
+                began = None
                 self._check_answerer(results)
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
@@ -241,9 +243,9 @@ class BaseProgramMethod(Method):
 
     def _prepare(
         self, item: Item, context: MethodContext, stack: ExitStack
-    ) -> tuple[Reasoner, tuple[Preparation, ...]]:
-        """The reasoner for questions with this item's subtitles, and what its modules search; `stack`
-        releases its resources."""
+    ) -> tuple[Reasoner, tuple[Preparation, ...], float | None]:
+        """The reasoner for questions with this item's subtitles, what its modules search, and when the first
+        questions began, on the monotonic clock; `stack` releases its resources."""
         # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
         # thread, before they meet those of other programs.
         loaded = self._load(context.backbone.inner)
@@ -262,6 +264,7 @@ class BaseProgramMethod(Method):
                 context.video, answerer, spoken.subtitles, self.settings.without, spoken
             )
         context.doing("answering")
+        began = time.monotonic()
         visual, stand_ins = self._visual(loaded.planner, context, stack)
         reasoner = Reasoner(
             loaded.planner,
@@ -276,7 +279,7 @@ class BaseProgramMethod(Method):
             seed=context.seed,
             observer=context.observer,
         )
-        return reasoner, (*spoken.prepared, *indexed)
+        return reasoner, (*spoken.prepared, *indexed), began
 
     def _visual(
         self, planner: Planner, context: MethodContext, stack: ExitStack

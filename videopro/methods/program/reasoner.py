@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from videopro.backbones import Visual
-from videopro.backbones.wrappers import ThreadMeter
+from videopro.backbones.wrappers import QuestionBudget, ThreadMeter
 from videopro.cli import check_least
 from videopro.errors import (
     QUESTION_ERRORS,
+    BudgetExceeded,
     ConfigError,
     NativeError,
     UnexpectedError,
@@ -26,7 +28,7 @@ from videopro.executor import Limits, Program
 from videopro.methods.base import Observer
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest, PromptFile
 from videopro.methods.program.deciding import REASONED
-from videopro.methods.program.execution import answer_natively, execute, run_parallel
+from videopro.methods.program.execution import answer_natively, answer_status, execute, run_parallel
 from videopro.methods.program.rounds import (
     RefinementShows,
     build_refinement,
@@ -48,6 +50,7 @@ from videopro.traces import (
     ReferenceForm,
     Result,
     Round,
+    Selection,
     failed_result,
     is_confident,
     select_answer,
@@ -76,6 +79,11 @@ class ReasoningSettings:
     """Maximum programs running in parallel."""
     reasoned: ReasonedRule = REASONED
     """How to compute the confidence of a letter that no call returned directly."""
+    calls: int | None = None
+    """Maximum calls of models for a question; None: no limit."""
+    seconds: float | None = None
+    """Maximum seconds for a question. The first call is then a direct answer, so that there is one whenever
+    the time is over. None: no limit."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.tau <= 1:
@@ -96,11 +104,16 @@ class _Reasoning:
     """A question in progress."""
 
     question: Question
+    budget: QuestionBudget
     rounds: list[Round] = field(default_factory=list)
     program: Program | None = None
     """The latest program."""
     log: str = ""
     error: VideoProError | None = None
+    direct: Round | None = None
+    """What counts if no program gives an answer."""
+    spent: str = ""
+    """Why no further program is written."""
 
     @property
     def executions(self) -> list[Execution]:
@@ -147,17 +160,21 @@ class Reasoner:
         self._seed = seed
         self._observer = observer
 
-    def reason(self, questions: Sequence[Question]) -> list[Result]:
-        """The result of each question, in order. Raises VideoProError for an error that concerns the whole
-        run and not a single question, and the machine's errors."""
-        states = [_Reasoning(question) for question in questions]
-        self._round(states, self._plan)
+    def reason(self, questions: Sequence[Question], began: float | None = None) -> list[Result]:
+        """The result of each question, in order. `began`: when they did, on the monotonic clock; None: now.
+        Raises VideoProError for an error that concerns the whole run and not a single question, and the
+        machine's errors."""
+        calls, seconds = self._settings.calls, self._settings.seconds
+        states = [_Reasoning(each, QuestionBudget(calls, seconds, began, each.choices)) for each in questions]
+        if seconds is not None:
+            self._answer_directly(states)
+        self._round([state for state in states if state.error is None], self._plan)
         below = self._settings.stored_below
         for _ in range(self._settings.max_rounds):
             unsure = [
                 state
                 for state in states
-                if state.error is None and not is_confident(state.executions[-1], below)
+                if state.error is None and not state.spent and not is_confident(state.executions[-1], below)
             ]
             if not unsure:
                 break
@@ -169,6 +186,9 @@ class Reasoner:
     def _round(
         self, states: Sequence[_Reasoning], ask: Callable[[_Reasoning], tuple[PromptKind, str]]
     ) -> None:
+        states = [state for state in states if self._may_plan(state)]
+        if not states:
+            return
         requests = []
         for state in states:
             kind, prompt = ask(state)
@@ -176,28 +196,43 @@ class Reasoner:
             reference = self._reference(state)
             requests.append(PlanRequest(kind, prompt, state.question, reference, seed, self._visual))
         self._write(states, requests)
-        self._run([state for state in states if state.error is None])
+        self._run([state for state in states if state.error is None and not state.spent])
+
+    def _may_plan(self, state: _Reasoning) -> bool:
+        try:
+            state.budget.check(int(self._planner.asks_model))
+        except BudgetExceeded as exceeded:
+            state.spent = str(exceeded)
+        return not state.spent
 
     def _write(self, states: Sequence[_Reasoning], requests: Sequence[PlanRequest]) -> None:
         if self._observer is not None:
             self._observer.on_wait("planning")
         began = time.perf_counter()
-        replies: list[PlannerReply | VideoProError] = []
+        replies: list[PlannerReply | VideoProError | BudgetExceeded] = []
+        calls = int(self._planner.asks_model)
         try:
-            with unexpected_as():
+            with unexpected_as(), ExitStack() as budgets:
+                for state in states:
+                    budgets.enter_context(state.budget.spending(calls))
                 replies += self._planner.write(requests)
-        except QUESTION_ERRORS:
+        except (*QUESTION_ERRORS, BudgetExceeded):
             # One bad request fails the whole batch; sent alone, only that one fails.
-            for request in requests:
+            for state, request in zip(states, requests, strict=True):
                 try:
-                    with unexpected_as(_unforeseen(request.kind)):
+                    with unexpected_as(_unforeseen(request.kind)), state.budget.spending(calls):
                         replies += self._planner.write([request])
                 except QUESTION_ERRORS as error:
                     replies.append(error)
+                except BudgetExceeded as exceeded:
+                    replies.append(exceeded)
         seconds = (time.perf_counter() - began) / len(requests)
         for state, request, reply in zip(states, requests, replies, strict=True):
             if isinstance(reply, VideoProError):
                 state.error = reply
+                continue
+            if isinstance(reply, BudgetExceeded):
+                state.spent = str(reply)
                 continue
             round, state.program = round_from_reply(request, reply, seconds=seconds)
             round = replace(round, stand_ins=self._stand_ins)
@@ -216,11 +251,29 @@ class Reasoner:
                 thread_meter=self._thread_meter,
                 observer=self._observer,
                 reasoned=self._settings.reasoned,
+                budget=state.budget,
             )
             return execution
 
         for state, execution in self._run_parallel(states, run_program):
             state.rounds[-1] = replace(state.rounds[-1], execution=execution)
+            if execution.status == "ok":
+                state.budget.keeps_one = False
+
+    def _answer_directly(self, states: Sequence[_Reasoning]) -> None:
+        def natively(state: _Reasoning) -> Execution:
+            return answer_natively(
+                state.question,
+                self._context,
+                thread_meter=self._thread_meter,
+                # Asked for first, it may not be the answer that counts: it is in the trace if it is.
+                observer=self._observer if self._settings.seconds is None else None,
+                budget=state.budget,
+            )
+
+        for state, direct in self._run_parallel(states, natively):
+            state.direct = native_round(FALLBACK, state.question, direct)
+            state.budget.keeps_one = False
 
     def _run_parallel(
         self, states: Sequence[_Reasoning], work: Callable[[_Reasoning], Execution]
@@ -271,36 +324,36 @@ class Reasoner:
     def _finished(self, state: _Reasoning) -> Result:
         if state.error is not None:
             return _failed(state)
-        executions = state.executions
-        selection = select_answer(executions, self._settings.tau, self._settings.rule.final)
+        executions, extra = state.executions, [state.direct] if state.direct is not None else []
+        tau, rule = self._settings.tau, self._settings.rule
+        selection = select_answer(executions, tau, rule.final) if executions else Selection(0, 0)
         selected = selection.selected
-        if self._settings.rule.fallback == "native" and self._is_unanswered(executions):
-
-            def natively(state: _Reasoning) -> Execution:
-                return answer_natively(
-                    state.question,
-                    self._context,
-                    thread_meter=self._thread_meter,
-                    observer=self._observer,
-                )
-
-            for _, direct in self._run_parallel([state], natively):
-                state.rounds.append(native_round(FALLBACK, state.question, direct))
-            if state.error is not None:
+        if not executions or (rule.fallback == "native" and self._is_unanswered(executions)):
+            answer = state.budget.answer
+            if state.direct is None and state.budget.is_spent and answer is not None:
+                # The program's last call named an option, and no call is left.
+                execution = Execution(answer_status(answer, state.question), answer)
+                state.direct = Round(FALLBACK, answer.raw, execution=execution, mode="native")
+            elif state.direct is None:
+                self._answer_directly([state])
+            if state.direct is None:
                 return _failed(state)
-            if executions[selected].status != "ok":
+            state.rounds.append(state.direct)
+            extra = []
+            if not executions or executions[selected].status != "ok":
                 selected = len(state.rounds) - 1
         return Result(
             tuple(state.rounds),
-            executions[0].answer,
+            state.executions[0].answer,
             state.executions[selected].answer,
             selected,
             selection.refined,
             notes=(
                 *((NO_SUBTITLES,) if self._context.subtitles is None else ()),
                 *self._context.notes,
+                *((state.spent,) if state.spent else ()),
             ),
-            cost=cost_of_rounds(state.rounds),
+            cost=cost_of_rounds([*state.rounds, *extra]),
         )
 
     def _is_unanswered(self, executions: Sequence[Execution]) -> bool:

@@ -30,7 +30,7 @@ from videopro.traces import AnswerRule, FinalRule, ReasonedRule
 
 FINAL_HELP = (
     "final answer: last (of the last program, even if it failed), last-answered (the latest answer), or best "
-    "(the most confident)"
+    "(the most confident); with calls or seconds, last is last-answered"
 )
 PLANNER_HELP = (
     "planner that writes programs: self (the backbone), server:MODEL@URL (sees the video), "
@@ -107,6 +107,9 @@ class ProgramSettings(ModuleSettings, WritingSettings):
             object.__setattr__(self, "temperature", PAPER_TEMPERATURE if paper else PLAN_SAMPLING.temperature)
         ModuleSettings.__post_init__(self)
         WritingSettings.__post_init__(self)
+        if self.has_budget and self.final == "last":
+            # What a refinement lost, no call may be left to ask for.
+            object.__setattr__(self, "final", "last-answered")
         check_planner(self.planner)
         if self.planner.startswith(FILE) and self.planner_program is None:
             object.__setattr__(self, "planner_program", read_program(self.planner))
@@ -165,6 +168,8 @@ class ProgramSettings(ModuleSettings, WritingSettings):
             rule=AnswerRule(self.final, self.fallback),
             max_parallel=self.max_parallel,
             reasoned=self.reasoned_confidence,
+            calls=self.calls,
+            seconds=self.seconds,
         )
 
 

@@ -37,6 +37,7 @@ from videopro.methods.videoagent.prompts import (
     prediction_of,
     reflect_prompt,
     search_prompt,
+    state_text,
 )
 from videopro.methods.videoagent.timeline import Timeline, VideoSegment, without_neighbours
 from videopro.modules.calls import CallCache
@@ -193,10 +194,11 @@ class VideoAgentRun(AgentRun):
         return self._conclusion()
 
     def conclude(self) -> Answer:
-        """The last prediction, or a new one if frames were found since."""
-        if self._predicted_from < len(self._seen):
-            self._predict()
-        return self._conclusion()
+        """The last prediction, or the forced answer if frames were found since."""
+        if self._predicted_from == len(self._seen):
+            return self._conclusion()
+        state, frames = self._state()
+        return self.session.answer("answer", LLM, frames=frames, context=state_text(state))
 
     # ---- the state ---------------------------------------------------------------------------------------
 
@@ -393,7 +395,7 @@ class Captions:
         self._prompt = prompt
 
     def caption(self, session: Session, times: Sequence[float]) -> str:
-        """The caption of the frames at `times` (s), recorded as a step of the session. Raises BudgetSpent,
+        """The caption of the frames at `times` (s), recorded as a step of the session. Raises BudgetExceeded,
         BackboneError, VideoError."""
         moments = tuple(f"{time:.3f}" for time in times)
 

@@ -103,7 +103,7 @@ def caption_prompt(is_detailed: bool) -> str:
 def predict_prompt(question: Question, state: State) -> str:
     """Ask for an answer by what is known, with the reasons (the first of the three steps of section 3.2)."""
     return (
-        f"{_state(state)}\nQuestion: {question_text(question)}\n"
+        f"{state_text(state)}\nQuestion: {question_text(question)}\n"
         "Say in a few words what speaks for which answer, then give the answer that is most likely right. "
         f'Reply with JSON only, as in {{"reasoning": "...", "final_answer": "{_example(question)}"}}'
     )
@@ -115,7 +115,7 @@ def reflect_prompt(question: Question, state: State, prediction: Prediction) -> 
     if not question.is_open:
         answer = f"{answer}. {question.choice(answer)}"
     return (
-        f"{_state(state)}\nQuestion: {question_text(question)}\nYour answer: {answer}\n"
+        f"{state_text(state)}\nQuestion: {question_text(question)}\nYour answer: {answer}\n"
         f"Your reasons: {prediction.reasoning}\n"
         "Is this known well enough to answer? 1: no, too little is known. 2: in part. 3: yes. "
         'Reply with JSON only, as in {"confidence": 2}'
@@ -124,7 +124,7 @@ def reflect_prompt(question: Question, state: State, prediction: Prediction) -> 
 
 def search_prompt(question: Question, state: State, segments: Sequence[VideoSegment]) -> str:
     """Ask what is missing, and in which segments to look for it (section 3.3); without segments: anywhere."""
-    parts = [_state(state), f"Question: {question_text(question)}", "Too little is known to answer."]
+    parts = [state_text(state), f"Question: {question_text(question)}", "Too little is known to answer."]
     form = '{"description": "..."}'
     where = ""
     if segments:
@@ -141,7 +141,8 @@ def search_prompt(question: Question, state: State, segments: Sequence[VideoSegm
     return "\n".join(parts)
 
 
-def _state(state: State) -> str:
+def state_text(state: State) -> str:
+    """What is known, as every prompt begins."""
     head = f"A video lasts {state.duration:.1f} seconds."
     subtitles = [prompts.said_at_frames(state.said)] if state.said else []
     if not state.captions:

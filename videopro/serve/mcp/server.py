@@ -94,6 +94,8 @@ class _Tools:
             if name == "ask" and (answerer := self._videos.answerer) is not None:
                 methods: Any = Literal[tuple(answerer.method_names)]
                 about["method"] = (Annotated[methods, Field(description="default: the server's own")], None)
+                about["calls"] = (Annotated[int | None, Field(description="maximum model calls")], None)
+                about["seconds"] = (Annotated[float | None, Field(description="maximum seconds")], None)
                 work, result = self._ask, results.Answered
             served.append(self._served(replace(tool_of(tool.run, **about), result=result), work))
         return served
@@ -154,7 +156,13 @@ class _Tools:
         return structured(tool.result.model_validate(reply["result"]), images)
 
     def _ask(
-        self, tell: Tell, video: str, question: str, choices: list[str] | None, method: str | None
+        self,
+        tell: Tell,
+        video: str,
+        question: str,
+        choices: list[str] | None,
+        method: str | None,
+        **budget: float | None,
     ) -> results.Answered:
         opened, answerer = self._videos.video(video), self._videos.answerer
         cancellation = current_cancellation()
@@ -168,9 +176,9 @@ class _Tools:
             if (doing := doing_of(event)) is not None:
                 tell(doing)
 
-        answerer.ask(
-            AskRequest(opened, question, tuple(choices or ()), method), EventObserver(emit), cancellation
-        )
+        options = {name: limit for name, limit in budget.items() if limit is not None}
+        request = AskRequest(opened, question, tuple(choices or ()), method, options)
+        answerer.ask(request, EventObserver(emit), cancellation)
         return answered(events)
 
     async def _turn(self, context: Context[Any, Any], name: str, given: dict[str, Any]) -> Turn:
