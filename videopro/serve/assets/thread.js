@@ -216,7 +216,7 @@
     return el("section.answer", { class: row.state },
       el("header", {}, el("strong", {}, row.method),
         answer && answer.confidence !== null ? el("span.sure", { title: "confidence, from 0 to 1" }, meter(answer.confidence), `confidence ${two(answer.confidence)}`) : null,
-        row.seconds !== null && answer ? el("span.took", {}, duration(row.seconds)) : null),
+        answer ? el("span.took", { title: `${count(row.cost.tokens_in)} tokens read, ${count(row.cost.tokens_out)} written` }, `${duration(row.seconds)} · ${row.cost.calls === 1 ? "1 call" : `${count(row.cost.calls)} calls`}`) : null),
       answer
         ? el("p.given", {}, answer.letter ? el("span.letter", {}, answer.letter) : null, el("span", { dir: "auto" }, answer.choice ?? (answer.text.trim() || "No option recognized")))
         : el("p.problem", {}, el("strong", {}, ENDS[row.state]), error ? `: ${error.message}` : ""),
