@@ -29,6 +29,7 @@ from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS, PreparedRun, Questions, RunRequest, prepare
 from videopro.runs import (
     RUN_FIELDS,
+    Abstention,
     RunFolder,
     RunTail,
     Served,
@@ -89,6 +90,7 @@ class _Start:
     """What must exist before it starts."""
     served: Served | None
     """What this command's engines serve; None: the workers load the model."""
+    abstention: Abstention | None
 
 
 def run(
@@ -147,6 +149,7 @@ def check(
     check_nearest_intact(config.nearest_intact)
     _check_engine(config)
     check_trackers(config.report_to)
+    abstention = Abstention.read(config.abstain)
     folder = RunFolder(config.output)
     folder.check()
 
@@ -194,6 +197,11 @@ def check(
     served = None
     if config.engine == "vllm":
         served = Served.of(config.model, config.backbone, config.vllm)
+    if abstention is not None:
+        abstention.check(prepared)
+        # What an engine serves is known once it has started; its run is compared with the file below.
+        if served is None:
+            abstention.check_model(config.model, config.backbone, load)
     if is_done and served is not None:
         # No engine is started for a run that is done: its records are compared.
         served.check(folder)
@@ -203,7 +211,9 @@ def check(
     # The workers of a cluster have machines of their own.
     if not is_done and config.engine != "ray":
         needs += prepared.needs()
-    return _Start(config, prepared, folder, benchmark, items, identity, redo, is_done, needs, served)
+    return _Start(
+        config, prepared, folder, benchmark, items, identity, redo, is_done, needs, served, abstention
+    )
 
 
 def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
@@ -271,6 +281,8 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
     traces = folder.read()
     keep_tracebacks(folder.exceptions, traces)
     summary = summarize(traces, benchmark.protocol, about, grades)
+    if start.abstention is not None:
+        summary["abstention"] = start.abstention.measured(traces)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
     Console().print(summary_table(summary, benchmark.protocol.groups, folder.path))

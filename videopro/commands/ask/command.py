@@ -35,6 +35,7 @@ from videopro.methods import (
     prepare,
 )
 from videopro.question import Question, without_own_labels
+from videopro.runs import Abstention
 from videopro.storage import encodable
 from videopro.traces import Result
 from videopro.video import (
@@ -103,6 +104,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
     Sampling(config.max_new_tokens)  # raises ConfigError
     check_nearest_intact(config.nearest_intact)
+    abstention = Abstention.read(config.abstain)
     protocol = Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens)
     questions = Questions(protocol, open=int(is_open), videos=[config.video], remedy="pass --choices")
     keeper = Keeper(config.output) if config.output is not None else None
@@ -119,6 +121,9 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     )
     if keeper is not None:
         keeper.check(prepared, protocol, config.seed, config.nearest_intact)
+    if abstention is not None:
+        abstention.check(prepared, is_open=is_open)
+        abstention.check_model(prepared.model, prepared.backbone, load)
     check_needs(prepared.needs())
     path = find_video(config.video)
     video = Video.open(path, nearest_intact=config.nearest_intact)
@@ -148,6 +153,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         result = answer_one(
             prepared.method, item, video, backbone, protocol, seed=config.seed, observer=observer
         )
+        if abstention is not None:
+            result = abstention.applied(result)
         stored = keeper.keep(item, result, video, protocol) if keeper is not None else None
         if result.error is not None:
             raise QuestionFailed(result.error, result.cost)
