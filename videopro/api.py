@@ -106,11 +106,8 @@ class VideoPro:
         self._prepared: dict[tuple[object, ...], PreparedRun] = {}
         self._kept: dict[Any, Any] = {}
         self._lock = threading.Lock()
-        self._abstention = Abstention.read(abstain)
         first = self._prepare([], is_open=False, shows_subtitles=False)
-        if self._abstention is not None:
-            self._abstention.check(first)
-            self._abstention.check_model(first.model, first.backbone, load)
+        self._abstention = Abstention.of(abstain, first, load)
         check_needs(first.needs())
         self._backbone = share_backbone(first.load())
 
@@ -137,8 +134,7 @@ class VideoPro:
             file = find_video(Path(video))
             named = None if isinstance(subtitles, bool) else Path(subtitles)
             prepared = self._prepare([file], is_open=asked.is_open, shows_subtitles=named is not None)
-            if self._abstention is not None:
-                self._abstention.check(prepared, is_open=asked.is_open)
+            self._abstention.check(prepared, is_open=asked.is_open)
             opened = Video.open(file)
             if named is not None:
                 load_subtitles(named, duration=opened.duration)
@@ -155,8 +151,7 @@ class VideoPro:
                 seed=self._seed,
                 observer=observer,
             )
-            if self._abstention is not None:
-                result = self._abstention.applied(result)
+            result = self._abstention.applied(result)
             *evidence, last = last_events(result, asked, opened)
             for event in (*evidence, last):
                 observer.emit(event)

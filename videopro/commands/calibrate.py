@@ -51,32 +51,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def table_of(calibration: Calibration) -> TextTable:
     """The curve as a table, and which coverage each of three risks allows."""
+    shares = ((point.coverage, point.errors / point.answered, point.bound) for point in calibration.curve)
     rows = tuple(
-        (
-            percent(point.coverage),
-            f"{point.threshold:.3f}",
-            str(point.answered),
-            str(point.errors),
-            percent(point.errors / point.answered),
-            percent(point.bound),
+        (coverage, f"{point.threshold:.3f}", str(point.answered), str(point.errors), wrong, most)
+        for point, (coverage, wrong, most) in zip(
+            calibration.curve, (map(percent, each) for each in shares), strict=True
         )
-        for point in calibration.curve
     )
-    allowed = []
-    for risk in _RISKS:
-        point = widest(calibration.curve, risk)
-        allowed.append(
-            f"--abstain {risk:g}: "
-            + ("no confidence keeps to it" if point is None else f"answers {percent(point.coverage)} %")
-        )
-    questions = sum(len(run.questions) for run in calibration.runs)
+    points = {risk: widest(calibration.curve, risk) for risk in _RISKS}
+    allowed = "; ".join(
+        f"--abstain {risk:g}: "
+        + (f"answers {percent(point.coverage)} %" if point else "no confidence suffices")
+        for risk, point in points.items()
+    )
     return TextTable(
-        f"risk of {calibration.method['name']} on {questions} questions about {calibration.videos} videos",
+        f"risk of {calibration.method['name']}: {len(calibration.questions)} questions, "
+        f"{calibration.unanswerable} of them without a right option, {calibration.videos} videos",
         ("coverage %", "confidence", "answered", "wrong", "wrong %", "at most %"),
         rows,
-        (
-            f"{calibration.unanswerable} questions have no right option. at most: the bounds hold together "
-            f"with a probability of {percent(1 - MISS)} %, for questions drawn as these.",
-            "; ".join(allowed),
-        ),
+        (f"at most: all bounds hold with probability {1 - MISS:g}, for questions such as these.", allowed),
     )

@@ -90,7 +90,7 @@ class _Start:
     """What must exist before it starts."""
     served: Served | None
     """What this command's engines serve; None: the workers load the model."""
-    abstention: Abstention | None
+    abstention: Abstention
 
 
 def run(
@@ -149,7 +149,6 @@ def check(
     check_nearest_intact(config.nearest_intact)
     _check_engine(config)
     check_trackers(config.report_to)
-    abstention = Abstention.read(config.abstain)
     folder = RunFolder(config.output)
     folder.check()
 
@@ -197,11 +196,8 @@ def check(
     served = None
     if config.engine == "vllm":
         served = Served.of(config.model, config.backbone, config.vllm)
-    if abstention is not None:
-        abstention.check(prepared)
-        # What an engine serves is known once it has started; its run is compared with the file below.
-        if served is None:
-            abstention.check_model(config.model, config.backbone, load)
+    # What an engine serves is known once it has started.
+    abstention = Abstention.of(config.abstain, prepared, load if served is None else None)
     if is_done and served is not None:
         # No engine is started for a run that is done: its records are compared.
         served.check(folder)
@@ -281,8 +277,8 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
     traces = folder.read()
     keep_tracebacks(folder.exceptions, traces)
     summary = summarize(traces, benchmark.protocol, about, grades)
-    if start.abstention is not None:
-        summary["abstention"] = start.abstention.measured(traces)
+    start.abstention.check_model((folder.recorded_identity() or {})["model"])
+    summary |= start.abstention.measured(traces)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
     Console().print(summary_table(summary, benchmark.protocol.groups, folder.path))

@@ -269,7 +269,7 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield (
             f"--abstain {abstention['risk']:g}: {abstention['answered']} of {_questions(abstention['n'])} "
             f"answered with a confidence of {abstention['threshold']:.3f} or more, "
-            f"{abstention['errors']} of them wrong ({_share(abstention['error'])})"
+            f"{abstention['errors']} of them wrong"
         )
     if summary["left_out"]:
         left_out = exclusions_text(summary["left_out"])

@@ -76,11 +76,7 @@ class Answerer:
         self.method_names = self._methods.names
         self._load = load
         self._settings = self._methods.model_settings()
-        self._abstention = Abstention.read(abstain)
-        if self._abstention is not None:
-            first = self._methods.first
-            self._abstention.check(first)
-            self._abstention.check_model(model, first.backbone, load)
+        self._abstention = Abstention.of(abstain, self._methods.first, load)
         self._loaded: Backbone | None = None
         self._views: dict[str, Backbone] = {}
         self._identities: dict[bool, dict[str, object]] = {}
@@ -185,8 +181,7 @@ class Answerer:
         with called_by_name(self._names(request.film)):
             prepared, _ = self._methods.of(request)
             self._backbone_for(prepared)
-            if self._abstention is not None:
-                self._abstention.check(prepared, is_open=not request.choices)
+            self._abstention.check(prepared, is_open=not request.choices)
             known = self.questions(request.film)
         asked = request.as_question(with_earlier=False)
         if known is not None and not any(_is_same(asked, each) for each in known):
@@ -240,8 +235,7 @@ class Answerer:
             result = answer_one(
                 prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
             )
-            if self._abstention is not None:
-                result = self._abstention.applied(result)
+            result = self._abstention.applied(result)
             if request.earlier and not self.converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:

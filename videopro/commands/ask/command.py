@@ -104,7 +104,6 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
     Sampling(config.max_new_tokens)  # raises ConfigError
     check_nearest_intact(config.nearest_intact)
-    abstention = Abstention.read(config.abstain)
     protocol = Protocol(parser=ROBUST, reply_tokens=config.max_new_tokens)
     questions = Questions(protocol, open=int(is_open), videos=[config.video], remedy="pass --choices")
     keeper = Keeper(config.output) if config.output is not None else None
@@ -121,9 +120,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     )
     if keeper is not None:
         keeper.check(prepared, protocol, config.seed, config.nearest_intact)
-    if abstention is not None:
-        abstention.check(prepared, is_open=is_open)
-        abstention.check_model(prepared.model, prepared.backbone, load)
+    abstention = Abstention.of(config.abstain, prepared, load)
+    abstention.check(prepared, is_open=is_open)
     check_needs(prepared.needs())
     path = find_video(config.video)
     video = Video.open(path, nearest_intact=config.nearest_intact)
@@ -150,11 +148,9 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             subtitles=subtitles,
             subtitle_track=track,
         )
-        result = answer_one(
-            prepared.method, item, video, backbone, protocol, seed=config.seed, observer=observer
+        result = abstention.applied(
+            answer_one(prepared.method, item, video, backbone, protocol, seed=config.seed, observer=observer)
         )
-        if abstention is not None:
-            result = abstention.applied(result)
         stored = keeper.keep(item, result, video, protocol) if keeper is not None else None
         if result.error is not None:
             raise QuestionFailed(result.error, result.cost)
