@@ -109,7 +109,7 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
         (
             Table.of("Calibration", overall, *notes),
             Table.of("Right and wrong answers by confidence", binned, suffix="bins", folded=True),
-            Table.of("Risk against coverage", risks, _AT_MOST, suffix="risk", folded=True),
+            Table.of("Risk against coverage", risks, _AT_MOST, suffix="risk"),
         ),
         FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
                 "interval, the dashed one what perfect calibration would be. Faint bars and hollow points: "
