@@ -5,11 +5,10 @@
 
 `id`, `video` and `question` are required; paths are relative to the folder. A question without `choices` is
 open: it is answered in words, and compared with the text in `reference` (or `answer`). The answer "-" says
-that no option is right. Labels in choices
-("A. a ball") are not shown twice. Without `subtitles`, embedded subtitles of the video are used (null: none,
-whatever the video contains). `family`, `kind` and `length` become the groups "family", "kind" and "duration";
-other groups go into "groups", an object of texts. Missing videos are only reported when their questions are
-asked, so a benchmark with a few missing videos still runs.
+that no option is right. Labels in choices ("A. a ball") are not shown twice. Without `subtitles`, embedded
+subtitles of the video are used (null: none, whatever the video contains). `family`, `kind` and `length`
+become the groups "family", "kind" and "duration"; other groups go into "groups", an object of texts. Missing
+videos are only reported when their questions are asked, so a benchmark with a few missing videos still runs.
 """
 
 from __future__ import annotations

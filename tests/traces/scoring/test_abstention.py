@@ -5,9 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.traces.scoring.test_metrics import calibrated, scored
 from videopro.traces.scoring import QuestionScore, area_under_risk, risk_curve, widest
 from videopro.traces.scoring.abstention import risk_bound
+
+
+def scored(number: int, video: str, correct: bool, confidence: float) -> QuestionScore:
+    return QuestionScore(str(number), video, correct, None, False, confidence)
+
+
+def calibrated(pairs: list[tuple[float, int]]) -> list[QuestionScore]:
+    return [scored(i, f"v{i}", bool(right), confidence) for i, (confidence, right) in enumerate(pairs)]
 
 
 def test_bounds_are_those_of_clopper_and_pearson() -> None:
