@@ -41,7 +41,7 @@ from videopro.methods import (
     video_ref,
 )
 from videopro.question import Question, without_own_labels
-from videopro.runs import RunFolder
+from videopro.runs import Abstention, RunFolder
 from videopro.storage import encodable, parse_json
 from videopro.traces import Trace
 from videopro.traces.scoring import score_trace
@@ -99,9 +99,11 @@ class VideoPro:
         backbone: Mapping[str, Any] | None = None,
         seed: int = 0,
         max_new_tokens: int = 256,
+        abstain: str = "",
         load: Callable[..., Backbone] = load_backbone,
     ) -> None:
-        """`max_new_tokens` limits a direct answer in words. `load(model, **backbone)` makes the model."""
+        """`max_new_tokens` limits a direct answer in words. `abstain`: RISK@FILE, by a file of `videopro
+        calibrate`; less confident answers have no letter. `load(model, **backbone)` makes the model."""
         self._request = (method, dict(options or {}), model, dict(backbone or {}))
         self._load, self._seed = load, seed
         self._protocol = Protocol(parser=ROBUST, reply_tokens=max_new_tokens)
@@ -109,6 +111,7 @@ class VideoPro:
         self._kept: dict[Any, Any] = {}
         self._lock = threading.Lock()
         first = self._prepare([], is_open=False, shows_subtitles=False)
+        self._abstention = Abstention.of(abstain, first, load)
         check_needs(first.needs())
         self._backbone = share_backbone(first.load())
 
@@ -140,6 +143,7 @@ class VideoPro:
             limits = {"calls": calls, "seconds": seconds}
             budget = {name: limit for name, limit in limits.items() if limit is not None}
             prepared = self._prepare([file], budget, is_open=asked.is_open, shows_subtitles=named is not None)
+            self._abstention.check(prepared, is_open=asked.is_open)
             opened = Video.open(file)
             if named is not None:
                 load_subtitles(named, duration=opened.duration)
@@ -156,6 +160,7 @@ class VideoPro:
                 seed=self._seed,
                 observer=observer,
             )
+            result = self._abstention.applied(result)
             *evidence, last = last_events(result, asked, opened)
             for event in (*evidence, last):
                 observer.emit(event)

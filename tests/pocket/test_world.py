@@ -93,6 +93,38 @@ def test_answers_follow_from_the_script() -> None:
         assert scene.end >= lines[0].end
 
 
+def test_twins_name_what_is_absent_and_have_no_right_option() -> None:
+    """Looked up in the scripts and the lines that are narrated, not by the code that makes the twins."""
+    records = [*world.records("val-twins")]
+    plain = [*world.records("val")]
+    own = [record for record in records if record["answer"] != "-"]
+    assert [{**each, "id": each["id"].replace("-twins", "")} for each in own] == plain
+    twins = [record for record in records if record["answer"] == "-"]
+    assert {each["kind"] for each in own} - {each["kind"] for each in twins} == {
+        "weather",
+        "main_place",
+        "story",
+    }
+    questions_of = {record["id"]: record for record in own}
+    scripts = {f"videos/{name}.mp4": make_script(*about) for name, *about in world.video_names("val")}
+    for twin in twins:
+        asked, script = questions_of[twin["id"].removesuffix("_twin")], scripts[twin["video"]]
+        same = ("video", "subtitles", "choices", "kind", "family", "length")
+        assert [twin[name] for name in same] == [asked[name] for name in same]
+        narrated = " ".join(line.text for line in script.lines)
+        shown = {scene.place for scene in script.scenes}
+        if twin["kind"] == "spoken":
+            assert re.search(r'"(.+?)"', twin["question"])[1] not in narrated
+            assert re.search(r'"(.+?)"', asked["question"])[1] in narrated
+        else:
+            new = {*re.findall(r"\w+", twin["question"])} - {*re.findall(r"\w+", asked["question"])}
+            assert len(new) == 1
+            absent = new.pop()
+            assert absent in (vocabulary.NAMES if twin["kind"] == "narration" else vocabulary.PLACES)
+            assert absent not in (shown | {*twin["choices"]} | {*re.findall(r"\w+", narrated)})
+        assert twin["evidence"] == []
+
+
 def test_text_alone_stays_at_chance(test_records: list[dict]) -> None:
     """As a reader that learned all there is to learn from the text of many worlds."""
     seen: dict[tuple[str, str], int] = Counter()

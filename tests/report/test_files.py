@@ -128,6 +128,7 @@ def test_a_report_and_its_files(report: Report) -> None:
         assert files == {".md", ".tex", ".csv"}, name
     assert [path.name for path in sorted((output / "tables").glob("*_*"))] == [
         "confidence_bins.csv",
+        *(f"confidence_risk.{form}" for form in ("csv", "md", "tex")),
         *(f"costs_all.{form}" for form in ("csv", "md", "tex")),
         "pairs_changed.csv",
     ]

@@ -236,9 +236,13 @@ def test_confidence(tmp_path: Path) -> None:
     four pairs of a right and a wrong one a tie, two won and one lost: 0.625."""
     given = [("A", 0.95), ("B", 0.95), ("B", 0.25), ("A", 0.65)]
     path = write_run(tmp_path / "n", [trace(i, [direct_round(*answer)]) for i, answer in enumerate(given)])
-    overall, bins = section("confidence", path).tables
+    overall, bins, risk = section("confidence", path).tables
     (row,) = [[cell_text(cell) for cell in row] for row in overall.rows]
-    assert row == ["pocket test", "Native VideoLLM", "4", "0.375", "0.625"]
+    assert row[:5] == ["pocket test", "Native VideoLLM", "4", "0.375", "0.625"]
+    # The two of 0.95 in either order: (1/2 + 1/2 + 1/3 + 2/4) / 4.
+    assert row[5:] == ["0.458", ""]
+    assert column(risk, "answered")[:6] == ["4", "4", "4", "3", "3", "2"]
+    assert column(risk, "wrong, %")[0] == "50.0"
     counts = {row[2]: row[3:5] for row in bins.rows if row[3:5] != (0, 0)}
     assert counts == {"0.9 to 1.0": (1, 1), "0.2 to 0.3": (0, 1), "0.6 to 0.7": (1, 0)}
 

@@ -4,11 +4,11 @@
      "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
 
 `id`, `video` and `question` are required; paths are relative to the folder. A question without `choices` is
-open: it is answered in words, and compared with the text in `reference` (or `answer`). Labels in choices
-("A. a ball") are not shown twice. Without `subtitles`, embedded subtitles of the video are used (null: none,
-whatever the video contains). `family`, `kind` and `length` become the groups "family", "kind" and "duration";
-other groups go into "groups", an object of texts. Missing videos are only reported when their questions are
-asked, so a benchmark with a few missing videos still runs.
+open: it is answered in words, and compared with the text in `reference` (or `answer`). The answer "-" says
+that no option is right. Labels in choices ("A. a ball") are not shown twice. Without `subtitles`, embedded
+subtitles of the video are used (null: none, whatever the video contains). `family`, `kind` and `length`
+become the groups "family", "kind" and "duration"; other groups go into "groups", an object of texts. Missing
+videos are only reported when their questions are asked, so a benchmark with a few missing videos still runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from videopro.benchmarks.registry import LoadableBenchmark, LoadOptions
 from videopro.benchmarks.storable_items import check_storable
 from videopro.cli import did_you_mean
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.question import LETTERS, Question, without_own_labels
+from videopro.question import LETTERS, NO_OPTION, Question, without_own_labels
 from videopro.storage import read_object
 from videopro.traces.scoring import normalized_tokens
 from videopro.video import has_embedded_subtitles
@@ -207,7 +207,7 @@ def _question(record: Mapping[str, Any], where: str) -> tuple[Question, str | No
     try:
         question = Question(_text(record, "question", where), without_own_labels(choices))
         answer = record.get("answer")
-        if answer is not None:
+        if answer not in (None, NO_OPTION):
             question.choice(answer)
     except QuestionError as error:
         raise BenchmarkError(f"{where}: {error}") from error

@@ -122,6 +122,12 @@ _ANSWER = (
 )
 _LOOK = (
     Command(
+        "calibrate",
+        "videopro.commands.calibrate",
+        "Find from which confidence on a method's answers are wrong at most as often as you allow.",
+        ("videopro calibrate runs/val --output calibration.json",),
+    ),
+    Command(
         "view",
         "videopro.commands.view",
         "Browse the traces of runs as pages, live while runs are in progress.",

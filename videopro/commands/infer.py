@@ -29,6 +29,7 @@ from videopro.errors import ConfigError
 from videopro.methods import METHOD_OPTIONS, PreparedRun, Questions, RunRequest, prepare
 from videopro.runs import (
     RUN_FIELDS,
+    Abstention,
     RunFolder,
     RunTail,
     Served,
@@ -89,6 +90,7 @@ class _Start:
     """What must exist before it starts."""
     served: Served | None
     """What this command's engines serve; None: the workers load the model."""
+    abstention: Abstention
 
 
 def run(
@@ -194,6 +196,8 @@ def check(
     served = None
     if config.engine == "vllm":
         served = Served.of(config.model, config.backbone, config.vllm)
+    # What an engine serves is known once it has started.
+    abstention = Abstention.of(config.abstain, prepared, load if served is None else None)
     if is_done and served is not None:
         # No engine is started for a run that is done: its records are compared.
         served.check(folder)
@@ -203,7 +207,9 @@ def check(
     # The workers of a cluster are on other machines.
     if not is_done and config.engine != "ray":
         needs += prepared.needs()
-    return _Start(config, prepared, folder, benchmark, items, identity, redo, is_done, needs, served)
+    return _Start(
+        config, prepared, folder, benchmark, items, identity, redo, is_done, needs, served, abstention
+    )
 
 
 def _questions(benchmark: Benchmark, items: Sequence[Item]) -> Questions:
@@ -271,6 +277,8 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
     traces = folder.read()
     keep_tracebacks(folder.exceptions, traces)
     summary = summarize(traces, benchmark.protocol, about, grades)
+    start.abstention.check_model((folder.recorded_identity() or {})["model"])
+    summary |= start.abstention.measured(traces)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
     Console().print(summary_table(summary, benchmark.protocol.groups, folder.path))

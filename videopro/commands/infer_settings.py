@@ -58,6 +58,12 @@ class AnswerSettings(MethodSettings):
         )
     )
     seed: int = option(0, "random seed for sampling and for drawing questions", group=METHOD)
+    abstain: str = option(
+        "",
+        "RISK@FILE, such as 0.1@calibration.json: no answer below the confidence from which on at most the "
+        "share RISK is wrong, by a file of `videopro calibrate`",
+        group=METHOD,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

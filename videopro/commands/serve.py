@@ -153,6 +153,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         methods=config.methods,
         seed=config.seed,
         max_new_tokens=config.max_new_tokens,
+        abstain=config.abstain,
         load=load,
     )
 

@@ -19,6 +19,7 @@ from videopro.executor import planning_text
 from videopro.question import Question
 from videopro.traces import (
     FALLBACK,
+    WITHHELD,
     Call,
     Cost,
     Execution,
@@ -28,6 +29,7 @@ from videopro.traces import (
     Round,
     Step,
     box_of,
+    is_withheld,
     shown_confidence,
 )
 
@@ -144,12 +146,13 @@ def last_event(result: Result, question: Question) -> dict[str, Any]:
     if result.error is not None:
         return error_event(result.error, result.cost)
     final, selected = result.final, result.selected
-    letter = None if final is None else final.letter
+    withheld = is_withheld(result)
+    letter = None if final is None or withheld else final.letter
     return {
         "type": "answer",
         "letter": letter,
         "choice": question.choice(letter) if letter in question.letters else None,
-        "text": "" if final is None else final.raw,
+        "text": WITHHELD if withheld else "" if final is None else final.raw,
         "confidence": shown_confidence(result, is_open=question.is_open),
         "probabilities": {} if final is None else dict(final.letters),
         "is_fallback": selected is not None and result.rounds[selected].prompt_kind == FALLBACK,

@@ -1,9 +1,11 @@
-"""Generates questions about a pocket script: eleven per video, one of each kind, from nine families.
+"""Generates questions about a pocket script: eleven per video, one of each kind, from nine families; and
+their unanswerable twins.
 
 Each question has the intervals that contain its evidence. Options are drawn so that the text alone reveals
 nothing: the correct one is uniform over the possible answers, and so is its position among the options.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +16,11 @@ from videopro.pocket.vocabulary import (
     COLORS,
     COUNTS,
     FAMILIES,
+    LINE_DOES,
+    LINE_KINDS,
+    LINE_WHO,
     MOVES,
+    NAMES,
     PHRASINGS,
     PLACES,
     SHAPES,
@@ -23,6 +29,7 @@ from videopro.pocket.vocabulary import (
     TOPICS,
     WEATHERS,
 )
+from videopro.question import NO_OPTION
 
 OPTIONS = 4
 LETTERS = "ABCDEFGH"
@@ -73,6 +80,31 @@ def generate_questions(script: Script, *, phrasing: str = "usual", draw: int = 0
         _narration_question(rng, phrasing, script),
         _story(rng, phrasing, script),
     ]
+
+
+def unanswerable_twin(script: Script, question: PocketQuestion) -> PocketQuestion | None:
+    """The same question about a place, a person or a line that the video lacks. It has the same options, of
+    which none is right. None for a question that names none of these."""
+    # Another stream for each kind, so that no twin depends on which others there are.
+    rng = np.random.default_rng([98, script.seed, len(script.scenes), *question.kind.encode()])
+    if question.kind == "spoken":
+        named, alternatives = r'(?<=").*(?=")', _UNSAID
+        present = {line.text for line in script.lines}
+    elif question.kind == "narration":
+        named, alternatives = rf"\b({'|'.join(NAMES)})\b", NAMES
+        present = {line.name for line in script.lines}
+    else:
+        named, alternatives = rf"\b({'|'.join(PLACES)})\b", PLACES
+        # Nor one that is an option: it might seem to be the answer.
+        present = {scene.place for scene in script.scenes} | set(question.choices)
+    absent = [name for name in alternatives if name not in present]
+    if not re.search(named, question.text) or not absent:
+        return None
+    text = re.sub(named, absent[int(rng.integers(len(absent)))], question.text)
+    return replace(question, text=text, answer=NO_OPTION, evidence=())
+
+
+_UNSAID = tuple(f"The {kind} {who} {does}." for kind in LINE_KINDS for who in LINE_WHO for does in LINE_DOES)
 
 
 def _span(scene: Scene) -> Interval:

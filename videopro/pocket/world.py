@@ -29,6 +29,7 @@ from videopro.cli import Counter, cache_root
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
+from videopro.question import NO_OPTION
 from videopro.startup import OwnFunctions, exit_with_parent
 
 # Videos of each length in a split, and its first seed. Disjoint by construction.
@@ -39,7 +40,7 @@ SPLITS = {
 }
 # Seeds between two worlds of "fresh": more than a split has videos.
 SEED_ROOM = 10_000
-HELDOUT = "-heldout"
+HELDOUT, TWINS = "-heldout", "-twins"
 _EXACT = Interpolation.BILINEAR | Interpolation.BITEXACT
 
 
@@ -71,9 +72,10 @@ def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int
     three.
 
     "train", "val" and "test" have their own seeds; "fresh" needs a `seed` of its own and has as many videos
-    as test. "-heldout" after any of them uses the held-out phrasings for the same videos.
+    as test. After any of them, for the same videos, "-heldout" uses the held-out phrasings, and "-twins" adds
+    the questions' unanswerable twins.
     """
-    base = split.removesuffix(HELDOUT)
+    base = _base(split)
     if base == "fresh":
         if seed is None:
             raise BenchmarkError("the pocket split 'fresh' needs a seed: set --world-seed N")
@@ -85,18 +87,29 @@ def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int
             )
         count, first = SPLITS[base]
     else:
-        splits = ", ".join([*SPLITS, "fresh", *(f"{name}{HELDOUT}" for name in SPLITS)])
+        variants = [f"{name}{variant}" for variant in (HELDOUT, TWINS) for name in SPLITS]
+        splits = ", ".join([*SPLITS, "fresh", *variants])
         raise BenchmarkError(f"the pocket world has no split '{split}'; choose one of {splits}")
     return [(f"{length}_{i:03d}", length, first + i) for i in range(count) for length in LENGTHS]
+
+
+def _base(split: str) -> str:
+    return split.removesuffix(HELDOUT).removesuffix(TWINS)
 
 
 def records(split: str, seed: int | None = None) -> Iterator[dict[str, object]]:
     """The question records of a split, in the order of `video_names`; draws nothing."""
     phrasing = "heldout" if split.endswith(HELDOUT) else "usual"
     for name, length, number in video_names(split, seed):
-        for question in questions.generate_questions(make_script(length, number), phrasing=phrasing):
+        script = make_script(length, number)
+        asked = questions.generate_questions(script, phrasing=phrasing)
+        if split.endswith(TWINS):
+            pairs = ((question, questions.unanswerable_twin(script, question)) for question in asked)
+            asked = [question for pair in pairs for question in pair if question is not None]
+        for question in asked:
+            twin = "_twin" if question.answer == NO_OPTION else ""
             yield {
-                "id": f"{split}_{name}_{question.kind}",
+                "id": f"{split}_{name}_{question.kind}{twin}",
                 "video": f"videos/{name}.mp4",
                 "subtitles": f"videos/{name}.srt",
                 "question": question.text,
@@ -127,16 +140,17 @@ def ensure(
     unknown = sorted(set(videos or ()) - {name for name, _, _ in names})
     if unknown:
         raise BenchmarkError(f"the pocket split '{split}' has no video '{unknown[0]}'")
-    base = split.removesuffix(HELDOUT) + ("" if seed is None else f"-{seed}")
+    base = _base(split)
+    world = "" if seed is None else f"-{seed}"
     root = root or cache_root()
-    shared = root / f"pocket-{fingerprint()}" / base
-    folder = shared if not split.endswith(HELDOUT) else shared.with_name(base + HELDOUT)
+    shared = root / f"pocket-{fingerprint()}" / f"{base}{world}"
+    folder = shared.with_name(shared.name + split.removeprefix(base))
     try:
         (shared / "videos").mkdir(parents=True, exist_ok=True)
         if folder != shared:
             folder.mkdir(exist_ok=True)
             link = folder / "videos"
-            # Held-out questions are about the same videos; a relative link survives a moved cache.
+            # Their questions are about the same videos; a relative link survives a moved cache.
             if not link.is_symlink():
                 link.symlink_to(os.path.relpath(shared / "videos", folder))
         lines = "".join(json.dumps(record) + "\n" for record in records(split, seed)).encode()

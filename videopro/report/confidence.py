@@ -26,12 +26,22 @@ from videopro.traces.scoring import (
     Accuracy,
     Bin,
     accuracy,
+    answerable_auroc,
+    area_under_risk,
     auroc,
+    error_rate,
     expected_calibration_error,
     is_answerable,
+    official_records_of,
     planner_tokens_out,
     records_of,
     reliability,
+    risk_curve,
+)
+
+_AT_MOST = (
+    "Of all questions whose answer is known. at most: bounds of the risk that hold together with probability "
+    "0.95, by which `videopro calibrate` chooses."
 )
 
 
@@ -39,6 +49,7 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
     """Correct and wrong answers in ten confidence bins, for each run with all modules."""
     overall: list[dict[str, Cell]] = []
     binned: list[dict[str, Cell]] = []
+    risks: list[dict[str, Cell]] = []
     drawn: list[tuple[str, tuple[Bin, ...], str]] = []
     chosen = [run for run in runs if not run.without and run.records]
     if not chosen:
@@ -48,13 +59,27 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
         for run in group:
             bins = reliability(run.records)
             error, area = expected_calibration_error(run.records), auroc(run.records)
-            # Neither is defined for every run: AUROC needs a right and a wrong answer.
-            measures = {
-                name: None if value is None else Number(value, 3)
-                for name, value in (("ECE", error), ("AUROC", area))
-            }
+            known = official_records_of(run.traces)
+            selective = {"AURC": area_under_risk(known), "AUROC, answerable": answerable_auroc(run.traces)}
+            # Some are not defined for every run: AUROC needs a right and a wrong answer.
+            measures, selection = (
+                {name: None if value is None else Number(value, 3) for name, value in values.items()}
+                for values in ({"ECE": error, "AUROC": area}, selective)
+            )
             who: dict[str, Cell] = {BENCHMARK: data.title, "run": run.name}
-            overall.append(who | {"questions": len(run.records)} | measures)
+            overall.append(who | {"questions": len(run.records)} | measures | selection)
+            for point in risk_curve(known):
+                risk = error_rate([each for each in known if each.confidence >= point.threshold])
+                risks.append(
+                    who
+                    | {
+                        "coverage, %": share(point.coverage, 0),
+                        "confidence from": Number(point.threshold, 3),
+                        "answered": point.answered,
+                        "wrong, %": accuracy_cell(risk),
+                        "at most, %": share(point.bound),
+                    }
+                )
             for part in bins:
                 right = round((part.accuracy.accuracy or 0.0) * part.accuracy.n)
                 binned.append(
@@ -74,6 +99,9 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
         "right answer is more confident than a wrong one. The confidence is that of the answer that counts "
         "(Eq. 2); an answer that could not be read, or is not there, has 0.",
+        "AURC: the mean risk over all coverages, a risk being the share of wrong answers among the most "
+        "confident ones (Geifman and El-Yaniv, 2017). Answers to questions without a right option are wrong "
+        "in it; AUROC, answerable: how often they are less confident than those to the other questions.",
         OWN_RULE,
     )
     return Section(
@@ -81,6 +109,7 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
         (
             Table.of("Calibration", overall, *notes),
             Table.of("Right and wrong answers by confidence", binned, suffix="bins", folded=True),
+            Table.of("Risk against coverage", risks, _AT_MOST, suffix="risk"),
         ),
         FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
                 "interval, the dashed one what perfect calibration would be. Faint bars and hollow points: "

@@ -4,6 +4,8 @@ from videopro.runs.asked import ASKED as ASKED
 from videopro.runs.asked import AskedRun as AskedRun
 from videopro.runs.asked import asked_identity as asked_identity
 from videopro.runs.asked import generation_identity as generation_identity
+from videopro.runs.calibration import Abstention as Abstention
+from videopro.runs.calibration import Calibration as Calibration
 from videopro.runs.combining import CombineConfig as CombineConfig
 from videopro.runs.combining import combine as combine
 from videopro.runs.combining import combine_cg_bench as combine_cg_bench

@@ -45,7 +45,11 @@ def run_key(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def identity_difference(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    names: tuple[str, str] = ("the run has", "this command"),
+) -> list[str]:
     """The differences between two identities, one line per key: "model.dtype: the run has 'fp32', this
     command 'bf16'"; "nothing" marks a key that one of them lacks."""
     before, now = _flat(old), _flat(new)
@@ -57,7 +61,7 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
         return repr(_from_difference(value, other_values.get(key)) if isinstance(value, str) else value)
 
     return [
-        f"{key}: the run has {value_text(before, now, key)}, this command {value_text(now, before, key)}"
+        f"{key}: {names[0]} {value_text(before, now, key)}, {names[1]} {value_text(now, before, key)}"
         for key in sorted({*before, *now})
         if key not in before or key not in now or before[key] != now[key]
     ]
@@ -276,6 +280,18 @@ class RunFolder:
         shutil.rmtree(self.leases, ignore_errors=True)
 
 
+def identity_unloaded(
+    model: str, backbone: Mapping[str, Any], recorded: Mapping[str, Any], load: Callable[..., Backbone]
+) -> dict[str, object]:
+    """The identity of a model, read from its files. `recorded` as in `identify`, `load` as in `RunRequest`.
+    Raises VideoProError."""
+    # Another loader, as of a test, has to make its model.
+    if load is load_backbone:
+        return identify(read_spec(model, **backbone), recorded)
+    with closing(load(model, **backbone)) as loaded:
+        return dict(loaded.identity())
+
+
 def check_model(
     folder: RunFolder,
     identity: Mapping[str, Any],
@@ -290,12 +306,7 @@ def check_model(
     """
     recorded = folder.recorded_identity() or {}
     try:
-        # The identity of a model is read from its files; another loader, as of a test, has to make its model.
-        if load is load_backbone:
-            now = identify(read_spec(model, **backbone), recorded.get("model") or {})
-        else:
-            with closing(load(model, **backbone)) as loaded:
-                now = dict(loaded.identity())
+        now = identity_unloaded(model, backbone, recorded.get("model") or {}, load)
     except VideoProError as error:
         settings = read_yaml(folder.config)
         if (settings.get("model"), settings.get("backbone") or {}) != (model, dict(backbone)):

@@ -267,6 +267,12 @@ def _caption(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
             f"{counts['right_before']} before, {counts['right_after']} after"
         )
     yield from _agent_lines(summary)
+    if abstention := summary.get("abstention"):
+        yield (
+            f"--abstain {abstention['risk']:g}: {abstention['answered']} of {_questions(abstention['n'])} "
+            f"answered with a confidence of {abstention['threshold']:.3f} or more, "
+            f"{abstention['errors']} of them wrong"
+        )
     if summary["left_out"]:
         left_out = exclusions_text(summary["left_out"])
         yield f"left out: {left_out} (all other questions count)"

@@ -27,7 +27,7 @@ from videopro.methods import (
 )
 from videopro.modules import ModuleModels
 from videopro.question import Question
-from videopro.runs import asked_identity
+from videopro.runs import Abstention, asked_identity
 from videopro.serve.events import EventLog
 from videopro.serve.methods import AskRequest, PreparedMethods
 from videopro.serve.problems import Problem, called_by_name, failure_told, problem_of, told_of
@@ -58,6 +58,7 @@ class Answerer:
         methods: Sequence[str] = (),
         seed: int = 0,
         max_new_tokens: int = 256,
+        abstain: str = "",
         load: Callable[..., Backbone] = load_backbone,
     ) -> None:
         self.model = model
@@ -75,6 +76,7 @@ class Answerer:
         self.method_names = self._methods.names
         self._load = load
         self._settings = self._methods.model_settings()
+        self._abstention = Abstention.of(abstain, self._methods.first, load)
         self._loaded: Backbone | None = None
         self._views: dict[str, Backbone] = {}
         self._identities: dict[bool, dict[str, object]] = {}
@@ -179,6 +181,7 @@ class Answerer:
         with called_by_name(self._names(request.video)):
             prepared, _ = self._methods.of(request)
             self._backbone_for(prepared)
+            self._abstention.check(prepared, is_open=not request.choices)
             known = self.questions(request.video)
         asked = request.as_question(with_earlier=False)
         if known is not None and not any(_is_same(asked, each) for each in known):
@@ -232,6 +235,7 @@ class Answerer:
             result = answer_one(
                 prepared.method, item, video, backbone, protocol, seed=self._seed, observer=observer
             )
+            result = self._abstention.applied(result)
             if request.earlier and not self.converses:
                 result = replace(result, notes=(*result.notes, _NO_CONVERSATION))
             if result.error is not None:

@@ -52,6 +52,7 @@ from videopro.traces.record import failed_result as failed_result
 from videopro.traces.selection import NATIVE as NATIVE
 from videopro.traces.selection import RESCORINGS as RESCORINGS
 from videopro.traces.selection import RESCORINGS_NOTE as RESCORINGS_NOTE
+from videopro.traces.selection import WITHHELD as WITHHELD
 from videopro.traces.selection import AnswerRule as AnswerRule
 from videopro.traces.selection import FallbackRule as FallbackRule
 from videopro.traces.selection import FinalRule as FinalRule
@@ -60,6 +61,7 @@ from videopro.traces.selection import NoFallback as NoFallback
 from videopro.traces.selection import Rescoring as Rescoring
 from videopro.traces.selection import Selection as Selection
 from videopro.traces.selection import is_confident as is_confident
+from videopro.traces.selection import is_withheld as is_withheld
 from videopro.traces.selection import recorded_rule as recorded_rule
 from videopro.traces.selection import rescore_all as rescore_all
 from videopro.traces.selection import rescore_always_program as rescore_always_program
@@ -68,6 +70,7 @@ from videopro.traces.selection import rescore_before_refinement as rescore_befor
 from videopro.traces.selection import rescore_by_rule as rescore_by_rule
 from videopro.traces.selection import select_answer as select_answer
 from videopro.traces.selection import shown_confidence as shown_confidence
+from videopro.traces.selection import withhold as withhold
 from videopro.traces.selection import without_stored_rounds as without_stored_rounds
 from videopro.traces.steps import Call as Call
 from videopro.traces.steps import Cost as Cost

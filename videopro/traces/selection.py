@@ -98,6 +98,25 @@ def shown_confidence(result: Result, *, is_open: bool) -> float | None:
     return None if is_agent and is_answered and not result.final.confidence else result.final.confidence
 
 
+WITHHELD = "no confident answer"
+"""How the note of a question begins whose answer is kept and not shown."""
+
+
+def withhold(result: Result, threshold: float, why: str) -> Result:
+    """The result with a note if the confidence of its letter is below `threshold`, so that readers show no
+    answer; the letter stays in the record. `why`: what follows from the threshold."""
+    final = result.final
+    if final is None or final.letter is None or final.confidence >= threshold:
+        return result
+    note = f"{WITHHELD}: {final.letter} with {final.confidence:.3f}, below {threshold:.3f} ({why})"
+    return replace(result, notes=(*result.notes, note))
+
+
+def is_withheld(result: Result) -> bool:
+    """Whether the answer was not confident enough to be shown."""
+    return any(note.startswith(WITHHELD) for note in result.notes)
+
+
 class NoFallback(RunError):
     """A rescoring needs a fallback answer that neither the run nor a run of method native has."""
 

@@ -35,6 +35,7 @@ from videopro.methods import (
     prepare,
 )
 from videopro.question import Question, without_own_labels
+from videopro.runs import Abstention
 from videopro.storage import encodable
 from videopro.traces import Result
 from videopro.video import (
@@ -119,6 +120,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     )
     if keeper is not None:
         keeper.check(prepared, protocol, config.seed, config.nearest_intact)
+    abstention = Abstention.of(config.abstain, prepared, load)
+    abstention.check(prepared, is_open=is_open)
     check_needs(prepared.needs())
     path = find_video(config.video)
     video = Video.open(path, nearest_intact=config.nearest_intact)
@@ -145,8 +148,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             subtitles=subtitles,
             subtitle_track=track,
         )
-        result = answer_one(
-            prepared.method, item, video, backbone, protocol, seed=config.seed, observer=observer
+        result = abstention.applied(
+            answer_one(prepared.method, item, video, backbone, protocol, seed=config.seed, observer=observer)
         )
         stored = keeper.keep(item, result, video, protocol) if keeper is not None else None
         if result.error is not None:

@@ -22,7 +22,19 @@ from videopro.commands.ask.output import Stored
 from videopro.executor import parse_program
 from videopro.question import Answer, Question
 from videopro.storage import without_commands
-from videopro.traces import FALLBACK, Call, Cost, Execution, Result, Round, Segment, Step, evidence
+from videopro.traces import (
+    FALLBACK,
+    WITHHELD,
+    Call,
+    Cost,
+    Execution,
+    Result,
+    Round,
+    Segment,
+    Step,
+    evidence,
+    is_withheld,
+)
 from videopro.video import Video
 
 _TITLES = {
@@ -146,7 +158,9 @@ def show_answer(result: Result, question: Question) -> None:
         print_line("")
     if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
         print_line("the method gave no answer; this is the model's direct answer", "yellow")
-    if question.is_open:
+    if is_withheld(result):
+        print_line(WITHHELD, "bold")
+    elif question.is_open:
         print_line(reply.raw.strip() or "no answer", "bold")
     elif reply.letter is None:
         print_line(f"no option in the reply: {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
@@ -165,7 +179,8 @@ def show_answer(result: Result, question: Question) -> None:
     for claim in claims:
         if claim is not None and result.steps:
             print_line(f"the agent claims a confidence of {claim:.2f}", "dim")
-    for note in (*(result.notes if result.steps else ()), *map(str, result.stand_ins)):
+    withheld = [note for note in result.notes if note.startswith(WITHHELD)]
+    for note in (*(result.notes if result.steps else withheld), *map(str, result.stand_ins)):
         print_line(note, "dim")
     cost = result.cost
     calls = f"{round(cost.calls)} model call{'' if cost.calls == 1 else 's'}"

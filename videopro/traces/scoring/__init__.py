@@ -1,5 +1,14 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
+from videopro.traces.scoring.abstention import COVERAGES as COVERAGES
+from videopro.traces.scoring.abstention import MISS as MISS
+from videopro.traces.scoring.abstention import RiskPoint as RiskPoint
+from videopro.traces.scoring.abstention import answerable_auroc as answerable_auroc
+from videopro.traces.scoring.abstention import answered_at as answered_at
+from videopro.traces.scoring.abstention import area_under_risk as area_under_risk
+from videopro.traces.scoring.abstention import error_rate as error_rate
+from videopro.traces.scoring.abstention import risk_curve as risk_curve
+from videopro.traces.scoring.abstention import widest as widest
 from videopro.traces.scoring.agents import BEHAVIOURS as BEHAVIOURS
 from videopro.traces.scoring.agents import Behaviour as Behaviour
 from videopro.traces.scoring.agents import BehaviourRow as BehaviourRow

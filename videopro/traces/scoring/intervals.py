@@ -44,15 +44,26 @@ def clustered_interval(
         raise ValueError("An interval needs at least one outcome in every cluster.")
     if count == 1:
         return 0.0, 1.0
-    share = sum(map(sum, outcomes.values())) / n
-    independent = share * (1 - share) / n
-    if independent == 0:
+    effect = design_effect(outcomes)
+    if effect is None:
         effective = float(count)
     else:
-        residuals = (sum(cluster) - share * len(cluster) for cluster in outcomes.values())
-        robust = count / (count - 1) * sum(residual**2 for residual in residuals) / n**2
-        effective = min(n / max(robust / independent, 1.0), n if distinct is None else distinct)
-    return wilson(share, effective, t975(count - 1))
+        effective = min(n / max(effect, 1.0), n if distinct is None else distinct)
+    return wilson(sum(map(sum, outcomes.values())) / n, effective, t975(count - 1))
+
+
+def design_effect(outcomes: Mapping[str, Sequence[bool]]) -> float | None:
+    """By how much clusters raise the variance of a share of correct answers over that of independent ones.
+
+    None if it cannot be estimated: for one cluster, or if all answers are correct, or all are wrong.
+    """
+    n, count = sum(map(len, outcomes.values())), len(outcomes)
+    share = sum(map(sum, outcomes.values())) / n
+    if count == 1 or share in (0, 1):
+        return None
+    residuals = (sum(cluster) - share * len(cluster) for cluster in outcomes.values())
+    robust = count / (count - 1) * sum(residual**2 for residual in residuals) / n**2
+    return robust / (share * (1 - share) / n)
 
 
 def mean_interval(values: Mapping[str, Sequence[float]], *, low: float, high: float) -> tuple[float, float]:

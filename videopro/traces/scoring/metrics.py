@@ -6,6 +6,7 @@ Questions about one video are correlated, so intervals are clustered by video. P
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -216,20 +217,18 @@ def auroc(records: Sequence[QuestionScore]) -> float | None:
 
     None if all answers are correct or all are wrong.
     """
-    right = sum(record.correct for record in records)
-    wrong = len(records) - right
-    if not right or not wrong:
+    right, wrong = ([r.confidence for r in records if r.correct is correct] for correct in (True, False))
+    return area_under_roc(right, wrong)
+
+
+def area_under_roc(above: Sequence[float], below: Sequence[float]) -> float | None:
+    """How often a number of `above` is larger than one of `below`, ties counting half; None if either is
+    empty."""
+    if not above or not below:
         return None
-    by_confidence: dict[float, list[int]] = defaultdict(lambda: [0, 0])
-    for record in records:
-        by_confidence[record.confidence][record.correct] += 1
-    wins = 0.0
-    wrong_below = 0
-    # Ascending: a right answer beats the wrong ones below it, and half of its equals.
-    for _, (here_wrong, here_right) in sorted(by_confidence.items()):
-        wins += here_right * (wrong_below + here_wrong / 2)
-        wrong_below += here_wrong
-    return wins / (right * wrong)
+    ranked = sorted(below)
+    wins = sum(bisect_left(ranked, each) + bisect_right(ranked, each) for each in above)
+    return wins / (2 * len(above) * len(below))
 
 
 def _share(
