@@ -130,7 +130,7 @@ def test_one_in_a_file(fruits: Registry[Fruit], tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (None, r"fruit '.*none.py': .*none.py cannot be read \(No such file or directory\); pass a .py file"),
+        (None, r"fruit '.*none.py' cannot be read \(No such file or directory\); pass a .py file"),
         ("x = 1", r"none.py: defines no fruit; a fruit is a Fruit$"),
         ("x = (", r"none.py, line 1: '\(' was never closed; fix the file$"),
         ("x = 1\n1 / 0", r"none.py, line 2: ZeroDivisionError: division by zero; fix the file$"),
