@@ -361,7 +361,7 @@ def test_frames_and_the_video_are_shown_over_http(browser: Any, run: Path) -> No
         page.wait_for_selector(".call .picture")
         assert shown_number(page.locator(".thumbs .picture").first) == 2
         page.locator("a.moment").first.click()
-        page.wait_for_function("document.querySelector('video').readyState >= 2")
+        page.wait_for_function("() => document.querySelector('video').readyState >= 2")
         assert page.locator(".no-film").is_hidden()
         # A page of another site receives nothing.
         other = browser.new_page()
