@@ -58,10 +58,10 @@ class Calibration:
             runs[str(path)] = folder.key() or ""
             traces += folder.read()
         records = official_records_of(traces)
-        ids = tuple(record.question_id for record in records)
+        ids = dict.fromkeys(record.question_id for record in records)
         if not ids:
             raise RunError(f"{paths[0]}: has no scored question; use a run whose right answers are known")
-        if len(set(ids)) < len(ids):
+        if len(ids) < len(records):
             raise RunError("two runs have the same question; pass each question once")
         if any(shown_confidence(each, is_open=False) is None and each.error is None for each in traces):
             raise RunError(
@@ -71,8 +71,8 @@ class Calibration:
         return cls(
             **first,
             runs=runs,
-            questions=ids,
-            unanswerable=sum(trace.gold == NO_OPTION for trace in traces if trace.question_id in {*ids}),
+            questions=tuple(ids),
+            unanswerable=sum(trace.gold == NO_OPTION for trace in traces if trace.question_id in ids),
             videos=len({record.video for record in records}),
             curve=risk_curve(records),
         )

@@ -177,7 +177,7 @@
         el("header.asked-here", {}, title, el("small", {}, VIEW.app.when(time)),
           choices.length ? el("ol.asked-choices", {}, choices.map((text, place) => el("li", {}, el("span.letter", { "aria-hidden": "true" }, VIEW.form.LETTERS[place]), el("span", {}, text)))) : null),
         answers);
-      own.turns.set(key, { node, answers, again: null });
+      own.turns.set(key, { node, answers });
     }
     const { node, answers } = own.turns.get(key);
     const hasFocus = answers.contains(document.activeElement);
