@@ -81,7 +81,8 @@ def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> 
     page = busy.client.get(f"/v1/videopro/questions/{running}").json()
     assert (page["running"], page["state"], page["error"]["type"]) == (False, "stopped", "Cancelled")
     assert page["error"]["message"] == last["error"]["message"]
-    assert round(page["cost"]["seconds"], 3) == last["cost"]["seconds"]
+    # Of one time, written with 4 decimals and with 3: 0.02346 s reads 0.0235 and 0.023.
+    assert page["cost"]["seconds"] == pytest.approx(last["cost"]["seconds"], abs=1e-3)
     assert not list((busy.folder / "out" / "answers").glob("*/traces.jsonl")), "no answer to keep"
 
 
