@@ -183,7 +183,9 @@ def _answerer(
     planner = start.checkpoint.planner
     named = training.answerer or (planner.base if planner is not None else None)
     if named:
-        spec = read_spec(named, frames=start.frames, pixels=start.pixels)
+        spec = read_spec(
+            named, frames=start.frames, pixels=start.pixels, video_marks=start.checkpoint.video_marks
+        )
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)

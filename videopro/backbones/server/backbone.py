@@ -34,11 +34,11 @@ from videopro.backbones.server.endpoint import Endpoint, RequestRefused
 from videopro.backbones.server.messages import (
     CHOICE_FIELDS,
     NEUTRAL_SAMPLING,
-    RESERVED_FIELDS,
     EncodedFrames,
     Messages,
     Prompted,
     check_budget,
+    check_extra_body,
     encode_frames,
     reply_fields,
     request_body,
@@ -138,17 +138,18 @@ class ServerBackbone(Backbone):
 
     # -- identity
 
-    def identity(self, *, form: Any = None) -> dict[str, object]:
+    def identity(self, *, recorded: Mapping[str, Any] | None = None) -> dict[str, object]:
         """Model, what the server reports about its weights, and everything that affects a request.
 
         The address is not part of it: the same model at another port gives the same answers. The first call
-        queries the server. `form`: how videos are sent, as a run recorded it; saves probing the server.
+        queries the server. `recorded`: the identity of a run, whose form of videos saves probing the server.
         """
         profile, config = self.profile, self.config
         profile.compare_budget()
+        form, marks = (recorded or {}).get("video"), (recorded or {}).get("video_marks")
         if form is None:
             profile.require_video()
-            form = profile.video_form
+            form, marks = profile.video_form, profile.video_marks
         elif config.video != "auto":
             form = config.video
         return {
@@ -159,6 +160,7 @@ class ServerBackbone(Backbone):
             "frames": self.frames,
             "pixels": self.pixels,
             "video": form,
+            "video_marks": marks,
             "extra_body": self._extra_body(),
             **({} if self.planner is None else self.planner.identity()),
         }
@@ -338,6 +340,4 @@ def _check(config: BackboneConfig) -> None:
         raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be above 0 (seconds)")
     if config.retries < 0:
         raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
-    reserved = sorted(RESERVED_FIELDS & set(config.extra_body))
-    if reserved:
-        raise ConfigError(f"backbone: extra_body sets {', '.join(reserved)}, which is reserved; leave it out")
+    check_extra_body(config)

@@ -12,7 +12,13 @@ from typing import Any
 from videopro.backbones.address import read_address
 from videopro.backbones.base import BackboneConfig, Sampling
 from videopro.backbones.server.endpoint import Endpoint, RequestRefused
-from videopro.backbones.server.messages import NEUTRAL_SAMPLING, Messages, reply_fields, request_body
+from videopro.backbones.server.messages import (
+    NEUTRAL_SAMPLING,
+    Messages,
+    check_extra_body,
+    reply_fields,
+    request_body,
+)
 from videopro.backbones.server.replies import Completion, ServedReply, read_finish, read_reply
 from videopro.errors import BackboneError
 
@@ -44,6 +50,7 @@ class ChatClient:
     that the server refuses are left out, from the first refusal on. Thread-safe."""
 
     def __init__(self, config: BackboneConfig) -> None:
+        check_extra_body(config)
         self._config = config
         self._endpoint = Endpoint(config)
         self._refused: set[str] = set()
@@ -54,12 +61,16 @@ class ChatClient:
         """The server's address."""
         return self._endpoint.url
 
+    def identity(self) -> dict[str, object]:
+        """The further fields of its requests, if there are any."""
+        return {"extra_body": dict(self._config.extra_body)} if self._config.extra_body else {}
+
     def complete(self, bodies: Sequence[Mapping[str, Any]]) -> tuple[list[Completion], frozenset[str]]:
         """The replies, and the fields that were left out. Raises BackboneError."""
         while True:
             # A copy, because another thread may find another refused field meanwhile.
             left_out = frozenset(self._refused)
-            fitted = [_without(body, left_out) for body in bodies]
+            fitted = [_without({**body, **self._config.extra_body}, left_out) for body in bodies]
             try:
                 return self._endpoint.complete([partial(dict, body) for body in fitted]), left_out
             except RequestRefused as refused:
@@ -78,7 +89,6 @@ class ChatClient:
             "messages": list(messages),
             "max_tokens": limit,
             **fields,
-            **self._config.extra_body,
         }
         (completion,), left_out = self.complete([body])
         return read_reply(completion, f"server {self.url}", limit), left_out & body.keys()

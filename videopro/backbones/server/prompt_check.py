@@ -2,8 +2,8 @@
 
 vLLM returns the ids of the prompt that its model saw (`return_token_ids`). Where the checkpoint's processor
 is on this machine, the same frames and text give our own ids, with which models are trained and run here.
-Engines have differed: they dropped the markers around a video (vLLM issue 46817), lost its times, or resized
-its frames.
+Engines have differed: they have one more pair of marks around a video or not (`VideoMarks`; vLLM issue
+46817), lost its times, or resized its frames.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from videopro.backbones.model_record import VideoMarks
     from videopro.video import Frame
 
 TEXT = "Is it day or night?\nA. day\nB. night"
@@ -39,16 +40,16 @@ def video_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] |
     return [Frame(picture, round(_GAP * (index + 0.5), 1)) for index in range(count)]
 
 
-def own_prompt(folder: Path, count: int, pixels: int) -> tuple[list[int], Decode]:
-    """The ids of our own prompt about `count` frames of at most `pixels` pixels, with the processor in a
-    checkpoint's folder, and what writes ids as text. Raises BackboneError if the processor cannot be
-    loaded."""
+def own_prompt(folder: Path, count: int, pixels: int, marks: VideoMarks) -> tuple[list[int], Decode]:
+    """The ids of our own prompt about `count` frames of at most `pixels` pixels, with these marks and the
+    processor in a checkpoint's folder, and what writes ids as text. Raises BackboneError if the processor
+    cannot be loaded."""
     # Imported late: both import torch, which a client of a server elsewhere does not need.
     import torch
 
     from videopro.backbones.qwen import QwenInputs, find_checkpoint
 
-    processor = find_checkpoint(str(folder)).processor
+    processor = find_checkpoint(str(folder)).marked(marks).processor
     inputs = QwenInputs(processor, frames=count, pixels=pixels, device=torch.device("cpu"))
     frames = video_frames(count, inputs.frame_size)
     prompt = inputs.head(frames).append_text(inputs.tail(TEXT))

@@ -360,7 +360,9 @@ class BaseProgramMethod(Method):
         form, reference = settings.planner_prompt, settings.reference
         notes = prompt_notes(who, backbone.planner, form, self._prompt_file, reference)
         if backbone.record is not None:
-            notes += budget_notes(who, backbone.record, settings.planner_frames, None, prefix="planner_")
+            notes += budget_notes(
+                who, backbone.record, {"frames": settings.planner_frames}, prefix="planner_"
+            )
         return tuple(notes)
 
     def _is_short(self, backbone: Backbone) -> bool | None:
