@@ -4,10 +4,12 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.colours import ColourBackbone
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis import (
     BROKEN,
@@ -169,6 +171,15 @@ def test_the_teacher_sees_only_the_question_and_draws_each_program_apart(made: M
             assert "Do not call query_native" in text
             seeds.setdefault(text, []).append(body["seed"])
     assert [len(set(own)) for own in seeds.values()] == [4] * 9
+
+
+def test_further_fields_reach_the_teacher(root: Path, tmp_path: Path, stub: StubServer) -> None:
+    def load_model(model: str, *, api_body: Any, **settings: Any) -> ColourBackbone:
+        return load_moody(model, **settings)
+
+    fields = ["--backbone", 'api_body={"reasoning_effort": "low"}', "--limit", "1", "--programs", "1"]
+    assert main(flags(root, tmp_path / "out", stub, *fields), load=load_model) == 0
+    assert {body.get("reasoning_effort") for body in stub.chats} == {"low"}
 
 
 def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.qwen_models import PIXELS, checkpoint
 from tests.support.server_cases import COLOURS, Make, frames
 from tests.support.stub_server import StubServer, letter
 from videopro.backbones import PlannerRecord, folder_fingerprint
@@ -148,7 +149,7 @@ def returning(ids: list[int]) -> Any:
 
 
 def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
-    own, _ = own_prompt(model_dir(), 16, 15_360)
+    own, _ = own_prompt(model_dir(), 16, 15_360, "published")
     models = [card("pocket", str(model_dir()))]
     with StubServer(returning(own), models=models, takes_video="times") as stub:
         backbone = make(stub, model="pocket")
@@ -170,6 +171,35 @@ def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
         assert backbone.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("setting", "engine", "noted"),
+    [
+        (None, "published", False),
+        (None, "nested", True),
+        ("nested", "nested", False),
+        ("nested", "published", True),
+    ],
+)
+def test_the_marks_around_a_video_are_told_apart_and_recorded(
+    make: Make, setting: Any, engine: Any, noted: bool
+) -> None:
+    """Of Qwen3-VL, by an engine with an older or a newer transformers; asked once."""
+    folder = checkpoint("qwen3_vl")
+    seen, _ = own_prompt(folder, 4, PIXELS, engine)
+    # A pair more, as vLLM issue 46817 has it.
+    assert len(seen) == len(own_prompt(folder, 4, PIXELS, "published")[0]) + 2 * (engine == "nested")
+    models = [card("q", str(folder))]
+    with StubServer(returning(seen), models=models, takes_video="times") as stub:
+        backbone = make(stub, model="q", frames=4, pixels=PIXELS, video_marks=setting)
+        identity = backbone.identity()
+        assert (identity["video"], identity["video_marks"]) == ("video", engine)
+        assert [f"--backbone video_marks={engine}" in note for note in backbone.notes] == [True] * noted
+        asked = len(stub.chats)
+        again = make(stub, model="q", frames=4, pixels=PIXELS, video_marks=setting)
+        assert again.identity(recorded=identity) == identity
+        assert len(stub.chats) == asked
+
+
 @pytest.mark.parametrize("kept", [["config.json"], ["config.json", "tokenizer.json"], None])
 def test_where_the_files_are_not_all_here_or_broken_nothing_is_compared(
     make: Make, tmp_path: Path, kept: list[str] | None
@@ -189,7 +219,7 @@ def test_where_the_files_are_not_all_here_or_broken_nothing_is_compared(
 
 
 def test_the_difference_says_what_differs() -> None:
-    own, decode = own_prompt(model_dir(), 4, 15_360)
+    own, decode = own_prompt(model_dir(), 4, 15_360, "published")
     assert difference(own, own, decode) == ""
     assert "another chat template" in difference(own[5:], own, decode)
     shorter = [token for token in own if decode([token]) != "<|video_pad|>"]

@@ -117,7 +117,8 @@ def test_what_the_loader_asks_of_each_model() -> None:
         return SceneBackbone()
 
     own = SceneBackbone()
-    own.server_settings = ServerSettings(concurrency=40, timeout=20.0, retries=8)
+    low = {"reasoning_effort": "low"}
+    own.server_settings = ServerSettings(concurrency=40, timeout=20.0, retries=8, api_body=low)
     # With the preset "equal" as many frames as the backbone takes; with a resolution so many pixels.
     loader = ModelLoader(own, frames=6, pixels=921_600, load=load)
     loader["server:m@http://localhost:1/v1"]
@@ -128,6 +129,7 @@ def test_what_the_loader_asks_of_each_model() -> None:
     # A hosted endpoint keeps its smaller number.
     api: Any = loader["api:o3@http://localhost:1/v1"]
     assert api._client._config.server_settings == ServerSettings(concurrency=8, timeout=20.0, retries=8)
+    assert (api.identity()["extra_body"], served.extra_body) == (low, {})
 
 
 def session(model: ScriptedModel, **settings: Any) -> Session:
