@@ -183,9 +183,8 @@ def _answerer(
     planner = start.checkpoint.planner
     named = training.answerer or (planner.base if planner is not None else None)
     if named:
-        spec = read_spec(
-            named, frames=start.frames, pixels=start.pixels, video_marks=start.checkpoint.video_marks
-        )
+        marks = start.checkpoint.video_marks
+        spec = read_spec(named, frames=start.frames, pixels=start.pixels, video_marks=marks)
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)

@@ -19,14 +19,7 @@ from typing import Any
 import torch
 
 from videopro.backbones import ModelRecord, library_versions, read_spec, write_model_record
-from videopro.backbones.qwen import (
-    adapter_folder,
-    find_checkpoint,
-    keep_beyond,
-    load_model,
-    made_from,
-    resolve_record,
-)
+from videopro.backbones.qwen import adapter_folder, find_checkpoint, keep_beyond, load_model, made_from
 from videopro.cli import exit_status, needs_extra
 from videopro.errors import ConfigError, writing
 from videopro.storage import non_finite, sole_writer
@@ -54,7 +47,6 @@ def _merge(config: MergeConfig, part: Path) -> None:
     # Merged in fp32 and rounded once, on the CPU, where every model fits.
     spec = read_spec(config.base, adapter=config.adapter, dtype="fp32", device_map="cpu")
     checkpoint = find_checkpoint(spec.model)
-    checkpoint = checkpoint.marked(resolve_record(spec, checkpoint).video_marks)
     loaded = load_model(spec)
     assert loaded.adapter is not None
     assert spec.adapter is not None
@@ -72,17 +64,12 @@ def _merge(config: MergeConfig, part: Path) -> None:
     with writing(output.name, output.parent, then="re-run the command, or pass another --output"):
         merged.save_pretrained(part)
         keep_beyond(merged, checkpoint.folder, part)
-        # With it, engines make the prompts that the planner was trained on.
-        checkpoint.processor.save_pretrained(part)
+        # Not the base's: with this chat template, engines make the prompts that the planner was trained on.
+        loaded.processor.save_pretrained(part)
         planner = made_from(checkpoint, loaded.planner)
-        record = ModelRecord(
-            loaded.frames,
-            loaded.pixels,
-            checkpoint.as_base,
-            planner,
-            library_versions(),
-            checkpoint.video_marks,
-        )
+        marks: Any = loaded.identity["video_marks"]
+        budgets, versions = (loaded.frames, loaded.pixels), library_versions()
+        record = ModelRecord(*budgets, checkpoint.as_base, planner, versions, marks)
         write_model_record(part, record)
         videos = recorded_videos(adapter_folder(spec.adapter) / RECORD)
         if videos:

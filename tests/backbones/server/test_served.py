@@ -13,7 +13,7 @@ from tests.support.stub_server import StubServer, letter
 from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.server.endpoint import wanted_flag
 from videopro.backbones.server.profile import find_served
-from videopro.backbones.server.prompt_check import difference, own_prompt, video_frames
+from videopro.backbones.server.prompt_check import difference, own_prompts, video_frames
 from videopro.errors import BackboneError
 from videopro.pocket import model_dir
 
@@ -149,7 +149,7 @@ def returning(ids: list[int]) -> Any:
 
 
 def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
-    own, _ = own_prompt(model_dir(), 16, 15_360, "published")
+    own = own_prompts(model_dir(), 16, 15_360)[0]["published"]
     models = [card("pocket", str(model_dir()))]
     with StubServer(returning(own), models=models, takes_video="times") as stub:
         backbone = make(stub, model="pocket")
@@ -185,9 +185,10 @@ def test_the_marks_around_a_video_are_told_apart_and_recorded(
 ) -> None:
     """Of Qwen3-VL, by an engine with an older or a newer transformers; asked once."""
     folder = checkpoint("qwen3_vl")
-    seen, _ = own_prompt(folder, 4, PIXELS, engine)
-    # A pair more, as vLLM issue 46817 has it.
-    assert len(seen) == len(own_prompt(folder, 4, PIXELS, "published")[0]) + 2 * (engine == "nested")
+    own, _ = own_prompts(folder, 4, PIXELS)
+    # As in vLLM issue 46817.
+    assert len(own["nested"]) == len(own["published"]) + 2
+    seen = own[engine]
     models = [card("q", str(folder))]
     with StubServer(returning(seen), models=models, takes_video="times") as stub:
         backbone = make(stub, model="q", frames=4, pixels=PIXELS, video_marks=setting)
@@ -219,7 +220,8 @@ def test_where_the_files_are_not_all_here_or_broken_nothing_is_compared(
 
 
 def test_the_difference_says_what_differs() -> None:
-    own, decode = own_prompt(model_dir(), 4, 15_360, "published")
+    prompts, decode = own_prompts(model_dir(), 4, 15_360)
+    own = prompts["published"]
     assert difference(own, own, decode) == ""
     assert "another chat template" in difference(own[5:], own, decode)
     shorter = [token for token in own if decode([token]) != "<|video_pad|>"]

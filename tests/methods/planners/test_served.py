@@ -313,8 +313,6 @@ def test_further_fields_go_to_an_api_model_and_into_its_key() -> None:
             assert {name: stub.chats[-1][name] for name in effort if name in stub.chats[-1]} == sent
             assert planner.identity()["extra_body"] == sent
         assert "extra_body" not in planner_at(stub, "api").identity()
-        with pytest.raises(ConfigError, match="messages is reserved"):
-            planner_at(stub, "api", ServerSettings(api_body={"messages": []}))
 
 
 def test_a_backbone_keeps_the_settings_that_it_was_given() -> None:

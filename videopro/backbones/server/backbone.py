@@ -34,11 +34,11 @@ from videopro.backbones.server.endpoint import Endpoint, RequestRefused
 from videopro.backbones.server.messages import (
     CHOICE_FIELDS,
     NEUTRAL_SAMPLING,
+    RESERVED_FIELDS,
     EncodedFrames,
     Messages,
     Prompted,
     check_budget,
-    check_extra_body,
     encode_frames,
     reply_fields,
     request_body,
@@ -340,4 +340,6 @@ def _check(config: BackboneConfig) -> None:
         raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be above 0 (seconds)")
     if config.retries < 0:
         raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
-    check_extra_body(config)
+    reserved = sorted(RESERVED_FIELDS & set(config.extra_body))
+    if reserved:
+        raise ConfigError(f"backbone: extra_body sets {', '.join(reserved)}, which is reserved; leave it out")

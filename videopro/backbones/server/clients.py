@@ -12,13 +12,7 @@ from typing import Any
 from videopro.backbones.address import read_address
 from videopro.backbones.base import BackboneConfig, Sampling
 from videopro.backbones.server.endpoint import Endpoint, RequestRefused
-from videopro.backbones.server.messages import (
-    NEUTRAL_SAMPLING,
-    Messages,
-    check_extra_body,
-    reply_fields,
-    request_body,
-)
+from videopro.backbones.server.messages import NEUTRAL_SAMPLING, Messages, reply_fields, request_body
 from videopro.backbones.server.replies import Completion, ServedReply, read_finish, read_reply
 from videopro.errors import BackboneError
 
@@ -50,7 +44,6 @@ class ChatClient:
     that the server refuses are left out, from the first refusal on. Thread-safe."""
 
     def __init__(self, config: BackboneConfig) -> None:
-        check_extra_body(config)
         self._config = config
         self._endpoint = Endpoint(config)
         self._refused: set[str] = set()

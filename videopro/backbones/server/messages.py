@@ -30,10 +30,10 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from videopro.backbones.base import BackboneConfig, Interleaved, Sampling, Stills
+from videopro.backbones.base import Interleaved, Sampling, Stills
 from videopro.backbones.server.replies import TOP_LOGPROBS
 from videopro.backbones.texts import escape_control_tokens
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError
 from videopro.video import pad_picture, size_to_decode
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def check_budget(count: int, frames: int) -> None:
 
 
 # Request fields that the backbone sets itself, so `extra_body` may not.
-_RESERVED_FIELDS = {
+RESERVED_FIELDS = {
     "model",
     "messages",
     "max_tokens",
@@ -228,15 +228,6 @@ _RESERVED_FIELDS = {
     "response_format",
     *CONTINUES,
 }
-
-
-def check_extra_body(config: BackboneConfig) -> None:
-    """Raise ConfigError if its extra fields replace one of these."""
-    reserved = sorted(_RESERVED_FIELDS & set(config.extra_body))
-    if reserved:
-        raise ConfigError(f"backbone: extra request fields: {', '.join(reserved)} is reserved; leave it out")
-
-
 # What vLLM and SGLang would otherwise take from the model's generation_config.json: Qwen's has top_k 20 and,
 # in Qwen2.5-VL, a repetition penalty, which changes greedy replies too. A local model ignores that file.
 NEUTRAL_SAMPLING: Mapping[str, Any] = {

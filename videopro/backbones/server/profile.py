@@ -40,7 +40,7 @@ from videopro.backbones.server.messages import (
     sent_size,
     user_message,
 )
-from videopro.backbones.server.prompt_check import TEXT, difference, own_prompt, video_frames
+from videopro.backbones.server.prompt_check import TEXT, difference, own_prompts, video_frames
 from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.errors import BackboneError
 
@@ -325,12 +325,10 @@ class ServerProfile:
         folder = self.record.folder
         if self.engine != "vllm" or folder is None:
             return None
-        wanted: VideoMarks = self._config.video_marks or self.record.record.video_marks or "published"
-        other: VideoMarks = "nested" if wanted == "published" else "published"
         frames, pixels = self.budget
         count = min(max(2, frames), _MOST_COMPARED)
         try:
-            own, decode = own_prompt(folder, count, pixels, wanted)
+            own, decode = own_prompts(folder, count, pixels)
         except BackboneError as error:
             # The engine has its own files, so the run can continue.
             self._warn(f"the engine's prompt was not compared with the local one: {error}")
@@ -343,17 +341,19 @@ class ServerProfile:
         if completion.prompt_token_ids is None:
             logger.info("%s does not return prompt token ids, so prompts were not compared", self._server)
             return None
-        differs = difference(completion.prompt_token_ids, own, decode)
-        if not differs:
-            return wanted
-        if completion.prompt_token_ids == own_prompt(folder, count, pixels, other)[0]:
+        ids = completion.prompt_token_ids
+        wanted = self._config.video_marks or self.record.record.video_marks or "published"
+        # Where the template has no marks around a video, both forms are the same.
+        marks = wanted if ids == own[wanted] else next((form for form in own if ids == own[form]), None)
+        if marks is None:
+            differs = difference(ids, own[wanted], decode)
+            self._warn(f"the engine's prompt differs from the local one: {differs}")
+        elif marks != wanted:
             self._warn(
-                f"the marks around a video are {other}, not {wanted}; start vLLM with another "
-                f"--chat-template, or confirm them with --backbone video_marks={other}"
+                f"the marks around a video are {marks}, not {wanted}; start vLLM with another "
+                f"--chat-template, or confirm them with --backbone video_marks={marks}"
             )
-            return other
-        self._warn(f"the engine's prompt differs from the local one: {differs}")
-        return None
+        return marks
 
 
 # ---- what this machine has of a served model ---------------------------------------------------------------
