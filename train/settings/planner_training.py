@@ -87,8 +87,7 @@ class TrainingConfig:
     pixels: int | None = option(None, "maximum pixels per frame; unset: as the model was trained, else 50176")
     video_marks: str | None = option(
         None,
-        "marks around a video in prompts of Qwen3-VL and newer: published, or nested (transformers 5.10 and "
-        "newer); unset: as the model was trained, else published",
+        "marks of a video in prompts of Qwen3-VL and newer; unset: as the model was trained, else published",
         get_args(VideoMarks),
     )
     # One place for all runs: those that show a video in the same way share what was decoded.

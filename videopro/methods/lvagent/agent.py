@@ -134,7 +134,10 @@ class LvAgentMethod(AgentMethod):
 
 
 # What an identity contains in addition to the weights: differences in these do not make two agents.
-_SETTINGS = ("name", "dtype", "attention", "frames", "pixels", "video", "jpeg_quality", "extra_body")
+_SETTINGS = (
+    *("name", "dtype", "attention", "frames", "pixels"),
+    *("video", "video_marks", "video_prompt", "extra_body", "api_body"),
+)
 
 
 def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
