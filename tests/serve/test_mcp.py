@@ -29,7 +29,7 @@ from tests.support.making_videos import read_number
 from tests.support.number_encoder import NumberEncoder
 from tests.support.numbered import LINES, ReadingBackbone, video
 from tests.support.served import listening
-from videopro.errors import Cancellation, check_cancelled
+from videopro.errors import BackboneError, Cancellation, check_cancelled
 from videopro.methods import last_event
 from videopro.modules import loading
 from videopro.modules.tools import ToolModels, VideoTools, open_video
@@ -361,6 +361,25 @@ def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:
             reply = httpx2.post(address, content=b"{", headers={**sent, "Host": host}, timeout=60)
             assert reply.status_code == status, host
             assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_what_only_the_operator_can_use_goes_to_users_of_the_same_machine(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hint = "/srv/weights: cannot be read; start the server with --backbone frames=8"
+
+    def load(*_: Any, **__: Any) -> Any:
+        raise BackboneError(hint)
+
+    async def dialogue(client: Client) -> str:
+        return await refused(client, "ask", video="talk.mp4", question="Which?")
+
+    with closing(OfferedVideos([folder], Answerer("fake", load=load), PARTS)) as videos:
+        assert talk(create_mcp(videos), dialogue) == hint
+        assert hint not in caplog.text
+        with listening(mcp_app(create_mcp(videos), ServeLimits())) as address:
+            assert talk(f"{address}/mcp", dialogue) == "this server is not set up for this; ask the operator"
+        assert f"ask: {hint}" in caplog.text
 
 
 def test_a_server_offers_what_its_models_can_do_and_names_nothing_else(

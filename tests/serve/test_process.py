@@ -235,3 +235,15 @@ def test_a_served_model_answers_and_is_let_go(tmp_path: Path, caplog: pytest.Log
         assert again["final"]["letter"] == "A"
         world.close()
         world.answerer.close()
+
+
+def test_a_model_server_that_is_down_is_a_warning_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer() as stub:
+        stub.is_down = True
+        words = ["--model", f"server:m@{stub.url}", "--backbone", "retries=0", "--method", "native"]
+        monkeypatch.setattr("videopro.serve.run", lambda *_: wait_for(lambda: caplog.text.count(stub.url)))
+        assert main([*words, "--port", "0", "--output", str(tmp_path)]) == 0
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert warning.startswith(f"server {stub.url} cannot be reached (")

@@ -15,6 +15,7 @@ import pytest
 from tests.support.colours import ColourBackbone, wait_for
 from tests.support.number_encoder import NumberEncoder
 from tests.support.served import QUESTION, World
+from videopro.errors import ConfigError
 from videopro.modules import loading
 from videopro.runs import AskedRun
 from videopro.serve import Answerer
@@ -228,7 +229,7 @@ def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
     assert told["default"] == "native"
     for method in told["data"]:
         assert re.fullmatch(r"[A-Z][^\n]{30,90}\.", method["about"]), method["id"]
-    assert {"native", "program", "adaptive", "videopro", "videoagent", "dvd", "vca", "lvagent"} == {*offered}
+    assert {"native", "program", "adaptive", "videopro", "videoagent", "dvd", "vca"} == {*offered}
     assert {"frames", "fps", "subtitles"} <= offered["native"]
     assert {"tau", "temperature", "planner_frames"} <= offered["videopro"]
     for names in offered.values():
@@ -236,6 +237,17 @@ def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
         # What one question takes of the machine with no number for its bound.
         dangerous |= {"max_parallel", "module_seconds", "preset", "clip_seconds", "resolution", "buffer"}
         assert not names & dangerous
+
+
+def test_lvagent_is_offered_where_the_operator_names_its_agents() -> None:
+    def offered(**settings: Any) -> list[str]:
+        return Answerer("colours", load=lambda *_, **__: ColourBackbone("colours"), **settings).method_names
+
+    assert "lvagent" in offered(
+        method="lvagent", options={"agents": ["self", "server:b@http://b.example/v1"]}
+    )
+    with pytest.raises(ConfigError, match="lvagent: set the agents"):
+        offered(methods=["native", "lvagent"])
 
 
 def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:

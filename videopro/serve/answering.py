@@ -45,7 +45,8 @@ class Answerer:
     model.
 
     `method`, `options`: the default for questions; the options apply to that method only, and bound what a
-    question can set. `methods`: other methods that questions can choose; empty: all.
+    question can set. `methods`: other methods that questions can choose; empty: all that need no
+    other options.
     """
 
     def __init__(
