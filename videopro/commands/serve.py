@@ -182,7 +182,7 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         # once more, for seconds, when the process ends.
         gc.freeze()
         try:
-            if answerer.is_concurrent:
+            if answerer.backbone.is_concurrent:
                 if config.in_flight is None:
                     limits = replace(limits, at_once=SERVER_AT_ONCE)
                 # Beside it, because a server that is down is asked again for some seconds.

@@ -100,11 +100,6 @@ class Answerer:
         return folder.resolve().name
 
     @property
-    def is_concurrent(self) -> bool:
-        """Whether the loaded model batches requests itself, as a model server does."""
-        return self.backbone.is_concurrent
-
-    @property
     def backbone(self) -> Backbone:
         """The loaded model, for any number of threads. Raises Problem before it is loaded."""
         if self._loaded is None:

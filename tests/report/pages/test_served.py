@@ -120,8 +120,9 @@ def test_frames_and_videos_of_the_traces_are_served(run: Path, tmp_path: Path) -
     make(tmp_path / "v.mp4", 8, rate=4)
     other = VideoRef(str(tmp_path / "v.mp4"), "v", "another", 2.0)
     changed = world.write_run(tmp_path / "run", [world.trace("q", other, "?", *world.direct("A", 0.9))]).path
-    reply = client(run=changed).get(f"/pictures/{set_name(other.path, other.id)}.js")
-    assert "is not the file that the run used" in data(reply)["error"]
+    get, name = client(run=changed).get, set_name(other.path, other.id)
+    assert "is not the file that the run used" in data(get(f"/pictures/{name}.js"))["error"]
+    assert get(f"/videos/{name}").status_code == 404
 
 
 @pytest.mark.parametrize(

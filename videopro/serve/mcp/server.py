@@ -225,11 +225,7 @@ def mcp_app(server: MCPServer[Any], limits: ServeLimits) -> ASGIApp:
 
 
 def run_http(
-    server: MCPServer[Any],
-    limits: ServeLimits,
-    calls: Calls,
-    sock: socket.socket,
-    say: Callable[[str], None],
+    server: MCPServer[Any], limits: ServeLimits, calls: Calls, sock: socket.socket, say: Callable[[str], None]
 ) -> None:
     """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` receives
     the address."""
