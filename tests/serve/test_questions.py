@@ -130,7 +130,7 @@ def test_the_questions_about_a_video(busy: World, tmp_path: Path) -> None:
         (slow, "running", "native", "Which? (slow)"),
         (first, "answered", "native", QUESTION["question"]),
     ]
-    kept = ("letter", "choice", "text", "confidence", "notes")
+    kept = ("letter", "choice", "text", "withheld", "confidence", "notes")
     assert rows[2] == {
         **QUESTION,
         "id": first,
