@@ -210,7 +210,7 @@ def test_every_tool_gives_structured_results_with_evidence(
                 {"question": "?", "options": ["a"]},
                 "ask() takes no 'options'; it takes video, method",
             ),
-            ("open", {"film": "talk.mp4"}, "open() takes no 'video', 'film'; it takes path, subtitles"),
+            ("open", {"file": "talk.mp4"}, "open() takes no 'video', 'file'; it takes path, subtitles"),
             ("ask", {"question": "Why?", "calls": 0}, "calls is 0; it must be at least 1"),
             ("ask", {"question": "Why?", "method": "guess"}, "ask(): method: Input should be '"),
             ("ask", {"question": "x" * 20_001}, "at most 16000 characters"),
@@ -339,7 +339,7 @@ def test_a_client_of_2025_that_goes_without_a_word_stops_its_call(
 
 
 def test_a_call_whose_client_has_gone_before_it_begins_is_not_worked_on() -> None:
-    """As the search itself, where the client goes while it is looked up whether the film is indexed."""
+    """As the search itself, where the client goes while it is looked up whether the video is indexed."""
     gone, ran = Cancellation(), list[bool]()
     request = Request({"type": "http", HANG_UP: gone})
     context: Any = SimpleNamespace(request_context=SimpleNamespace(request=request))
@@ -353,11 +353,11 @@ def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:
     with served(folder, limits=ServeLimits(keys=("secret",))) as address:
         for headers, status in (({}, 401), ({"Origin": "https://elsewhere.example"}, 403)):
             assert httpx2.post(address, json={}, headers=headers).status_code == status
-    with served(folder, limits=ServeLimits(json_bytes=1000, hosts=("films.example",))) as address:
+    with served(folder, limits=ServeLimits(json_bytes=1000, hosts=("videos.example",))) as address:
         sent = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         large = httpx2.post(address, content=iter([b" " * 600] * 10), headers=sent, timeout=60)
         assert (large.status_code, large.json()["error"]["code"]) == (413, "too_large")
-        for host, status in (("films.example", 400), ("rebound.example", 403)):
+        for host, status in (("videos.example", 400), ("rebound.example", 403)):
             reply = httpx2.post(address, content=b"{", headers={**sent, "Host": host}, timeout=60)
             assert reply.status_code == status, host
             assert reply.headers["cross-origin-resource-policy"] == "same-origin"
