@@ -4,8 +4,8 @@ that a player can seek to, and which of them the answer cites.
 A piece comes from what a call or a step returned, or from the frames that it was shown, so no answer can
 cite what was not observed. An answer cites the calls that decided it, what was found at the moments that they
 looked at, and what they were given to read. A direct answer cites the frames that it was shown. An agent's
-cites the frames that were shown, and the clips that tools found, in the steps on which it rests, if the method
-tells, else in all.
+cites the frames that were shown, and the clips that tools found, in the steps on which it rests, if its
+method tells, else in all.
 """
 
 from __future__ import annotations
