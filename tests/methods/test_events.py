@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 
 from tests.support import agent_traces as agents
+from tests.support import scenes
 from tests.support import view_world as world
 from videopro.errors import Cancellation, Cancelled, cancellable
-from videopro.methods import EventObserver, last_event
-from videopro.question import Question
+from videopro.methods import EventObserver, last_event, with_controls
+from videopro.question import Answer, Question
 from videopro.traces import (
     Call,
+    Control,
     Cost,
     DecidingCalls,
     Execution,
     Failure,
     Reasoned,
     Result,
+    Round,
+    Step,
     VideoRef,
     evidence,
 )
@@ -229,6 +233,34 @@ def test_an_agents_evidence_names_its_steps_and_a_failed_question_has_none() -> 
     sources = {piece["source"] for piece in evidence(result)}
     assert sources == {f"step {number} {step.kind}" for number, step in shown}
     assert evidence(agents.failed(VIDEO)) == []
+
+
+MIDDLES = [2.5 + 5 * part for part in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "looked", "without", "alone"),
+    [
+        # One frame is in red, from 10 to 20 s; most of what is left is grey, the fourth option.
+        ("agent", [12.0, 14.0], ([time for time in MIDDLES if not 9 <= time <= 17], "D"), [[12.0, 14.0]]),
+        # Without a frame it says nothing.
+        ("native", MIDDLES, ([], None), []),
+    ],
+)
+def test_a_question_is_asked_again_without_what_its_answer_cites_and_with_that_alone(
+    kind: str, looked: list[float], without: tuple[list[float], str | None], alone: list[list[float]]
+) -> None:
+    frames = tuple((time, 48.0, 64.0) for time in looked)
+    execution = Execution("ok", Answer("B", 0.9, {}, "B"), calls=(Call("answer", {}, "B", frames),))
+    if kind == "agent":
+        execution = replace(execution, calls=(), steps=(Step("look", frames=frames),))
+    answer = Result((Round(kind, "B", execution=execution),), execution.answer, selected=0)
+    backbone = scenes.SceneBackbone()
+    result = with_controls(answer, scenes.item(), scenes.context(backbone))
+    times, letter = without
+    assert [[round(frame.time, 1) for frame in frames] for frames in backbone.shown] == [times, *alone]
+    changed = replace(execution, controls={"without": Control(letter), "alone": Control("B")})
+    assert result == replace(answer, rounds=(replace(answer.rounds[0], execution=changed),))
 
 
 def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place() -> None:

@@ -47,20 +47,10 @@ def evidence(
     if result.selected is None or result.error is not None:
         return []
     execution = result.rounds[result.selected].execution or Execution("empty")
-    citing = _citing_calls(execution)
-    moments = [frame[0] for call in citing for frame in call.frames]
-    given = [value for call in citing for value in call.args.values() if isinstance(value, str)]
-
-    def is_cited(piece: dict[str, Any]) -> bool:
-        start, end, text = piece["start"], piece["end"], piece["text"] or ""
-        is_seen = start is not None and any(start <= moment <= end for moment in moments)
-        return is_seen or (len(text) >= _LEAST_TEXT and any(text in value for value in given))
-
-    found: list[tuple[str, bool, dict[str, Any]]] = []
-    for index, call in enumerate(execution.calls, 1):
-        own = any(call is each for each in citing)
-        for piece in _of_call(call, size, most):
-            found.append((f"call {index} {call.fn}", own or is_cited(piece), piece))
+    found = [
+        (f"call {index + 1} {execution.calls[index].fn}", cited, piece)
+        for index, cited, piece in _in_calls(execution, size, most)
+    ]
     # An agent's steps are counted over its question, and distinguished by identity: two may be equal.
     steps = {id(step) for step in execution.steps}
     for index, step in enumerate(result.steps, 1):
@@ -74,6 +64,28 @@ def evidence(
         )
         first["cited"] |= cited
     return list(pieces.values())
+
+
+def cited_calls(execution: Execution) -> list[Call]:
+    """The calls on which an answer rests: those that decided it, and those that returned what it cites."""
+    indices = {index for index, cited, _ in _in_calls(execution, None, SHOWN_STRETCHES) if cited}
+    return [*_citing_calls(execution), *(execution.calls[index] for index in sorted(indices))]
+
+
+def _in_calls(
+    execution: Execution, size: tuple[int, int] | None, most: int
+) -> Iterator[tuple[int, bool, dict[str, Any]]]:
+    """The pieces of each call, by its index, and whether the answer cites them."""
+    citing = _citing_calls(execution)
+    moments = [frame[0] for call in citing for frame in call.frames]
+    given = [value for call in citing for value in call.args.values() if isinstance(value, str)]
+    for index, call in enumerate(execution.calls):
+        own = any(call is each for each in citing)
+        for piece in _of_call(call, size, most):
+            start, end, text = piece["start"], piece["end"], piece["text"] or ""
+            is_seen = start is not None and any(start <= moment <= end for moment in moments)
+            is_read = len(text) >= _LEAST_TEXT and any(text in value for value in given)
+            yield index, own or is_seen or is_read, piece
 
 
 def _citing_calls(execution: Execution) -> list[Call]:

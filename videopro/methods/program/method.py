@@ -278,6 +278,7 @@ class BaseProgramMethod(Method):
             limits=self._limits,
             seed=context.seed,
             observer=context.observer,
+            controls=context.controls,
         )
         return reasoner, (*spoken.prepared, *indexed), began
 
