@@ -273,6 +273,7 @@ def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place()
         "confidence": 0.9,
         "probabilities": dict(result.final.letters) if result.final is not None else None,
         "is_fallback": False,
+        "withheld": False,
         "notes": ["no subtitles"],
         "cost": {"seconds": 3.142, "frames": 8, "calls": 2, "tokens_in": 600, "tokens_out": 40},
         "error": None,
