@@ -131,11 +131,11 @@ def test_an_answer_that_is_not_confident_is_kept_and_not_shown(
         (["--abstain", "0.1@{file}"], "no confidence in {file} keeps the risk at 0.1; allow 0.124, or"),
         (
             ["--abstain", "0.2@{file}", "--frames", "2"],
-            "{file} is of another method (frames: the file has None, this command 2); calibrate with a run",
+            "{file} is of another method (method.frames: the file has None, this command 2); calibrate with",
         ),
         (
             ["--abstain", "0.2@{file}", "--backbone", "salt=x"],
-            "{file} is of another model (salt: the file has '', this command 'x'); calibrate with a run",
+            "{file} is of another model (model.salt: the file has '', this command 'x'); calibrate with",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (("--model", "other"), "model.model: the run has 'm', this command 'other'"),
         (("--options", "frames=2"), "method.frames: the run has None, this command 2"),
-        (("--method", "program"), "method.planner: the run has nothing, this command 'self'"),
+        (("--method", "program"), "method.name: the run has 'native', this command 'program'\n"),
         (("--seed", "5"), "generation.seed: the run has 0, this command 5"),
         (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
         (("--split", "val"), "protocol.split: the run has 'test', this command 'val'"),
