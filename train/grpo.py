@@ -85,6 +85,12 @@ def train(
     frames = start.frame_cache(training)
     if training.prompt_video:
         rows = rows.decoded(frames, training.decode_workers)
+    replies: Any = training.generation_batch_size
+    if len(rows.train) < (needed := replies // training.num_generations):
+        # TRL would make no step, and the run would end untrained.
+        raise ConfigError(
+            f"{len(rows.train)} prompts, but a step takes {needed}; lower gradient_accumulation_steps"
+        )
 
     with ExitStack() as opened:
         opened.enter_context(sole_training(output))

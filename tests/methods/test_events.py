@@ -24,6 +24,7 @@ from videopro.traces import (
     Reasoned,
     Result,
     Round,
+    Segment,
     Step,
     VideoRef,
     evidence,
@@ -130,7 +131,8 @@ LINES = "[Line(3.0-4.0 s, 'The gate opens.'), Line(5.0-6.0 s, 'It rains.'), Line
 def in_one_round(*calls: Call, **changed: Any) -> Result:
     """A result whose only round has these calls."""
     result = world.refined(VIDEO)
-    execution = Execution("ok", replace(result.final, letter="A"), calls=calls, **changed)  # type: ignore[type-var]
+    answer = Answer("A", 0.9, {}, "A")
+    execution = Execution(**{"status": "ok", "answer": answer, "calls": calls, **changed})
     return replace(result, rounds=(replace(result.rounds[0], execution=execution),), selected=0)
 
 
@@ -187,6 +189,27 @@ def test_nothing_unobserved_can_be_cited(call: Call) -> None:
     pieces = evidence(in_one_round(replace(call, line=1), replace(call, line=2)))
     assert [piece for piece in pieces if piece["kind"] != "text" or piece["start"] is not None] == []
     assert [piece for piece in pieces if piece["cited"]] == []
+
+
+LOOK: Any = ((3.0, 64.0, 128.0),)
+
+
+@pytest.mark.parametrize(
+    ("steps", "changed", "expected"),
+    [
+        ([Step("search", "llm", segments=(Segment(900.0, 910.0),))], {}, []),
+        # Of a range that a model asked for, it was shown one frame.
+        ([Step("inspect", "vqa", frames=LOOK, segments=(Segment(0.0, 9e9),))], {}, [("step 1 inspect", 3.0)]),
+        ([Step("clip_search", result="error: no clips at 900-910 s")], {}, []),
+        ([Step("answer", "llm", frames=LOOK)], {"status": "empty", "answer": Answer(raw="900 s")}, []),
+        ([Step("inspect", "vqa", frames=LOOK), Step("answer", "llm", raw="900 s")], {"cites": (1, 7)}, []),
+    ],
+    ids=["named by a model", "a range", "a failed search", "an unparsed reply", "steps that do not exist"],
+)
+def test_no_step_of_an_agent_cites_what_it_did_not_observe(
+    steps: list[Step], changed: dict[str, Any], expected: list[tuple[str, float]]
+) -> None:
+    assert cited(in_one_round(steps=tuple(steps), **changed)) == expected
 
 
 GATE, CROP = "[Box(0, 0, 32, 64, 'gate', score 0.50)]", (2.0, 32.0, 32.0, 0.5, 0.0, 1.0, 1.0)
@@ -273,6 +296,7 @@ def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place()
         "confidence": 0.9,
         "probabilities": dict(result.final.letters) if result.final is not None else None,
         "is_fallback": False,
+        "withheld": False,
         "notes": ["no subtitles"],
         "cost": {"seconds": 3.142, "frames": 8, "calls": 2, "tokens_in": 600, "tokens_out": 40},
         "error": None,

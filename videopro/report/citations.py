@@ -52,9 +52,9 @@ def cited(runs: Sequence[ReportRun]) -> Section:
     notes = (
         "An answer cites what decided it: of a program the calls that gave the letter, what was found at the "
         "moments they looked at, and what they had to read; of a direct answer the frames it was shown; "
-        "of an agent all that it observed. Clue found: the share of the benchmark's intervals in which "
-        "something was cited. tIoU: intersection over union in time; frames more than three seconds apart "
-        "cover no time. 95 % intervals by video.",
+        "of an agent the steps on which the answer rests, if its method tells, else all of them. Clue found: "
+        "the share of the benchmark's intervals in which something was cited. tIoU: intersection over union "
+        "in time; frames more than three seconds apart cover no time. 95 % intervals by video.",
     )
     tables = [Table.of("Citations", rows, *notes)]
     if controlled:

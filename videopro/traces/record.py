@@ -126,6 +126,8 @@ class Execution:
     cost: Cost = field(default_factory=Cost)
     steps: tuple[Step, ...] = ()
     """The steps of an agent."""
+    cites: tuple[int, ...] | None = None
+    """Indices in `steps` of those that an agent's answer rests on; None: its method does not tell."""
     exceptions: tuple[ExceptionRecord, ...] = ()
     """Unexpected exceptions in its calls, each kind once: libraries' exceptions about their data, or bugs of
     VideoPro. Of many kinds the first."""

@@ -210,7 +210,7 @@ def test_an_exception_that_nobody_foresaw_ends_its_question_as_a_wrong_answer() 
 
 
 @pytest.mark.parametrize(("bad_from", "kind"), [(29.0, "CallError"), (0.0, "VideoError")])
-def test_a_part_of_the_film_that_cannot_be_read_takes_no_question_out(
+def test_a_part_of_the_video_that_cannot_be_read_takes_no_question_out(
     bad_from: float, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent looks at 0, 10 and 29.5 s, of which the last cannot be read. The direct look is at 7.5 s and

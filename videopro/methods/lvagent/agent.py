@@ -200,6 +200,17 @@ class LvAgentRun(AgentRun):
         assert best.answer is not None
         return best.answer
 
+    def cites(self, answer: Answer) -> tuple[int, ...]:
+        """The latest looks of the agents still in the discussion that gave this letter."""
+        left = {member.role for member in self._members}
+        steps = enumerate(self.session.steps)
+        latest = {each.model: (i, each.parsed) for i, each in steps if each.kind == "answer"}
+        return tuple(
+            i
+            for role, (i, parsed) in latest.items()
+            if role in left and parsed and parsed["letter"] == answer.letter
+        )
+
     def _at_once(self) -> Answer:
         """The first agent's answer from a glance, for a budget that is spent before any agent has replied."""
         first, duration = self._members[0], self.session.video.duration
