@@ -21,7 +21,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, PreTrainedTokenizerFast
-from transformers.models.qwen2_vl import image_processing_qwen2_vl
+from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 from transformers.models.qwen3_vl import Qwen3VLProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 from transformers.video_utils import VideoMetadata
@@ -31,28 +31,24 @@ SIDE = 64
 """Pixels of a frame's side: 2 x 2 tokens."""
 TIMES = {"a": (0.5, 1.5, 4.0, 7.0), "b": (10.0, 10.4)}
 QUESTION = "Which ring?\nA. red\nB. blue"
-_TEXT, _VIDEO, _IMAGE = {"type": "text", "text": QUESTION}, {"type": "video"}, {"type": "image"}
-_SYSTEM = {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}
 
 
 def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
+def _user(*parts: dict[str, str]) -> dict[str, Any]:
+    return {"role": "user", "content": [*parts, _text(QUESTION)]}
+
+
+_VIDEO, _IMAGE = {"type": "video"}, {"type": "image"}
+_SYSTEM = {"role": "system", "content": [_text("Be brief.")]}
 CASES: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "image": ([{"role": "user", "content": [_IMAGE, _TEXT]}], ""),
-    "images": (
-        [
-            {
-                "role": "user",
-                "content": [_text("<0.5 seconds>"), _IMAGE, _text("<7.0 seconds>"), _IMAGE, _TEXT],
-            }
-        ],
-        "",
-    ),
-    "video": ([{"role": "user", "content": [_VIDEO, _TEXT]}], "a"),
-    "texts around": ([_SYSTEM, {"role": "user", "content": [_text("Look:"), _VIDEO, _TEXT]}], "a"),
-    "two videos": ([{"role": "user", "content": [_VIDEO, _text("and"), _VIDEO, _TEXT]}], "ab"),
+    "image": ([_user(_IMAGE)], ""),
+    "images": ([_user(_text("<0.5 seconds>"), _IMAGE, _text("<7.0 seconds>"), _IMAGE)], ""),
+    "video": ([_user(_VIDEO)], "a"),
+    "texts around": ([_SYSTEM, _user(_text("Look:"), _VIDEO)], "a"),
+    "two videos": ([_user(_VIDEO, _text("and"), _VIDEO)], "ab"),
 }
 """By name: the messages, and the videos in them."""
 
@@ -92,7 +88,7 @@ def main(family: str, template: str) -> None:
     """Write the prompts of a family."""
     text = Path(template).read_text(encoding="utf-8")
     words = tokenizer()
-    image = image_processing_qwen2_vl.Qwen2VLImageProcessor(patch_size=16)
+    image = Qwen2VLImageProcessor(patch_size=16)
     processor = Qwen3VLProcessor(image, words, Qwen3VLVideoProcessor(patch_size=16), chat_template=text)
     module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
     core = getattr(module, {"qwen3_vl": "Qwen3VLModel", "qwen3_5": "Qwen3_5Model"}[family])
