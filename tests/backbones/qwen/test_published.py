@@ -1,5 +1,5 @@
 """The prompts of every path against those of the processors with which Qwen3-VL and Qwen3.5 were published
-(`published.py`)."""
+(tests/golden/published.py)."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoProcessor
 from trl import ModelConfig
 
-from tests.backbones.qwen.published import CASES, FILE, QUESTION, TIMES, tokenizer, video
+from tests.golden.published import CASES, FILE, QUESTION, TIMES, tokenizer, video
 from tests.support import stub_engine
 from tests.support.qwen_models import PIXELS, save_checkpoint, template
 from tests.support.sft_world import ON_A_CPU

@@ -1,10 +1,11 @@
-"""Prompts by the processors with which Qwen3-VL and Qwen3.5 were published, for `test_published.py`.
+"""Prompts by the processors with which Qwen3-VL and Qwen3.5 were published; the test is test_published.py of
+tests/backbones/qwen.
 
 Writes `published.json` beside it, one family at a time, from an environment with that family's first
 transformers (and torch, torchvision), and the chat template of its repository on the hub:
 
-    python tests/backbones/qwen/published.py qwen3_vl chat_template.jinja    # transformers 4.57.6
-    python tests/backbones/qwen/published.py qwen3_5 chat_template.jinja     # transformers 5.9.0
+    python tests/golden/published.py qwen3_vl chat_template.jinja    # transformers 4.57.6
+    python tests/golden/published.py qwen3_5 chat_template.jinja     # transformers 5.9.0
 
 Imports nothing of this project: the newest transformers, which this project needs, makes other prompts.
 """
