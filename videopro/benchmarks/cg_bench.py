@@ -23,6 +23,7 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, interval, number, text, texts
+from videopro.benchmarks.manifest import manifest
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
@@ -31,9 +32,8 @@ from videopro.errors import BenchmarkError, reason_of
 from videopro.question import Question
 from videopro.storage import parse_json
 
-FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
-# Configuration and split of CG-Bench/CG-Bench on the hub.
-HUB = {"full": ("cg-bench", "train"), "mini": ("cg-bench-mini", "train")}
+MANIFEST = manifest("cg_bench")
+FILES = {split: MANIFEST.paths(split, "questions")[0] for split in MANIFEST.rows}
 
 _SOURCE = "CG-Bench/CG-Bench, run/utils.py ({task}, get_prompt), commit 6677fe3"
 _TASK = (
@@ -179,7 +179,7 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     records = BenchmarkRecords()
-    rows = source.rows(FILES[split], hub=HUB[split])
+    rows = source.rows(FILES[split], hub=MANIFEST.rows[split])
     records.read(rows, partial(_item, files=VideoFiles(_folder(source, split))))
     return records
 

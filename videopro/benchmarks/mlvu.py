@@ -8,8 +8,8 @@ takes the last option with that text, even an empty one; if there is none, no an
 and options without text are asked as `EMPTY`, and count. The generation tasks (sub-scene captioning,
 summary) are not supported.
 
-On the hub: MLVU/MVLU and MLVU/MLVU_Test are the official folders, to be downloaded; sy1998/MLVU_dev and
-sy1998/MLVU_Test have the questions as rows, for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
+hub/mlvu.yaml names the hub's repositories; sy1998/MLVU_dev and sy1998/MLVU_Test have the questions as rows,
+for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from videopro.benchmarks.base import NO_OPTION, Issue, Item
 from videopro.benchmarks.fields import file_name, number, split_options, text, texts
+from videopro.benchmarks.manifest import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec
@@ -33,8 +34,10 @@ TASKS = (
     *("1_plotQA", "2_needle", "3_ego", "4_count", "5_order"),
     *("6_anomaly_reco", "7_topic_reasoning"),
 )
-TEST_QUESTIONS = ("test_multi_choice_tasks.json", "MLVU_Test/test_multi_choice_tasks.json")
-TEST_ANSWERS = ("test-ground-truth/test_mcq_gt.json", "test_mcq_gt.json")
+MANIFEST = manifest("mlvu")
+(_QUESTIONS,), (_ANSWERS,) = (MANIFEST.paths("test", holds) for holds in ("questions", "answers"))
+TEST_QUESTIONS = (_QUESTIONS, f"MLVU_Test/{_QUESTIONS}")
+TEST_ANSWERS = (_ANSWERS, _ANSWERS.rpartition("/")[2])
 # Tasks whose name in the questions differs from the files'.
 NAMES = {"findNeedle": "needle"}
 # Replaces an empty question, and an empty option, which keeps its position and letter.
@@ -85,7 +88,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 def _dev_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRecord]:
     if source.annotations:
-        for where, record in source.rows(hub=("", "test")):
+        for where, record in source.rows(hub=MANIFEST.rows["dev"]):
             yield where, _numbered(record, _task_of(source.annotations, record), where)
         return
     for task in TASKS:
@@ -124,7 +127,7 @@ def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, 
 
 def _test_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRecord]:
     answers = _test_answers(source, records)
-    for where, row in source.rows(*TEST_QUESTIONS, hub=("", "test")):
+    for where, row in source.rows(*TEST_QUESTIONS, hub=MANIFEST.rows["test"]):
         # The hub's rows have no ids.
         record = row if "task_type" not in row else _numbered(row, str(row["task_type"]), where)
         if isinstance(record, UnreadableRecord) or not answers:
