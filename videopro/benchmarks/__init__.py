@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from videopro.benchmarks.archives import UNPACKING, Archive, packed
+from videopro.benchmarks.archives import Archive, packed, unpack
 from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Issue, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
@@ -24,6 +24,7 @@ from videopro.benchmarks.fields import (
     texts,
     without_labels,
 )
+from videopro.benchmarks.hub import Manifest, Repository, SplitSize, manifest, model_repositories
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, unread_share, written_iou
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
@@ -61,6 +62,7 @@ __all__ = [
     "JudgeGrade",
     "JudgePrompt",
     "LETTERS",
+    "Manifest",
     "Metric",
     "NO_OPTION",
     "PRESETS",
@@ -68,10 +70,11 @@ __all__ = [
     "Protocol",
     "Question",
     "ROBUST",
+    "Repository",
     "SUBTITLE_TRACK_HELP",
-    "UNPACKING",
     "SetMember",
     "Source",
+    "SplitSize",
     "VideoFiles",
     "compute_metrics",
     "each_row",
@@ -83,6 +86,8 @@ __all__ = [
     "LoadableBenchmark",
     "load",
     "load_folder",
+    "manifest",
+    "model_repositories",
     "number",
     "packed",
     "read_cg_bench",
@@ -90,6 +95,7 @@ __all__ = [
     "split_options",
     "text",
     "texts",
+    "unpack",
     "unread_share",
     "without_labels",
     "written_iou",

@@ -5,7 +5,7 @@ abilities.
     videos/KEY.mp4            YouTube ids, or the numbered files of the authors' scripts/download.sh
 
 Format: github.com/THUDM/LVBench, whose scorer compares one letter. It comes without subtitles; some videos
-are no longer on YouTube. hub/lvbench.yaml names the hub's repository; lmms-lab/LVBench has one row per
+are no longer on YouTube. manifest/lvbench.yaml names the hub's repository; lmms-lab/LVBench has one row per
 question (--annotations hf:lmms-lab/LVBench).
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, known_groups, split_options, text, texts
-from videopro.benchmarks.manifest import manifest
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec

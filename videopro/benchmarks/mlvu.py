@@ -8,8 +8,8 @@ takes the last option with that text, even an empty one; if there is none, no an
 and options without text are asked as `EMPTY`, and count. The generation tasks (sub-scene captioning,
 summary) are not supported.
 
-hub/mlvu.yaml names the hub's repositories; sy1998/MLVU_dev and sy1998/MLVU_Test have the questions as rows,
-for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
+manifest/mlvu.yaml names the hub's repositories; sy1998/MLVU_dev and sy1998/MLVU_Test have the questions as
+rows, for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from videopro.benchmarks.base import NO_OPTION, Issue, Item
 from videopro.benchmarks.fields import file_name, number, split_options, text, texts
-from videopro.benchmarks.manifest import manifest
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec

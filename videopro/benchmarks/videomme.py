@@ -16,7 +16,7 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, known_groups, text, texts, without_labels
-from videopro.benchmarks.manifest import manifest
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord, read_records
 from videopro.benchmarks.registry import BenchmarkSpec

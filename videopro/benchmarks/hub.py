@@ -1,4 +1,4 @@
-"""What the hub publishes of a benchmark or a model, as data: hub/NAME.yaml, one file each.
+"""What the hub publishes of a benchmark or a model, as data: manifest/NAME.yaml, one file each.
 
 Plan, download, checks, unpacking, the loaders' names of files, the documentation's tables and the miniature
 read it. Each fact names its source, the day it was read, and whether it was seen in the hub's own listing.
@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from videopro.cli import read_yaml
 
-FOLDER = Path(__file__).parent / "hub"
+FOLDER = Path(__file__).parent / "manifest"
 _RANGE = re.compile(r"\{(\w+)\.\.(\w+)\}")
 
 
@@ -48,6 +48,11 @@ class Files:
     splits: tuple[str, ...] = ()
     """The splits that it is of; empty: all of the repository's."""
     sha256: str = ""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is one archive or several."""
+        return re.search(r"\.(?:zip|tgz|tar)(?:\.|$)", self.name) is not None
 
     @property
     def pattern(self) -> str:
