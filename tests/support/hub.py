@@ -124,7 +124,7 @@ def connected(hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Any) -> Iterator
 
 
 _ROUTE = re.compile(
-    r"/api/(?P<kind>model|dataset)s/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|tree|preupload|commit))?"
+    r"/api/(?P<kind>model|dataset)s/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|tree|preupload|commit|auth-check))?"
     r"(?:/(?P<revision>[^/]+))?(?P<path>/.*)?"
 )
 _LARGE = re.compile(r"/(datasets/)?[^/]+/[^/]+\.git/info/lfs/objects/batch")
@@ -221,6 +221,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _repository(self, match: re.Match[str]) -> None:
         repository, commit = self._find(match["kind"], match["name"], match["revision"])
         files = repository.commits[commit]
+        if match["what"] == "auth-check":
+            return self._send(200, {})
         if match["what"] in (None, "revision"):
             about = {"_id": "1", "id": match["name"], "sha": commit, "private": repository.private}
             siblings = [{"rfilename": name} for name in files]

@@ -24,7 +24,7 @@ from videopro.benchmarks.fields import (
     texts,
     without_labels,
 )
-from videopro.benchmarks.hub import Manifest, Repository, SplitSize, manifest, model_repositories
+from videopro.benchmarks.hub import MANIFESTS, Manifest, Repository, SplitSize, manifest, model_repositories
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, unread_share, written_iou
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
@@ -62,6 +62,7 @@ __all__ = [
     "JudgeGrade",
     "JudgePrompt",
     "LETTERS",
+    "MANIFESTS",
     "Manifest",
     "Metric",
     "NO_OPTION",

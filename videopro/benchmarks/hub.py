@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from videopro.cli import read_yaml
 
-FOLDER = Path(__file__).parent / "manifest"
+MANIFESTS = Path(__file__).parent / "manifest"
 _RANGE = re.compile(r"\{(\w+)\.\.(\w+)\}")
 
 
@@ -137,11 +137,11 @@ _MANIFEST = TypeAdapter(Manifest)
 @cache
 def manifest(name: str) -> Manifest:
     """What the hub has of a benchmark, or of a model by its file's name; empty if it is not listed."""
-    path = FOLDER / f"{name}.yaml"
+    path = MANIFESTS / f"{name}.yaml"
     return _MANIFEST.validate_python(read_yaml(path)) if path.exists() else Manifest()
 
 
 def model_repositories() -> dict[str, Repository]:
     """The repositories of models by their hub names."""
-    found = [each for path in sorted(FOLDER.glob("*.yaml")) for each in manifest(path.stem).repositories]
+    found = [each for path in sorted(MANIFESTS.glob("*.yaml")) for each in manifest(path.stem).repositories]
     return {each.name: each for each in found if each.kind == "model"}

@@ -7,23 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from videopro.cli import check_least, option, setting
+from videopro.commands.reproduce.stages import STAGES
 from videopro.errors import ConfigError
-
-STAGES = (
-    "download",
-    "check",
-    "transcribe",
-    "index",
-    "synthesize",
-    "rejection",
-    "sft",
-    "prompts",
-    "grpo",
-    "merge",
-    "infer",
-    "report",
-)
-"""The kinds of stages, in their order. Those of `infer` are several, `infer-native` and the like."""
 
 NONE = "none"
 """In place of a config: leave that out."""
@@ -48,12 +33,8 @@ class ReproduceConfig:
     data: Path = option(
         Path("data"), "folder with one subfolder per benchmark, such as data/cg_bench", group=_FILES
     )
-    downloads: dict[str, str] = field(
-        default_factory=dict,
-        metadata=setting(
-            "hub datasets for benchmarks whose folder is missing, such as cg_bench=CG-Bench/CG-Bench",
-            group=_FILES,
-        ),
+    remove_archives: bool = option(
+        False, "delete each archive when its files are unpacked, for less disk", group=_FILES
     )
     gpus: int | None = option(None, "GPUs to use; unset: all on this machine", group=_TRAIN)
     processes: int | None = option(
@@ -136,6 +117,9 @@ class ReproduceConfig:
     until: str = option("", "skip the stages after this one", group=_STAGES)
     plan: bool = option(False, "print the stages and their cost, and run nothing")
     yes: bool = option(False, "start without asking for confirmation")
+    check_manifest: bool = option(
+        False, "compare what is known of the benchmarks and models with the hub, and run nothing"
+    )
 
     def __post_init__(self) -> None:
         for name in (*self.only, *filter(None, (self.start, self.until))):
