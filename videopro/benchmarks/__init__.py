@@ -10,7 +10,6 @@ from pathlib import Path
 from videopro.benchmarks.archives import Archive, packed, unpack
 from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Issue, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
-from videopro.benchmarks.cg_bench import read_records as read_cg_bench
 from videopro.benchmarks.citations import Citations, citations
 from videopro.benchmarks.fields import (
     check_is_file,
@@ -28,7 +27,7 @@ from videopro.benchmarks.hub import MANIFESTS, Manifest, Repository, SplitSize, 
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, unread_share, written_iou
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
-from videopro.benchmarks.record_files import downloaded
+from videopro.benchmarks.record_files import downloaded, read_records
 from videopro.benchmarks.registry import (
     BENCHMARKS,
     OFFICIAL,
@@ -91,7 +90,7 @@ __all__ = [
     "model_repositories",
     "number",
     "packed",
-    "read_cg_bench",
+    "read_records",
     "share_at_iou",
     "split_options",
     "text",

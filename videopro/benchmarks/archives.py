@@ -30,10 +30,10 @@ from videopro.storage import write_atomically
 from videopro.video import VIDEO_ENDINGS
 
 _SUBTITLE_ENDINGS = (".srt", ".vtt", ".ass", ".json")
-_KIND = r"zip|pkl|tgz|tar(?:\.(?:gz|bz2|xz))?"
+_KIND = re.compile(r"zip|pkl|tgz|tar(?:\.(?:gz|bz2|xz))?")
 # videos.tar.part.aa, videos.zip.001, videos.tar.gz.part0, videos.tar.gz.part-a: pieces of one archive.
 _PIECE = r"[._-](?:part[._-]?[a-z]|(?:part)?[._-]?(?:\d{1,4}|[a-z]{2}))"
-_NAME = re.compile(rf"(?P<whole>.+\.(?P<kind>{_KIND}))(?:{_PIECE})?")
+_NAME = re.compile(rf"(?P<whole>.+\.(?:{_KIND.pattern}))(?:{_PIECE})?")
 # video_chunk_0.zip: one of several archives, or a piece of one (CG-Bench).
 _NUMBERED = re.compile(r"(?P<before>.*?)(?P<number>\d+)\.zip")
 _UNREADABLE = (
@@ -115,14 +115,15 @@ def packed(
         files = files or texts
         folder = subtitles if of_subtitles and subtitles is not None else videos
         target = _target(root, folder, files[0].parent if files else None)
-        begun, is_whole = _marker(pieces).exists(), _whole(first) == first.name
+        begun = _marker(pieces).exists()
         if files and all(_size(target / name) for name in files) and not begun and not kept:
             continue
-        expected = () if known is None or is_whole else [PurePosixPath(name).name for name in known.names]
+        is_piece = re.fullmatch(rf".+\.(?:{_KIND.pattern})", first.name) is None
+        expected = [PurePosixPath(name).name for name in known.names] if known and is_piece else []
+        # Those before the position were removed when their files were unpacked.
+        position, _ = _position(pieces)
+        expected = expected[expected.index(position) if position in expected else 0 :]
         missing = tuple(name for name in expected if not first.with_name(name).exists())
-        if begun and (position := _position(pieces)[0]):
-            # Those before it were removed when their files were unpacked.
-            missing = tuple(name for name in missing if expected.index(name) > expected.index(position))
         name = str(first.relative_to(root))
         archives.append(Archive(name, kind, tuple(pieces), target, of_subtitles, missing))
     return archives
@@ -223,38 +224,29 @@ def _marker(pieces: Sequence[Path]) -> Path:
 
 
 def _position(pieces: Sequence[Path]) -> tuple[str, int]:
-    """The first piece that is needed, and an offset in it; "" for all of them."""
-    offset, _, name = _marker(pieces).read_text(encoding="utf-8").partition(" ")
+    """The first piece that is still needed, and an offset in it; "" for all of them."""
+    marker = _marker(pieces)
+    offset, _, name = (marker.read_text(encoding="utf-8") if marker.exists() else "").partition(" ")
     return name, int(offset or 0)
 
 
-def _whole(path: Path) -> str:
-    match = _NAME.fullmatch(path.name)
-    return match["whole"] if match else path.name
-
-
-def _archives(root: Path) -> Iterator[tuple[Sequence[Path], str]]:
+def _archives(root: Path) -> Iterator[tuple[list[Path], str]]:
     """The pieces of each archive in their order, and its kind."""
-    groups: dict[tuple[Path, str], list[Path]] = {}
+    found: dict[tuple[Path, str], list[Path]] = {}
     for path in sorted(root.rglob("*")):
-        if _NAME.fullmatch(path.name) and path.is_file():
-            groups.setdefault((path.parent, _whole(path)), []).append(path)
-    numbered: dict[tuple[Path, str], list[Path]] = {}
-    for (folder, archive), paths in groups.items():
-        if (number := _NUMBERED.fullmatch(archive)) and paths == [folder / archive]:
-            numbered.setdefault((folder, number["before"]), []).append(folder / archive)
-            continue
-        # The whole archive next to its pieces was joined from them. part.2 comes before part.10.
-        pieces = [folder / archive] if folder / archive in paths else paths
-        match = _NAME.fullmatch(pieces[0].name)
-        assert match is not None
-        yield sorted(pieces, key=lambda path: (len(path.name), path.name)), match["kind"]
-    for paths in numbered.values():
+        if (match := _NAME.fullmatch(path.name)) and path.is_file():
+            number = _NUMBERED.fullmatch(path.name)
+            found.setdefault((path.parent, number["before"] if number else match["whole"]), []).append(path)
+    for (folder, whole), paths in found.items():
+        # A whole archive next to pieces was joined from them. part.2 comes before part.10.
+        joined = folder / whole in paths
+        pieces = [folder / whole] if joined else sorted(paths, key=lambda path: (len(path.name), path.name))
+        kind = _KIND.findall(pieces[0].name)[-1]
         # Only the last piece of a zip file that was cut ends like one.
-        if all(map(zipfile.is_zipfile, paths)):
-            yield from (([path], "zip") for path in paths)
+        if kind == "zip" and any(map(zipfile.is_zipfile, pieces[:-1])):
+            yield from (([path], kind) for path in pieces)
         else:
-            yield sorted(paths, key=lambda path: (len(path.name), path.name)), "zip"
+            yield pieces, kind
 
 
 def _members(pieces: Sequence[Path], kind: str) -> list[PurePosixPath]:

@@ -28,9 +28,8 @@ from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metr
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.benchmarks.video_files import VideoFiles
-from videopro.errors import BenchmarkError, reason_of
+from videopro.errors import BenchmarkError
 from videopro.question import Question
-from videopro.storage import parse_json
 
 MANIFEST = manifest("cg_bench")
 FILES = {split: MANIFEST.paths(split, "questions")[0] for split in MANIFEST.rows}
@@ -189,24 +188,6 @@ def _folder(source: Source, split: str) -> Path:
     if source.on_hub:
         return source.root
     return Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
-
-
-def read_records(path: Path) -> list[Mapping[str, Any]]:
-    """The records of an annotation file, checked only to be objects. Raises BenchmarkError."""
-    try:
-        content = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise BenchmarkError(
-            f"cg_bench: {path} does not exist; set --root to the folder that contains "
-            f"{' or '.join(FILES.values())}, or to the file itself"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise BenchmarkError(
-            f"cg_bench: {path} cannot be read ({reason_of(error)}); download it again"
-        ) from error
-    if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
-        raise BenchmarkError(f"cg_bench: {path} must contain a list of objects")
-    return content
 
 
 def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:

@@ -27,7 +27,6 @@ from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
-from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
 TASKS = (
@@ -91,25 +90,16 @@ def _dev_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedReco
         for where, record in source.rows(hub=MANIFEST.rows["dev"]):
             yield where, _numbered(record, _task_of(source.annotations, record), where)
         return
-    for task in TASKS:
-        try:
-            path = source.file(f"json/{task}.json", f"{task}.json")
-        except BenchmarkError:
-            if task == TASKS[0] and not any(_exists(source, name) for name in TASKS):
-                raise
+    files = {task: source.optional_file(f"json/{task}.json", f"{task}.json") for task in TASKS}
+    if not any(files.values()):
+        source.file(f"json/{TASKS[0]}.json", f"{TASKS[0]}.json")
+    for task, path in files.items():
+        if path is None:
             # Without a task, the mean over tasks would not be comparable.
             records.broken.append(Issue(str(source.root), f"has no json/{task}.json", "download it"))
             continue
         for where, record in source.rows(str(path.relative_to(source.root))):
             yield where, _numbered(record, task, where)
-
-
-def _exists(source: Source, task: str) -> bool:
-    try:
-        source.file(f"json/{task}.json", f"{task}.json")
-    except BenchmarkError:
-        return False
-    return True
 
 
 def _task_of(path: str, record: Mapping[str, Any]) -> str:
@@ -140,9 +130,7 @@ def _test_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRec
 def _test_answers(source: Source, records: BenchmarkRecords) -> dict[str, Any]:
     """The answers by question id; empty if their file is missing: the questions can still be asked and
     submitted."""
-    try:
-        source.file(*TEST_ANSWERS)
-    except BenchmarkError:
+    if source.optional_file(*TEST_ANSWERS) is None:
         return {}
     answers: dict[str, Any] = {}
     for where, record in source.rows(*TEST_ANSWERS, take=False):

@@ -95,20 +95,13 @@ def _models(road: Road, kinds: set[str]) -> Iterator[Finding]:
         needs += road.module_needs()
     else:
         needs += road.module_needs([part for part, kind in _PREPARED if kind in kinds])
-    if "synthesize" in kinds and road.config.has_teacher:
-        needs += _teacher(road)
+    teacher = road.synthesis_settings() if "synthesize" in kinds and road.config.has_teacher else {}
+    if str(teacher.get("teacher", "")).startswith("api:"):
+        needs += planner_needs(teacher["teacher"], teacher.get("api_key_env"))
     for need in dict.fromkeys(needs):
         problem = _problem(need).removeprefix(f"{need.subject}: ")
         state: State = "broken" if problem else "ok"
         yield Finding("models", need.subject, state, problem or need.hub or "found")
-
-
-def _teacher(road: Road) -> list[Need]:
-    settings = road.synthesis_settings()
-    teacher = str(settings.get("teacher", ""))
-    if not teacher.startswith("api:"):
-        return []
-    return list(planner_needs(teacher, settings.get("api_key_env")))
 
 
 def _problem(need: Need) -> str:

@@ -46,10 +46,7 @@ class Road:
     @property
     def after_sft(self) -> str:
         """The adapter after SFT; "" if there is none."""
-        config = self.config
-        if config.sft_adapter:
-            return config.sft_adapter
-        return str(self.output / "sft") if config.trains_sft else ""
+        return self.config.sft_adapter or (str(self.output / "sft") if self.config.trains_sft else "")
 
     @property
     def has_both(self) -> bool:
@@ -59,18 +56,14 @@ class Road:
     @property
     def after_grpo(self) -> str:
         """The adapter after GRPO; "" if there is none."""
-        config = self.config
-        if config.grpo_adapter:
-            return config.grpo_adapter
-        return str(self.output / "grpo") if config.trains_grpo else ""
+        return self.config.grpo_adapter or (str(self.output / "grpo") if self.config.trains_grpo else "")
 
     def benchmarks(self) -> list[Part]:
         """Every benchmark whose files are needed."""
-        parts = list(self.tested)
+        source, tested = self.config.source, [part.name for part in self.tested]
         asks = self.config.makes_sft_rows or self.config.makes_grpo_rows
-        if asks and self.config.source not in [part.name for part in parts]:
-            parts.insert(0, Part(self.config.source, BENCHMARKS[self.config.source].splits[0], "", None))
-        return [part for part in parts if part.has_files]
+        added = parts_of([source]) if asks and source not in tested else []
+        return [part for part in (*added, *self.tested) if part.has_files]
 
     def tested_files(self) -> list[Part]:
         """The benchmarks for evaluation, except the one used for training, whose own questions are held

@@ -15,13 +15,8 @@ NONE = "none"
 
 TABLES = ("1", "2", "3", "4", "5", "figures")
 
-_FILES, _DATA, _TRAIN, _EVALUATE, _STAGES = (
-    "Files",
-    "Training data",
-    "Training",
-    "Evaluation",
-    "Which stages",
-)
+_FILES, _DATA, _TRAIN, _EVALUATE = "Files", "Training data", "Training", "Evaluation"
+_STAGES = "Which stages"
 
 
 @dataclass(frozen=True)
@@ -40,16 +35,11 @@ class ReproduceConfig:
     processes: int | None = option(
         None, "processes that train and answer; unset: one per GPU, or one without GPUs", group=_TRAIN
     )
-    backbone: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of the backbone for inference, such as dtype=bf16", group=_TRAIN),
+    backbone: dict[str, Any] = option(
+        dict, "settings of the backbone for inference, such as dtype=bf16", group=_TRAIN
     )
-    modules: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting(
-            "module models, as in --options of videopro infer, such as encoder=languagebind",
-            group=_TRAIN,
-        ),
+    modules: dict[str, Any] = option(
+        dict, "module models, as in --options of videopro infer, such as encoder=languagebind", group=_TRAIN
     )
     source: str = option("cg_bench", "benchmark whose questions are used for training", group=_DATA)
     synthesis: str = option(
@@ -58,9 +48,8 @@ class ReproduceConfig:
         "correct programs are the SFT rows",
         group=_DATA,
     )
-    synthesize: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of videopro synthesize that override the config", group=_DATA),
+    synthesize: dict[str, Any] = option(
+        dict, "settings of videopro synthesize that override the config", group=_DATA
     )
     sft_data: str = option(
         "",
@@ -75,9 +64,8 @@ class ReproduceConfig:
         group=_DATA,
     )
     sft: str = option("qwen3vl_8b", "config of videopro sft: a name or a YAML file", group=_TRAIN)
-    sft_settings: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of videopro sft that override the config", group=_TRAIN),
+    sft_settings: dict[str, Any] = option(
+        dict, "settings of videopro sft that override the config", group=_TRAIN
     )
     sft_adapter: str = option("", "SFT adapter made elsewhere: a folder or hub name", group=_TRAIN)
     grpo: str = option(
@@ -85,9 +73,8 @@ class ReproduceConfig:
         "config of videopro grpo: a name or a YAML file; none: evaluate the SFT planner",
         group=_TRAIN,
     )
-    grpo_settings: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of videopro grpo that override the config", group=_TRAIN),
+    grpo_settings: dict[str, Any] = option(
+        dict, "settings of videopro grpo that override the config", group=_TRAIN
     )
     grpo_adapter: str = option("", "GRPO adapter made elsewhere: a folder or hub name", group=_TRAIN)
     accelerate: str = option(
@@ -108,9 +95,8 @@ class ReproduceConfig:
     limit: int | float | None = option(
         None, "questions to answer per benchmark, or a share below 1", group=_EVALUATE
     )
-    infer: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("other settings of videopro infer, such as in_flight=8", group=_EVALUATE),
+    infer: dict[str, Any] = option(
+        dict, "other settings of videopro infer, such as in_flight=8", group=_EVALUATE
     )
     only: tuple[str, ...] = option((), f"run only these stages: {', '.join(STAGES)}", group=_STAGES)
     start: str = option("", "skip the stages before this one", group=_STAGES)
