@@ -31,6 +31,10 @@ class Repository:
     private: bool
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     """By hash, the latest last."""
+    gate: str | bool = False
+    """How access is given, as the hub says it: "auto", "manual", or False for a repository without a gate."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Sizes of files that are too large to be here, in the listing."""
 
     @property
     def head(self) -> str:
@@ -225,10 +229,13 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, {})
         if match["what"] in (None, "revision"):
             about = {"_id": "1", "id": match["name"], "sha": commit, "private": repository.private}
+            about["gated"] = repository.gate
             siblings = [{"rfilename": name} for name in files]
             return self._send(200, {**about, "siblings": siblings, "tags": [], "downloads": 0, "likes": 0})
         if match["what"] == "tree":
-            return self._send(200, [_entry(name, content) for name, content in sorted(files.items())])
+            entries = [_entry(name, content) for name, content in sorted(files.items())]
+            large = [{**_entry(name, b""), "size": size} for name, size in repository.sizes.items()]
+            return self._send(200, entries + large)
         if match["what"] == "preupload":
             return self._send(200, {"files": [_mode(one, files) for one in json.loads(self.body)["files"]]})
         return self._commit(repository, dict(files), match["name"])

@@ -206,7 +206,7 @@ def _files(
         with zipfile.ZipFile(stream) as archive:
             infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
             ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
-            for info, end in zip(infos, ends, strict=True):
+            for info, end in zip(infos, ends, strict=False):
                 # Offsets below 0 are in pieces that were removed.
                 if info.header_offset >= 0 and not info.is_dir() and "__MACOSX" not in info.filename:
                     yield info.filename, info.file_size, partial(archive.open, info), end

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import string
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -13,13 +14,13 @@ import yaml
 from huggingface_hub import constants
 
 from tests.support.hub import connected, running_hub
-from videopro.benchmarks import Repository
+from videopro.benchmarks import MANIFESTS, Repository, manifest
 from videopro.benchmarks.hub import Files
 from videopro.cli import COMMANDS, CONFIGS
 from videopro.commands.doctor import Finding
 from videopro.commands.reproduce import checks, hub
 from videopro.commands.reproduce.checks import examine
-from videopro.commands.reproduce.command import COMMAND, selected
+from videopro.commands.reproduce.command import COMMAND, main, selected
 from videopro.commands.reproduce.estimates import estimates
 from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
@@ -432,6 +433,75 @@ def test_access_to_gated_benchmarks_is_checked_before_the_download(
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     unknown = findings(walked, "download")["CG-Bench/CG-Bench"]
     assert (unknown.state, "could not be checked" in unknown.text) == ("missing", True)
+
+
+LISTING = {
+    "README.md": 10_100,
+    "lvb_val.json": 1_310_000,
+    "lvb_test_wo_gt.json": 4_890_000,
+    "subtitles.tar": 117_000_000,
+    **{f"videos.tar.part.a{letter}": 5_242_880_000 for letter in string.ascii_lowercase},
+    **{f"videos.tar.part.b{letter}": 5_242_880_000 for letter in "abcd"},
+    "videos.tar.part.be": 4_280_000_000,
+}
+"""LongVideoBench as the hub lists a copy of it."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "gate", "differs"),
+    [
+        ({}, "auto", {}),
+        (
+            {"videos.tar.part.bf": 5_242_880_000},
+            "auto",
+            {"videos.tar.part.{aa..be}": "new: videos.tar.part.bf"},
+        ),
+        ({"videos.tar.part.ac": None}, "auto", {"videos.tar.part.{aa..be}": "not there: videos.tar.part.ac"}),
+        ({"subtitles.tar": 217_000_000}, "auto", {"subtitles.tar": "1 files, 217 MB; not 117 MB"}),
+        ({"lvb_val.json": None}, "auto", {"lvb_val.json": "0 files"}),
+        ({}, False, {"gate": "open to all"}),
+    ],
+)
+def test_the_manifest_is_compared_with_the_hub(
+    changed: dict[str, int | None],
+    gate: str | bool,
+    differs: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ["--config", "paper", "--benchmarks", "longvideobench", "--ablation-benchmarks", "longvideobench"]
+    flags += [
+        "--sft-adapter",
+        "own/er",
+        "--grpo",
+        "none",
+        "--output",
+        str(tmp_path / "out"),
+        "--check-manifest",
+    ]
+    monkeypatch.setattr(hub, "models", lambda road: [])
+    monkeypatch.setenv("COLUMNS", "300")
+    with running_hub() as server, connected(server, monkeypatch, tmp_path / "cache"):
+        listed = server.add("dataset", "longvideobench/LongVideoBench", {})
+        listed.gate = gate
+        listed.sizes = {name: size for name, size in (LISTING | changed).items() if size is not None}
+        assert main([*flags, "--check-manifest"]) == (2 if differs else 0)
+    captured = capsys.readouterr()
+    for fact, text in differs.items():
+        (line,) = [line for line in captured.out.splitlines() if fact in line]
+        assert text in line
+    assert f"{len(differs)} facts differ from the hub" in captured.err or not differs
+    assert not (tmp_path / "out").exists()
+
+
+def test_each_fact_of_the_hub_has_a_source_and_a_day() -> None:
+    found = {path.stem: manifest(path.stem) for path in MANIFESTS.glob("*.yaml")}
+    assert set(BENCHMARKS) <= set(found)
+    for name, entry in found.items():
+        facts = [fact for each in entry.repositories for fact in (*each.files, each.gate) if fact is not None]
+        assert facts, name
+        assert {fact.source for fact in facts} == set(entry.sources), name
 
 
 def test_without_transcripts_nothing_is_transcribed(tmp_path: Path) -> None:
