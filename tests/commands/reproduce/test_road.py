@@ -395,6 +395,10 @@ def test_what_is_there_needs_no_room_again(
     assert hub.room(walked, lvbench) == expected
     walked.sizes = {"lvbench": Size(40, 4, 1.0, is_counted=True, found=4)}
     assert hub.room(walked, lvbench) == (0, 0)
+    # Put there by hand: what is there is all of it.
+    shutil.rmtree(tmp_path / "lvbench/.cache")
+    walked.sizes = {"lvbench": Size(40, 4, 1.0, is_counted=True, found=0)}
+    assert hub.room(walked, lvbench) == (0, 50 if expected == (210, 50) else 200)
 
 
 def test_all_pieces_of_what_is_asked_are_downloaded_and_nothing_else(tmp_path: Path) -> None:

@@ -27,12 +27,13 @@ def room(road: Road, part: Part) -> tuple[float, float]:
     absent = 1 - count.found / count.videos if count is not None and count.is_counted else 1.0
     for files in (each for repository in part.repositories for each in repository.needed):
         here = sum(path.stat().st_size for path in road.root(part).glob(files.pattern))
-        if road.is_downloaded(part) and absent:
-            downloaded += max(files.bytes - here, 0)
+        all_of_it = max(files.bytes, here) if road.is_downloaded(part) else here
+        if absent:
+            downloaded += all_of_it - here
         if files.is_packed:
             # A compressed tar file is kept until all of it is unpacked.
             streams = road.config.remove_archives and ".tar." not in files.name.replace(".tar.part", "")
-            added += absent * files.bytes / (len(files.names) if streams else 1)
+            added += absent * all_of_it / (len(files.names) if streams else 1)
     return downloaded, added
 
 
