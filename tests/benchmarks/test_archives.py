@@ -307,7 +307,7 @@ def test_a_missing_piece_is_named_before_anything_is_unpacked(
     for letter in "ch":
         (tmp_path / f"MLVU_Test/test_video.tar.gz.part-{letter}").unlink()
     assert check("mlvu", tmp_path) == 2
-    missing = "pieces test_video.tar.gz.part-c, test_video.tar.gz.part-h missing"
+    missing = "missing pieces: test_video.tar.gz.part-c, test_video.tar.gz.part-h;"
     assert missing in capsys.readouterr().out
     assert check("mlvu", tmp_path, "--unpack") == 2
     assert missing in capsys.readouterr().err

@@ -23,7 +23,7 @@ from videopro.benchmarks.fields import (
     texts,
     without_labels,
 )
-from videopro.benchmarks.hub import MANIFESTS, Manifest, Repository, SplitSize, manifest, model_repositories
+from videopro.benchmarks.hub import MANIFESTS, Repository, SplitSize, manifest, model_repositories
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, unread_share, written_iou
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
@@ -62,7 +62,6 @@ __all__ = [
     "JudgePrompt",
     "LETTERS",
     "MANIFESTS",
-    "Manifest",
     "Metric",
     "NO_OPTION",
     "PRESETS",

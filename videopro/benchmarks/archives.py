@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
@@ -92,8 +93,7 @@ class Archive:
 
     def __str__(self) -> str:
         if self.missing:
-            pieces = "piece" if len(self.missing) == 1 else "pieces"
-            return f"{self.name}: {pieces} {first_of(self.missing)} missing; download again"
+            return f"{self.name}: missing pieces: {first_of(self.missing)}; download them"
         return self.name + (f" ({len(self.pieces)} pieces)" if len(self.pieces) > 1 else "")
 
 
@@ -253,14 +253,12 @@ def _members(pieces: Sequence[Path], kind: str) -> list[PurePosixPath]:
     """Names of files in an archive, as far as they can be read at once: of a compressed tar file the first
     one's."""
     names: list[PurePosixPath] = []
-    try:
+    # It may be damaged or incomplete: unpacking it will say so.
+    with suppress(*_UNREADABLE):
         for name, *_ in _files(io.BufferedReader(Pieces(pieces)), kind):
             names.append(PurePosixPath(name))
             if kind not in ("zip", "tar"):
                 break
-    except _UNREADABLE:
-        # It may be damaged or incomplete: unpacking it will say so.
-        return names
     return names
 
 
@@ -269,9 +267,6 @@ def _target(root: Path, folder: Path, inside: PurePosixPath | None) -> Path:
     least below `root`."""
     if inside is None or not inside.parts:
         return folder
-    try:
-        parts = folder.relative_to(root).parts
-    except ValueError:
-        return root
+    parts = folder.relative_to(root).parts if folder.is_relative_to(root) else ()
     count = len(inside.parts)
     return root.joinpath(*parts[:-count]) if parts[-count:] == inside.parts else root

@@ -13,7 +13,7 @@ from datetime import date
 from functools import cache
 from itertools import product
 from pathlib import Path
-from string import ascii_lowercase
+from string import ascii_lowercase, digits
 from typing import Literal
 
 from pydantic import TypeAdapter
@@ -65,12 +65,8 @@ class Files:
         if not (match := _RANGE.search(self.name)):
             return (self.name,)
         first, last = match.groups()
-        if first.isdecimal():
-            all_pieces = [f"{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]
-        else:
-            words = map("".join, product(ascii_lowercase, repeat=len(first)))
-            all_pieces = [word for word in words if first <= word <= last]
-        return tuple(self.name.replace(match[0], piece) for piece in all_pieces)
+        words = map("".join, product(digits if first.isdecimal() else ascii_lowercase, repeat=len(first)))
+        return tuple(self.name.replace(match[0], word) for word in words if first <= word <= last)
 
 
 @dataclass(frozen=True)

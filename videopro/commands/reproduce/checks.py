@@ -68,10 +68,9 @@ def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
     if road.config.accelerate.startswith("zero"):
         packages["deepspeed", "deepspeed"] = None
     for extra, package in packages:
-        if is_installed(package):
-            yield Finding("packages", package, "ok", metadata.version(package))
-        else:
-            yield Finding("packages", package, "broken", install(extra))
+        there = is_installed(package)
+        text = metadata.version(package) if there else install(extra)
+        yield Finding("packages", package, "ok" if there else "broken", text)
 
 
 def _gpus(road: Road, kinds: set[str]) -> Iterator[Finding]:

@@ -15,8 +15,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from videopro.cli import CommandLine, exit_status
 from videopro.commands.doctor import show, visible_gpus
 from videopro.commands.reproduce.checks import examine
@@ -58,7 +56,7 @@ def reproduce(config: ReproduceConfig) -> None:
     takes = estimates(road, stages, expected.rows if expected is not None else {})
     if expected is not None:
         takes["synthesize"] = expected.takes
-    show_plan(stages, takes, record, road.gpus, Console())
+    show_plan(stages, takes, record, road.gpus)
     broken = [each for each in findings if each.state == "broken"]
     if broken:
         names = "; ".join(each.name for each in broken)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from videopro.cli import build_settings
 from videopro.commands.reproduce.estimates import Estimate
@@ -14,13 +15,11 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The expected cost and output of a synthesis."""
+class Expected(NamedTuple):
+    """The expected cost of a synthesis, and its rows for "sft" and "grpo"."""
 
     takes: Estimate
     rows: Mapping[str, int]
-    """For "sft" and "grpo"."""
 
 
 def expected_of_synthesis(road: Road, stages: Sequence[Stage]) -> Expected | None:

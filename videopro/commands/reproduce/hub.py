@@ -39,9 +39,8 @@ def room(road: Road, part: Part) -> tuple[float, float]:
 
 def models(road: Road) -> list[Repository]:
     """The models that are needed, of those in the manifest."""
-    known = model_repositories()
-    names = dict.fromkeys(need.hub for need in (*road.backbone_needs(), *road.module_needs()))
-    return [known[name] for name in names if name in known]
+    known, needs = model_repositories(), (*road.backbone_needs(), *road.module_needs())
+    return [known[name] for name in dict.fromkeys(need.hub for need in needs) if name in known]
 
 
 def bytes_of(repositories: Iterable[Repository]) -> float:
@@ -82,10 +81,10 @@ def compared(repository: Repository) -> Iterator[Finding]:
         yield Finding(name, "listing", "broken", f"cannot be read ({_reason(error)})")
         return
     gated = bool(getattr(info, "gated", False))
-    text = "gated" if gated else "open to all"
-    yield Finding(name, "gate", "ok" if gated == (repository.gate is not None) else "wrong", text)
+    state: State = "ok" if gated == (repository.gate is not None) else "wrong"
+    yield Finding(name, "gate", state, "gated" if gated else "open to all")
     if repository.revision:
-        state: State = "ok" if info.sha == repository.revision else "wrong"
+        state = "ok" if info.sha == repository.revision else "wrong"
         yield Finding(name, "revision", state, f"the newest is {info.sha}")
     for files in repository.files:
         found = {path: each for path, each in listed.items() if fnmatchcase(path, files.pattern)}

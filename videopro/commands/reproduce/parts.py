@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from videopro.benchmarks import BENCHMARKS, PRESETS, Repository, load, manifest
+from videopro.benchmarks import BENCHMARKS, PRESETS, Repository, SplitSize, load, manifest
 from videopro.errors import ConfigError, VideoProError
 
 
 @dataclass(frozen=True)
-class Size:
-    """How large a benchmark is."""
+class Size(SplitSize):
+    """How large a benchmark is, here or as published."""
 
-    questions: int
-    videos: int
-    hours: float
-    """Of video."""
     is_counted: bool = False
     """Whether its questions were counted in local files."""
     unanswered: int = 0

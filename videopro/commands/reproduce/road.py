@@ -65,11 +65,6 @@ class Road:
         added = parts_of([source]) if asks and source not in tested else []
         return [part for part in (*added, *self.tested) if part.has_files]
 
-    def tested_files(self) -> list[Part]:
-        """The benchmarks for evaluation, except the one used for training, whose own questions are held
-        out."""
-        return [part for part in self.tested if part.has_files and part.name != self.config.source]
-
     def root(self, part: Part) -> Path:
         """The folder of a benchmark's files."""
         return self.config.data / part.folder
@@ -149,8 +144,10 @@ class Road:
             "backbone": {**base.get("backbone", {}), **config.backbone},
             **config.modules,
             **self._programs({**base, **config.synthesize}),
-            # A video that any of the benchmarks tests on teaches nothing.
-            "exclude": [self.excluded(part) for part in self.tested_files()],
+            # A video that a benchmark tests on teaches nothing; of the source, its questions are held out.
+            "exclude": [
+                self.excluded(part) for part in self.tested if part.has_files and part.name != config.source
+            ],
             **config.synthesize,
             "output": str(self.output / "synthesis"),
         }
