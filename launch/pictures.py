@@ -75,7 +75,7 @@ def take(picture: Picture, browser: Any, folder: Path) -> None:
     file, _, anchor = picture.page.partition("#")
     page.goto(f"{(folder / file).as_uri()}#{anchor}")
     page.wait_for_load_state("networkidle")
-    page.wait_for_function("[...document.querySelectorAll('video')].every((film) => film.readyState >= 2)")
+    page.wait_for_function("[...document.querySelectorAll('video')].every((video) => video.readyState >= 2)")
     page.wait_for_timeout(800)  # The player hides that it was loading.
     save(page, picture.file)
     page.close()

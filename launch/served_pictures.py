@@ -43,7 +43,7 @@ def take_served(address: str, browser: Any, save: Callable[[Any, str], None]) ->
     page.set_default_timeout(120_000)
     page.goto(address)
     page.fill("input[type=search]", VIDEO)
-    page.click(".film-row")
+    page.click(".video-row")
     page.click(f".known button:has-text('{QUESTION}')")
     page.click("form.ask .primary")
     page.wait_for_selector(".answered")

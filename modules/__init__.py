@@ -42,4 +42,5 @@ from videopro.modules.reference import named_modules as named_modules
 from videopro.modules.reference import reference_text as reference_text
 from videopro.modules.replaying import NeverMade as NeverMade
 from videopro.modules.replaying import ReplayLibrary as ReplayLibrary
+from videopro.modules.replaying import emptied as emptied
 from videopro.modules.replaying import other_results as other_results

@@ -90,7 +90,9 @@ class ReplayLibrary(ModuleLibrary):
         # Equal calls have equal results, also where these are made up.
         position = positions.setdefault(key, len(positions))
         if key in self._changed:
-            return CachedResult(self._changed[key]), True
+            if isinstance(changed := self._changed[key], ModuleError):
+                raise changed
+            return CachedResult(changed), True
         recorded = self._recorded_calls.get(key)
         if recorded is None:
             return CachedResult(self._stand_in(spec, values, position)), True
@@ -138,6 +140,19 @@ def other_results(call: MadeCall, texts: Sequence[str], context: VideoContext) -
     # A search that found nothing could have found something; other errors are the program's own.
     is_search = isinstance(call.error, NotFoundError) and call.module.family == "retrieval"
     return first_values(call.module, call.values, texts, context) if is_search else []
+
+
+def emptied(call: MadeCall) -> Any:
+    """What a call of a program's run returns if there is nothing to see, hear or find: an answer without a
+    letter, "", an empty list, False, 0, or the error of a search that found nothing; None of another kind."""
+    match call.result:
+        case AnswerHandle(reply=reply):
+            return replace(call.result, reply=replace(reply, letter=None, confidence=0.0, letters={}, raw=""))
+        case _ if call.module.family == "retrieval":
+            return NotFoundError(f"{call.module.name}() found nothing")
+        case str() | list() | bool() | int() | float():
+            return type(call.result)()
+    return None
 
 
 def alternatives(

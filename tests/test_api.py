@@ -13,7 +13,7 @@ import videopro
 from tests.support.colours import COLOURS, ColourBackbone, load_fake, make_benchmark, make_video
 from tests.support.scenes import OPTIONS
 from videopro import Cancellation, Cancelled, VideoPro
-from videopro.errors import ConfigError, RunError, VideoError
+from videopro.errors import ConfigError, QuestionError, RunError, VideoError
 from videopro.methods import QuestionFailed
 
 PROGRAM = """
@@ -60,8 +60,12 @@ def test_a_choice_and_an_answer_in_words(native: VideoPro, blue: Path) -> None:
     assert (answer.letter, answer.choice, answer.confidence) == ("B", "blue", pytest.approx(0.9))
     assert answer.probabilities["A"] == pytest.approx(0.02)
     assert answer.evidence[0]["kind"] == "frames"
+    assert "trace" not in repr(answer)  # which would fill the terminal
     assert answer.trace.choices == ("red", "blue", "green")
     assert answer.program is None
+    # Letter by letter, a string is a sequence of choices too.
+    with pytest.raises(QuestionError, match="pass a list"):
+        native.ask(blue, "Which colour?", "red")
     words = native.ask(str(blue), "What is [red] here?")
     assert (words.letter, words.choice) == (None, None)
     assert words.text.startswith("I read: What is [red] here?")

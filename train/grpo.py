@@ -85,6 +85,12 @@ def train(
     frames = start.frame_cache(training)
     if training.prompt_video:
         rows = rows.decoded(frames, training.decode_workers)
+    replies: Any = training.generation_batch_size
+    if len(rows.train) < (needed := replies // training.num_generations):
+        # TRL would make no step, and the run would end untrained.
+        raise ConfigError(
+            f"{len(rows.train)} prompts, but a step takes {needed}; lower gradient_accumulation_steps"
+        )
 
     with ExitStack() as opened:
         opened.enter_context(sole_training(output))
@@ -183,7 +189,8 @@ def _answerer(
     planner = start.checkpoint.planner
     named = training.answerer or (planner.base if planner is not None else None)
     if named:
-        spec = read_spec(named, frames=start.frames, pixels=start.pixels)
+        marks = start.checkpoint.video_marks
+        spec = read_spec(named, frames=start.frames, pixels=start.pixels, video_marks=marks)
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)

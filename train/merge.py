@@ -53,8 +53,7 @@ def _merge(config: MergeConfig, part: Path) -> None:
     merged: Any = loaded.adapter.merge_and_unload()
     stored = checkpoint.settings.dtype
     merged = merged.to(stored if isinstance(stored, torch.dtype) else torch.float32)
-    damaged = non_finite(merged.named_parameters())
-    if damaged is not None:
+    if (damaged := non_finite(merged.named_parameters())) is not None:
         raise ConfigError(
             f"{config.adapter}: merging it into {config.base} gives weights that {merged.dtype} cannot hold "
             f"(first: {damaged}); load the base and the adapter unmerged"
@@ -64,12 +63,14 @@ def _merge(config: MergeConfig, part: Path) -> None:
     with writing(output.name, output.parent, then="re-run the command, or pass another --output"):
         merged.save_pretrained(part)
         keep_beyond(merged, checkpoint.folder, part)
-        checkpoint.processor.save_pretrained(part)
+        # Not the base's: with this chat template, engines make the prompts that the planner was trained on.
+        loaded.processor.save_pretrained(part)
         planner = made_from(checkpoint, loaded.planner)
-        record = ModelRecord(loaded.frames, loaded.pixels, checkpoint.as_base, planner, library_versions())
+        marks: Any = loaded.identity["video_marks"]
+        budgets, versions = (loaded.frames, loaded.pixels), library_versions()
+        record = ModelRecord(*budgets, checkpoint.as_base, planner, versions, marks)
         write_model_record(part, record)
-        videos = recorded_videos(adapter_folder(spec.adapter) / RECORD)
-        if videos:
+        if videos := recorded_videos(adapter_folder(spec.adapter) / RECORD):
             # GRPO of the merged planner compares its own with them.
             (part / RECORD).write_text(json.dumps({"videos": videos}) + "\n", encoding="utf-8")
         publish(part, output)

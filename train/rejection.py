@@ -103,8 +103,7 @@ def sample(
                 turns = rewards.run([row for row, _ in drawn], [reply.text for reply in written])
                 correct: dict[str, list[str]] = {row.id: [] for row in batch}
                 for (row, _), turn in zip(drawn, turns, strict=True):
-                    execution = turn.outcome.execution
-                    if execution is not None:
+                    if (execution := turn.outcome.execution) is not None:
                         earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
                         if earned.accuracy == earned.format == 1:
                             correct[row.id].append(turn.reply)
@@ -126,9 +125,7 @@ def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
 def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
     """The replies as rows of `sft.jsonl`."""
     has_video = prompt.prompt_video
-    reference = {}
-    if prompt.reference != "none":
-        reference = {"reference": prompt.reference, "modules": list(prompt.modules)}
+    reference = {"reference": prompt.reference, "modules": list(prompt.modules)}
     return [
         {
             "messages": [
@@ -138,7 +135,7 @@ def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
             **({"videos": [str(prompt.video)]} if has_video else {}),
             "id": f"{prompt.id}/own-{number}",
             "kind": program.mode if prompt.kind == "plan" else prompt.kind,
-            **reference,
+            **(reference if prompt.reference != "none" else {}),
         }
         for number, (reply, program) in enumerate(distinct(replies))
     ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import build_settings, check_needs, read_yaml
 from videopro.commands.infer import run as run_infer
 from videopro.commands.infer_settings import InferConfig
-from videopro.errors import Cancellation, RunError, cancellable
+from videopro.errors import Cancellation, QuestionError, RunError, cancellable
 from videopro.methods import (
     EventObserver,
     PreparedRun,
@@ -70,7 +70,7 @@ class VideoAnswer:
     """Parts of the video that the answer rests on, in the order in which they were found: "kind" (frames,
     interval, subtitle, text or box), "start" and "end" in seconds, "box" in 0..1 of the picture, "text",
     "source"."""
-    trace: Trace
+    trace: Trace = field(repr=False)
     """All that happened: rounds, programs, calls, prompts and costs."""
 
     @property
@@ -135,6 +135,8 @@ class VideoPro:
         Raises VideoError for a video that cannot be read, QuestionFailed for a question without an answer,
         Cancelled, and other VideoProErrors for what the caller can fix.
         """
+        if isinstance(choices, str):
+            raise QuestionError("choices is a string; pass a list of strings")
         with cancellable(cancellation or Cancellation()):
             plain = without_own_labels(tuple(map(encodable, choices)))
             asked = Question(encodable(question), plain) if plain else Question.open(encodable(question))
@@ -247,7 +249,7 @@ class Run:
     """Those that it was started with."""
     summary: Mapping[str, Any]
     """"accuracy", "accuracy_ci95" and more; empty until every question is answered."""
-    traces: Sequence[Trace]
+    traces: Sequence[Trace] = field(repr=False)
     """What happened in each question, in the order of the answers."""
 
     def rows(self) -> list[dict[str, Any]]:
@@ -295,13 +297,7 @@ def run(
     resumes a run that was stopped. `settings` are those of `videopro infer` (`root`, `split`, `limit`,
     `workers`, ...). Workers are processes: a script calls it under `if __name__ == "__main__"`. Raises
     VideoProError."""
-    given = {
-        "benchmark": benchmark,
-        "model": model,
-        "method": method,
-        "output": os.fspath(output),
-        **settings,
-    }
+    given = {"benchmark": benchmark, "model": model, "method": method, "output": os.fspath(output)} | settings
     config = build_settings(InferConfig, given, "run()")
     run_infer(config, load=load)
     return read_run(config.output)

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.benchmark_world import LVB, MME, cg, write_json, write_parquet
 from tests.support.miniature import official
-from tests.support.miniature.films import SEED, Film
+from tests.support.miniature.videos import SEED, DrawnVideo
 from videopro.benchmarks import archives, load, manifest
 from videopro.commands.benchmarks.command import main
 
@@ -279,23 +279,23 @@ def test_the_disk_needs_the_archive_and_little_more_when_pieces_go_as_they_are_d
     ],
 )
 def test_the_miniature_has_the_archives_of_the_manifest(benchmark: str, split: str, tmp_path: Path) -> None:
-    """With a few bytes in place of its films."""
-    films, items = [], load("pocket", split="fresh", world_seed=SEED).items
+    """With a few bytes in place of its videos."""
+    drawn, items = [], load("pocket", split="fresh", world_seed=SEED).items
     for name in ("short_000", "short_001"):
         video, subtitles = tmp_path / f"{name}.mp4", tmp_path / f"{name}.srt"
         video.write_bytes(content(name))
         subtitles.write_text("1\n00:00:00,000 --> 00:00:02,000\nhello\n")
         about = tuple(item for item in items if item.video.stem == name)
-        films.append(Film(name, video, subtitles, 90.0, about))
+        drawn.append(DrawnVideo(name, video, subtitles, 90.0, about))
     root = tmp_path / "root"
     root.mkdir()
-    getattr(official, f"write_{benchmark}")(root, films)
+    getattr(official, f"write_{benchmark}")(root, drawn)
     known = [each.pattern for repository in manifest(benchmark).of(split) for each in repository.files]
     assert all(any(fnmatch(path, pattern) for pattern in known) for path in files(root))
     command = ["check", benchmark, "--split", split, "--protocol", "videopro", "--root", str(root)]
     assert main([*command, "--unpack"]) == 0
     found = load(benchmark, split=split, root=root, protocol="videopro").items
-    expected = [content(film.name) for film in films for _ in film.items]
+    expected = [content(each.name) for each in drawn for _ in each.items]
     assert [item.video.read_bytes() for item in found] == expected
 
 

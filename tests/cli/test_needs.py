@@ -79,7 +79,7 @@ TRAINING = (
         ),
         (
             index,
-            "film.mp4 --encoder pe_video",
+            "video.mp4 --encoder pe_video",
             ["pe_video: facebook/pe-av-large is not on this machine", "needs the package timm"],
         ),
         (
@@ -121,7 +121,7 @@ def test_a_command_names_all_that_is_missing_and_loads_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "film.mp4").write_bytes(b"")
+    (tmp_path / "video.mp4").write_bytes(b"")
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
     (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": turns, "id": "1", "kind": "text"}) + "\n")
     prompt = {"prompt": "Q", "video": "v.mp4", "id": "1", "kind": "plan"}

@@ -40,17 +40,17 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a blue film of two seconds, and one of 14: seven parts of two."""
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a blue video of two seconds, and one of 14: seven parts of two."""
     folder = tmp_path_factory.mktemp("own")
-    make_video(folder / "my film.mp4", "blue")
+    make_video(folder / "my video.mp4", "blue")
     make_video(folder / "long.mp4", "blue", 14.0)
     return folder
 
 
 @pytest.fixture
-def video(films: Path) -> Path:
-    return films / "my film.mp4"
+def video(videos: Path) -> Path:
+    return videos / "my video.mp4"
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_a_program_is_told_step_by_step_with_its_evidence_and_its_answer(
         (["VIDEO", "Q?", "--model"], "ConfigError", "--model"),
         (["VIDEO", "Q?", "--model", "m", "--output", "VIDEO"], "RunError", "is not a directory"),
     ],
-    ids=["the film", "the command line", "the folder"],
+    ids=["the video", "the command line", "the folder"],
 )
 def test_an_error_is_one_object(video: Path, ask: Ask, argv: list[str], kind: str, message: str) -> None:
     (told,) = events(ask("--json", *(video if word == "VIDEO" else word for word in argv), status=2))

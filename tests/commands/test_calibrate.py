@@ -100,6 +100,9 @@ def test_an_answer_that_is_not_confident_is_kept_and_not_shown(
     assert (trace.final.letter, trace.notes) == ("A", (note,))
     assert ask([video, "Which colour is shown?", *choices], load=load) == 0
     assert capsys.readouterr().out.startswith("A. red")
+    for text, withheld in ((UNSURE, True), ("Which colour is shown?", False)):
+        assert ask([video, text, *choices, "--json"], load=load) == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["withheld"] is withheld
 
     with VideoPro("m", "native", abstain=abstain, load=load) as ready:
         answer = ready.ask(video, UNSURE, choices=["red", "blue"])
@@ -108,13 +111,15 @@ def test_an_answer_that_is_not_confident_is_kept_and_not_shown(
         assert ready.ask(video, "Which colour is shown?", choices=["red", "blue"]).letter == "A"
 
     world = World(tmp_path, answerer=Answerer("m", method="native", abstain=abstain, load=load))
-    film = world.film("red")
-    page = world.answered(world.ask(film, question=UNSURE))
-    (listed,) = world.client.get(f"/v1/videopro/questions?file_id={film}").json()["data"]
-    assert (listed["answer"]["letter"], listed["answer"]["text"]) == (None, "no confident answer")
+    file_id = world.video("red")
+    page = world.answered(world.ask(file_id, question=UNSURE))
+    (listed,) = world.client.get(f"/v1/videopro/questions?file_id={file_id}").json()["data"]
+    assert (listed["answer"]["letter"], listed["answer"]["withheld"]) == (None, True)
     assert [each for each in page["notes"] if each.startswith("no confident answer: A with 0.300")]
     # What was not calibrated is refused: words, and other settings.
-    refused = world.client.post("/v1/videopro/questions", json={"file_id": film, "question": "What is it?"})
+    refused = world.client.post(
+        "/v1/videopro/questions", json={"file_id": file_id, "question": "What is it?"}
+    )
     assert refused.status_code == 400
     assert "only answers with a letter are calibrated" in refused.text
     world.close()
@@ -126,11 +131,11 @@ def test_an_answer_that_is_not_confident_is_kept_and_not_shown(
         (["--abstain", "0.1@{file}"], "no confidence in {file} keeps the risk at 0.1; allow 0.124, or"),
         (
             ["--abstain", "0.2@{file}", "--frames", "2"],
-            "{file} is of another method (frames: the file has None, this command 2); calibrate with a run",
+            "{file} is of another method (method.frames: the file has None, this command 2); calibrate with",
         ),
         (
             ["--abstain", "0.2@{file}", "--backbone", "salt=x"],
-            "{file} is of another model (salt: the file has '', this command 'x'); calibrate with a run",
+            "{file} is of another model (model.salt: the file has '', this command 'x'); calibrate with",
         ),
     ],
 )

@@ -100,9 +100,9 @@ def test_every_command_has_help_with_its_examples(name: str, capsys: pytest.Capt
 
 
 def test_every_kind_of_flag() -> None:
-    words = "film.mp4 one two --count 2 --share 0.5 --kind b --loud --ids x y --ids z --names m n --names=o"
+    words = "video.mp4 one two --count 2 --share 0.5 --kind b --loud --ids x y --ids z --names m n --names=o"
     assert TOY.parse([*words.split(), "--options", "a=1", "b=[2, c]"]) == Toy(
-        video=Path("film.mp4"),
+        video=Path("video.mp4"),
         words=("one", "two"),
         count=2,
         share=0.5,
@@ -192,7 +192,7 @@ def test_an_option_that_cannot_be_read_names_itself(
 
 
 def test_print_config_is_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["a film.mp4", "--share", "0.1", "--ids", "x", "--options", "a=1", "--kind", "b"]
+    words = ["a video.mp4", "--share", "0.1", "--ids", "x", "--options", "a=1", "--kind", "b"]
     with pytest.raises(SystemExit) as stopped:
         TOY.parse([*words, "--print-config"])
     assert stopped.value.code == 0

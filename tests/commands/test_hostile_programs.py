@@ -31,7 +31,7 @@ FLOOD = program(
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def video(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with a short video of pocket's val split, and its name there."""
     root = tmp_path_factory.mktemp("videos")
     name, seed = next((name, seed) for name, length, seed in world.video_names("val") if length == "short")
@@ -39,11 +39,11 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return root, name
 
 
-def answered(film: tuple[Path, str], run: Path, programs: Sequence[str], *options: str) -> dict[str, Trace]:
+def answered(video: tuple[Path, str], run: Path, programs: Sequence[str], *options: str) -> dict[str, Trace]:
     """Ask a question about one of the videos for each program, whose planner is a server that replies to
     question number N with program N and to the request for a refinement with another one. Checks what the
     run left."""
-    root, name = film
+    root, name = video
     records = [record for record in world.records("val") if record["video"] == f"videos/{name}.mp4"]
     lines = []
     for number in range(len(programs)):
@@ -86,9 +86,9 @@ def answered(film: tuple[Path, str], run: Path, programs: Sequence[str], *option
     return traces
 
 
-def read_everywhere(film: tuple[Path, str], run: Path, tmp_path: Path) -> None:
+def read_everywhere(video: tuple[Path, str], run: Path, tmp_path: Path) -> None:
     """Read a run with every command that reads one."""
-    direct = ["--benchmark", "jsonl", "--root", str(film[0]), "--model", "pocket", "--method", "native"]
+    direct = ["--benchmark", "jsonl", "--root", str(video[0]), "--model", "pocket", "--method", "native"]
     assert infer.main([*direct, "--output", str(tmp_path / "direct")]) == 0
     runs = [str(run), str(tmp_path / "direct")]
     assert view.main([str(run), "--output", str(tmp_path / "view")]) == 0
@@ -97,11 +97,11 @@ def read_everywhere(film: tuple[Path, str], run: Path, tmp_path: Path) -> None:
 
 
 def test_hostile_programs_end_no_run(
-    film: tuple[Path, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    video: tuple[Path, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     named = [*CASES.items(), *program_texts(len(CASES) + GENERATED, 5)][len(CASES) :]
     programs = [*(text for name, text in named if name != "floods"), FLOOD]
-    traces = answered(film, tmp_path / "hostile", programs)
+    traces = answered(video, tmp_path / "hostile", programs)
     # What these do is known: of `CASES`, in their order.
     first = [traces[f"q{number}"].rounds[0].execution for number in range(len(CASES))]
     ended = [done.error.type if done is not None and done.error is not None else "ok" for done in first]
@@ -121,12 +121,12 @@ def test_hostile_programs_end_no_run(
     summary = json.loads((tmp_path / "hostile" / "summary.json").read_text())
     assert summary["n"] == len(programs)
     assert summary["coverage"] == 1.0
-    read_everywhere(film, tmp_path / "hostile", tmp_path)
+    read_everywhere(video, tmp_path / "hostile", tmp_path)
     assert "cannot be read" not in capfd.readouterr().err
 
 
 @pytest.mark.long
-def test_many_hostile_programs_end_no_run(film: tuple[Path, str], tmp_path: Path) -> None:
+def test_many_hostile_programs_end_no_run(video: tuple[Path, str], tmp_path: Path) -> None:
     programs = [text for _, text in program_texts(int(os.environ.get("VIDEOPRO_HOSTILE", "60")), 0)]
-    answered(film, tmp_path / "hostile", programs)
-    read_everywhere(film, tmp_path / "hostile", tmp_path)
+    answered(video, tmp_path / "hostile", programs)
+    read_everywhere(video, tmp_path / "hostile", tmp_path)

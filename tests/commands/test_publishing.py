@@ -62,7 +62,7 @@ def planner(folder: Path) -> Path:
 
 
 def dataset(folder: Path, videos: Path) -> Path:
-    """A dataset about a film in `videos` and one in a folder below it."""
+    """A dataset about a video in `videos` and one in a folder below it."""
     folder.mkdir(parents=True)
     grpo = [_prompt(1, videos / "a.mp4", str(videos / "a.srt")), _prompt(2, videos / "long" / "b.mp4")]
     turns = [{"role": "user", "content": "<video>Q"}, {"role": "assistant", "content": "A"}]
@@ -307,8 +307,8 @@ def test_a_dataset_finds_its_videos_on_another_machine(
     hub: Hub, tmp_path: Path, xet: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", not xet)
-    films = tmp_path / "films"
-    folder = dataset(tmp_path / "synth", films)
+    shared = tmp_path / "videos"
+    folder = dataset(tmp_path / "synth", shared)
     assert push([str(folder), "mina/programs"]) == 0
     repository = hub.repositories["dataset", "mina/programs"]
     for name, content in repository.files.items():
@@ -429,7 +429,7 @@ def test_neither_secrets_nor_rows_that_nobody_could_read_go_up(
     refused: Refused,
 ) -> None:
     monkeypatch.setenv("ACME_API_KEY", "correct-horse-battery")
-    folder = dataset(tmp_path / "synth", tmp_path / "films")
+    folder = dataset(tmp_path / "synth", tmp_path / "videos")
     with (folder / "grpo.jsonl").open("a") as file:
         file.write(f"{line}\n\n")
     error = refused(push, folder, "mina/programs")

@@ -1,4 +1,4 @@
-"""`videopro transcribe`: many films with every kind of sound, subtitle files, a benchmark's videos."""
+"""`videopro transcribe`: many videos with every kind of sound, subtitle files, a benchmark's videos."""
 
 import json
 import shutil
@@ -25,21 +25,21 @@ def speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loudness:
     return heard
 
 
-def test_every_kind_of_film_is_counted_and_named_and_the_rest_goes_on(
+def test_every_kind_of_video_is_counted_and_named_and_the_rest_goes_on(
     tmp_path: Path, speech: Loudness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    films = tmp_path / "films"
-    films.mkdir()
-    with_tone(films / "a.mkv", starts=(1.0, 3.0), seconds=1.0)
-    shutil.copy(films / "a.mkv", films / "same.mkv")
-    make(films / "mute.mp4", 16, rate=4)
-    with_damaged_sound(films / "broken.mkv", range(5, 80))
-    (films / "no.mp4").write_text("nothing")
-    assert main([str(films), *SPEECH]) == 2
+    videos = tmp_path / "videos"
+    videos.mkdir()
+    with_tone(videos / "a.mkv", starts=(1.0, 3.0), seconds=1.0)
+    shutil.copy(videos / "a.mkv", videos / "same.mkv")
+    make(videos / "mute.mp4", 16, rate=4)
+    with_damaged_sound(videos / "broken.mkv", range(5, 80))
+    (videos / "no.mp4").write_text("nothing")
+    assert main([str(videos), *SPEECH]) == 2
     done = capsys.readouterr()
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in done.out.splitlines() if line.strip()}
     assert rows["a.mkv"].startswith("transcribed de 0.1 ")
-    # The same film is heard once.
+    # The same video is heard once.
     assert rows["same.mkv"].startswith("existed de 0.1 ")
     assert len(speech.heard) == 1
     assert rows["mute.mp4"].startswith("no audio")
@@ -48,24 +48,24 @@ def test_every_kind_of_film_is_counted_and_named_and_the_rest_goes_on(
     assert "2 failed" in done.out
     head, broken, text = done.err.splitlines()[-3:]
     assert head == "not transcribed:"
-    assert broken.startswith(f"  {films / 'broken.mkv'}: its audio track is damaged")
-    assert text.startswith(f"  {films / 'no.mp4'}: FFmpeg cannot read it")
-    assert f"error: {films / 'broken.mkv'}: its audio track is damaged" in done.err
-    assert f"error: {films / 'no.mp4'}" in done.err
-    assert done.out.splitlines()[-1].startswith(f"next: videopro ask {films / 'a.mkv'}")
+    assert broken.startswith(f"  {videos / 'broken.mkv'}: its audio track is damaged")
+    assert text.startswith(f"  {videos / 'no.mp4'}: FFmpeg cannot read it")
+    assert f"error: {videos / 'broken.mkv'}: its audio track is damaged" in done.err
+    assert f"error: {videos / 'no.mp4'}" in done.err
+    assert done.out.splitlines()[-1].startswith(f"next: videopro ask {videos / 'a.mkv'}")
     assert "--options speech=whisper:loudness" in done.out
     # Those that can be heard decide, if there are any.
-    assert main([str(films), *SPEECH, "--skip-unreadable"]) == 0
-    assert f"error: {films / 'no.mp4'}" in capsys.readouterr().err
-    assert main([str(films / "no.mp4"), *SPEECH, "--skip-unreadable"]) == 2
+    assert main([str(videos), *SPEECH, "--skip-unreadable"]) == 0
+    assert f"error: {videos / 'no.mp4'}" in capsys.readouterr().err
+    assert main([str(videos / "no.mp4"), *SPEECH, "--skip-unreadable"]) == 2
 
 
 def test_a_subtitle_file_can_be_corrected_and_is_not_written_over(
     tmp_path: Path, speech: Loudness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    film = with_tone(tmp_path / "a.mkv", starts=(1.0, 3.0), seconds=1.0)
+    video = with_tone(tmp_path / "a.mkv", starts=(1.0, 3.0), seconds=1.0)
     for kind in ("srt", "vtt"):
-        assert main([str(film), *SPEECH, "--write", kind, "--output", str(tmp_path / "texts")]) == 0
+        assert main([str(video), *SPEECH, "--write", kind, "--output", str(tmp_path / "texts")]) == 0
         lines = load_subtitles(tmp_path / f"texts/a.{kind}").lines
         assert [(line.start, line.end, line.text) for line in lines] == [
             (pytest.approx(1.0, abs=0.03), pytest.approx(2.0, abs=0.03), "loud"),
@@ -73,7 +73,7 @@ def test_a_subtitle_file_can_be_corrected_and_is_not_written_over(
         ]
     assert f"{tmp_path / 'texts/a.vtt'}: written" in capsys.readouterr().out
     (tmp_path / "texts/a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\ncorrected\n")
-    assert main([str(film), *SPEECH, "--write", "srt", "--output", str(tmp_path / "texts")]) == 0
+    assert main([str(video), *SPEECH, "--write", "srt", "--output", str(tmp_path / "texts")]) == 0
     assert "kept the existing file" in capsys.readouterr().out
     assert load_subtitles(tmp_path / "texts/a.srt").text() == "corrected"
     make(tmp_path / "mute.mp4", 8, rate=4)

@@ -29,20 +29,20 @@ def asked(chats: Sequence[dict[str, Any]]) -> Counter[tuple[str, int]]:
     return Counter((text_of(body), body["seed"]) for body in chats)
 
 
-def test_another_film_is_refused_or_asked_about_again(
+def test_another_video_is_refused_or_asked_about_again(
     tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, out = tmp_path / "b", tmp_path / "out"
     make_benchmark(root, videos=2, questions=2)
-    film = root / "videos" / "v0.mp4"
+    video = root / "videos" / "v0.mp4"
     assert main(flags(root, out, stub, "--ids", "v0q0", "v1q0"), load=load_moody) == 0
-    make_video(film, "blue")
+    make_video(video, "blue")
     assert main(flags(root, out, stub), load=load_moody) == 2
-    assert f"{film}: changed since these questions were answered: v0q0" in capsys.readouterr().err
+    assert f"{video}: changed since these questions were answered: v0q0" in capsys.readouterr().err
     assert main(flags(root, out, stub, "--redo-changed"), load=load_moody) == 0
     records = [(row["question_id"], row["video"]["id"]) for row in rows(out, "records.jsonl")]
     assert [name for name, _ in records].count("v0q0") == 2
-    assert {seen for name, seen in records[2:] if name.startswith("v0")} == {content_id(film)}
+    assert {seen for name, seen in records[2:] if name.startswith("v0")} == {content_id(video)}
 
 
 @pytest.mark.kills

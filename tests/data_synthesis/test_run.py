@@ -4,10 +4,12 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.colours import ColourBackbone
 from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis import (
     BROKEN,
@@ -171,6 +173,15 @@ def test_the_teacher_sees_only_the_question_and_draws_each_program_apart(made: M
     assert [len(set(own)) for own in seeds.values()] == [4] * 9
 
 
+def test_further_fields_reach_the_teacher(root: Path, tmp_path: Path, stub: StubServer) -> None:
+    def load_model(model: str, *, api_body: Any, **settings: Any) -> ColourBackbone:
+        return load_moody(model, **settings)
+
+    fields = ["--backbone", 'api_body={"reasoning_effort": "low"}', "--limit", "1", "--programs", "1"]
+    assert main(flags(root, tmp_path / "out", stub, *fields), load=load_model) == 0
+    assert {body.get("reasoning_effort") for body in stub.chats} == {"low"}
+
+
 def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) -> None:
     """A placeholder in a question, a program or a log would shift which video belongs where."""
     fix = program(answered("A", 0.9), 7, kind="bug_fix", refines=1)
@@ -192,8 +203,8 @@ def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) ->
 def test_the_same_example_in_two_questions_is_written_once(tmp_path: Path) -> None:
     """The same words about the same video: once; about another video: twice."""
     first = record(native("A", 0.9))
-    film = VideoRef("/videos/w.mp4", "w", "other content", 60.0)
-    twin, other = replace(first, question_id="q2"), replace(first, question_id="q3", video=film)
+    video = VideoRef("/videos/w.mp4", "w", "other content", 60.0)
+    twin, other = replace(first, question_id="q2"), replace(first, question_id="q3", video=video)
     made = assembled(tmp_path, other, twin, first)
     assert [row["question_id"] for row in made.sft] == ["q1", "q3"]
     assert made.rejected == {"native: the same example in another question": 1}
@@ -259,9 +270,9 @@ def test_a_broken_video_and_a_refused_question_are_counted_and_can_be_asked_abou
 ) -> None:
     b, out = tmp_path / "b", tmp_path / "out"
     make_questions(b, videos=2, questions=2)
-    film = b / "videos" / "v0.mp4"
-    whole = film.read_bytes()
-    film.write_bytes(b"no video" * 100)
+    video = b / "videos" / "v0.mp4"
+    whole = video.read_bytes()
+    video.write_bytes(b"no video" * 100)
     refused = StubFault(400, {"error": {"message": "too long"}})
     stub.reply = lambda body: refused if "(1)" in text_of(body) else usual(body)
     assert main(flags(b, out, stub), load=load_moody) == 0
@@ -270,7 +281,7 @@ def test_a_broken_video_and_a_refused_question_are_counted_and_can_be_asked_abou
     assert card["rejected"]["question: VideoError"] == 2
     assert card["teacher"]["refused"] >= 4
     assert {row["question_id"] for row in rows(out, "sft.jsonl")} == {"v1q0"}
-    film.write_bytes(whole)
+    video.write_bytes(whole)
     stub.reply = usual
     assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
     assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v0q0", "v0q1", "v1q0", "v1q1"}

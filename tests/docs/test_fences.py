@@ -1,5 +1,5 @@
-"""README and the ten pages: every command and Python snippet runs as it stands, after installation, in an
-empty folder. What needs more says so above its fence: `<!-- needs: a GPU -->`."""
+"""README, the ten pages and the Python API: every command and Python snippet runs as it stands, after
+installation, in an empty folder. What needs more says so above its fence: `<!-- needs: a GPU -->`."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs" / "reference" / "api.md"]
 NEEDS = {
     *("a GPU", "the hub", "a server", "your data", "a clone", "the run above", "hours", "Docker"),
     "a screen",  # it goes on until somebody ends it

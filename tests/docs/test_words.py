@@ -27,7 +27,8 @@ PRODUCTION = [
     for room in ("videopro", "modules", "train", "data_synthesis")
     for path in sorted((ROOT / room).rglob("*.py"))
     # `videopro` has links to the other rooms. Prompts are what models read, and pocket's videos speak.
-    if not any(part.is_symlink() for part in path.parents) and not {"prompts", "pocket"} & {*path.parts}
+    if not any(part.is_symlink() for part in path.parents)
+    and not {"prompts", "pocket"} & {*path.relative_to(ROOT).parts}
 ]
 PAGES = [
     ROOT / "README.md",

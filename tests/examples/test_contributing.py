@@ -87,14 +87,14 @@ def test_all_three_run_from_outside(site: Path, garden: Path, tmp_path: Path) ->
     work = tmp_path / "work"
     work.mkdir()
     method = ["--model", "pocket", "--method", "../middle.py", "--length", "1"]
-    film = [str(garden / "videos" / "one.mp4"), "Which colour?", "--choices", "red", "green"]
+    video = [str(garden / "videos" / "one.mp4"), "Which colour?", "--choices", "red", "green"]
     programs = ["--model", "pocket", "--method", "program", "--planner", "file:../program.py"]
     programs += ["--extra-modules", "get_brightness", "--output", "asked"]
     commands = [
         ("infer", ["--benchmark", "garden", "--root", str(garden), *method, "--output", "run"]),
         ("report", ["run", "--tables", "main", "--output", "report"]),
-        ("ask.command", [*film, *programs]),
-        ("ask.command", [*film, *method]),
+        ("ask.command", [*video, *programs]),
+        ("ask.command", [*video, *method]),
     ]
     path = os.pathsep.join([str(ROOT), str(site)])
     environment = {**os.environ, "PYTHONPATH": path, "VIDEOPRO_CACHE": str(tmp_path / "cache")}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.colours import COLOURS, load_fake, make_film, make_video
+from tests.support.colours import COLOURS, load_fake, make_colours, make_video
 from tests.support.scenes import OPTIONS
 from videopro import VideoPro, benchmarks
 from videopro.backbones import read_spec
@@ -32,23 +32,23 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_the_module_finds_the_brightest_frame(files: Path) -> None:
-    make_film(files / "film.mp4", ["blue"] * 8 + ["red"] * 8 + ["grey"] * 8, 8)
+    make_colours(files / "video.mp4", ["blue"] * 8 + ["red"] * 8 + ["grey"] * 8, 8)
     options = {
         **OPTIONS,
         "planner": f"file:{files / 'program.py'}",
         "extra_modules": [str(files / "brightness.py")],
     }
     with VideoPro("m", "program", options=options, load=load_fake) as ready:
-        answer = ready.ask(files / "film.mp4", "Which colour?", COLOURS)
+        answer = ready.ask(files / "video.mp4", "Which colour?", COLOURS)
     assert answer.choice == "grey"
     execution = answer.trace.rounds[0].execution
     assert "get_brightness" in [call.fn for call in execution.calls]
 
 
 def test_the_method_asks_about_the_middle(files: Path) -> None:
-    make_film(files / "film.mp4", ["blue"] * 8 + ["red"] * 8 + ["grey"] * 8, 8)
+    make_colours(files / "video.mp4", ["blue"] * 8 + ["red"] * 8 + ["grey"] * 8, 8)
     with VideoPro("m", str(files / "middle.py"), load=load_fake) as ready:
-        answer = ready.ask(files / "film.mp4", "Which colour?", COLOURS)
+        answer = ready.ask(files / "video.mp4", "Which colour?", COLOURS)
     assert (answer.choice, answer.confidence) == ("red", pytest.approx(0.9))
     assert [piece["kind"] for piece in answer.evidence] == ["frames"]
 

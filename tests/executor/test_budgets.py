@@ -23,6 +23,14 @@ EXPLODING = ("x = ['leaf']", "for n in range(30): x = [x, x]")
         # Inside C, where nothing of the program runs meanwhile.
         (("x = 1", "return sum(range(10 ** 15))"), QUICK, "CpuLimit", "processor time", 3),
         (("import re", "re.match('(a*)*b', 'a' * 64)"), QUICK, "CpuLimit", "processor time", 3),
+        # The kernel's time, as of memory that it zeroes, is none of the timer that ends such a program first.
+        (
+            ("from itertools import repeat", "sum(map(len, map(bytes, repeat(40 << 20))))"),
+            QUICK,
+            "CpuLimit",
+            "processor time",
+            3,
+        ),
         (
             ("import time", "time.sleep(50)"),
             {"wall_seconds": 0.5},

@@ -90,6 +90,13 @@ def test_an_end_of_its_own_is_reported(pool: Executor, line: str, kind: str, mes
     assert len(outcome.calls) == 1
 
 
+def test_a_dying_process_may_take_its_time(pool: Executor) -> None:
+    """On a busy machine, seconds pass between two lines of its dump."""
+    line = "time.sleep(1.5); os.write(3, b'  File \"<program>\", line 7 in f\\n'); os._exit(1)"
+    lines = ("import time", "os.write(3, b'Stack (most recent call first):\\n')", line)
+    failed(run(pool, *lines, head=RAW), "Crashed", line=7)
+
+
 # ---- a process that does not keep to the protocol ---------------------------------------------------------
 
 BIG = "big = json.dumps(['look', {'t': [{'t': ['x' * 990_000]}, {'d': []}]}, 1]).encode()"

@@ -3,12 +3,14 @@ does not fit."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from safetensors.torch import load_file, save_file
 
 from tests.support.live_engine import START_SECONDS
 from videopro import benchmarks
+from videopro.backbones import load_backbone
+from videopro.backbones.qwen import find_checkpoint
 from videopro.commands.infer import main as infer
 from videopro.engine.serving import AdapterVersions, EngineProcess, EngineSettings, ServedModel
 from videopro.errors import BackboneError
@@ -143,10 +147,22 @@ def guard_of(parent: int) -> int:
 
 @pytest.fixture(scope="module")
 def own_engine(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
-    model = ServedModel(str(model_dir()), "pocket", images=16, rank=32)
-    log = tmp_path_factory.mktemp("engine") / "engine.log"
+    """Of the pocket model with marks around a video in its chat template, as Qwen3-VL's has them."""
+    root = tmp_path_factory.mktemp("engine")
+    folder, log = shutil.copytree(model_dir(), root / "model"), root / "engine.log"
+    template = folder / "chat_template.jinja"
+    marked = template.read_text().replace("<|video_pad|>", "<|vision_start|><|video_pad|><|vision_end|>")
+    template.write_text(marked)
+    published = find_checkpoint(str(folder)).marked("published").processor.chat_template
+    model = ServedModel(str(folder), "pocket", images=16, rank=32, chat_template=published)
     with EngineProcess(EngineSettings(program=program), model, log=log) as engine:
         yield engine
+
+
+def test_an_engine_that_was_started_here_makes_the_published_prompt(own_engine: EngineProcess) -> None:
+    with closing(load_backbone(f"server:pocket@{own_engine.url}")) as served:
+        assert served.identity()["video_marks"] == "published"
+        assert served.notes == ()
 
 
 def test_an_adapter_whose_names_do_not_fit_is_refused(own_engine: EngineProcess, tmp_path: Path) -> None:

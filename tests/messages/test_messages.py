@@ -5,7 +5,7 @@
       says: "error: ..."                               a whole line of stderr, or of stdout
       status: 2                                        which is what a mistake has, if no other is given
 
-`{colours}` is the folder of a small benchmark, `{run}` a finished run over it, `{film}` one of its videos,
+`{colours}` is the folder of a small benchmark, `{run}` a finished run over it, `{video}` one of its videos,
 `{here}` the folder in which the command runs. In `says`, `...` stands for any text. A mistake leaves nothing
 behind in that folder, and is told in one line, before a model is loaded.
 """
@@ -35,7 +35,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     colours, run = (tmp_path_factory.mktemp(name) for name in ("colours", "run"))
     make_benchmark(colours, videos=2, questions=1)
     assert infer(flags(colours, run / "whole"), load=load_fake) == 0
-    return {"colours": str(colours), "run": str(run / "whole"), "film": str(colours / "videos" / "v0.mp4")}
+    return {"colours": str(colours), "run": str(run / "whole"), "video": str(colours / "videos" / "v0.mp4")}
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"{table}: {row['run']}") for table, row in ROWS])
@@ -50,7 +50,7 @@ def test_what_a_command_says(
     known = {**places, "here": str(tmp_path)}
 
     def placed(text: str) -> str:
-        return re.sub(r"\{(colours|run|film|here)\}", lambda name: known[name[1]], text)
+        return re.sub(r"\{(colours|run|video|here)\}", lambda name: known[name[1]], text)
 
     for name, text in row.get("files", {}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -9,18 +9,23 @@ from typing import Any
 import pytest
 
 from tests.support import agent_traces as agents
+from tests.support import scenes
 from tests.support import view_world as world
 from videopro.errors import Cancellation, Cancelled, cancellable
-from videopro.methods import EventObserver, last_event
-from videopro.question import Question
+from videopro.methods import EventObserver, last_event, with_controls
+from videopro.question import Answer, Question
 from videopro.traces import (
     Call,
+    Control,
     Cost,
     DecidingCalls,
     Execution,
     Failure,
     Reasoned,
     Result,
+    Round,
+    Segment,
+    Step,
     VideoRef,
     evidence,
 )
@@ -126,7 +131,8 @@ LINES = "[Line(3.0-4.0 s, 'The gate opens.'), Line(5.0-6.0 s, 'It rains.'), Line
 def in_one_round(*calls: Call, **changed: Any) -> Result:
     """A result whose only round has these calls."""
     result = world.refined(VIDEO)
-    execution = Execution("ok", replace(result.final, letter="A"), calls=calls, **changed)  # type: ignore[type-var]
+    answer = Answer("A", 0.9, {}, "A")
+    execution = Execution(**{"status": "ok", "answer": answer, "calls": calls, **changed})
     return replace(result, rounds=(replace(result.rounds[0], execution=execution),), selected=0)
 
 
@@ -185,6 +191,27 @@ def test_nothing_unobserved_can_be_cited(call: Call) -> None:
     assert [piece for piece in pieces if piece["cited"]] == []
 
 
+LOOK: Any = ((3.0, 64.0, 128.0),)
+
+
+@pytest.mark.parametrize(
+    ("steps", "changed", "expected"),
+    [
+        ([Step("search", "llm", segments=(Segment(900.0, 910.0),))], {}, []),
+        # Of a range that a model asked for, it was shown one frame.
+        ([Step("inspect", "vqa", frames=LOOK, segments=(Segment(0.0, 9e9),))], {}, [("step 1 inspect", 3.0)]),
+        ([Step("clip_search", result="error: no clips at 900-910 s")], {}, []),
+        ([Step("answer", "llm", frames=LOOK)], {"status": "empty", "answer": Answer(raw="900 s")}, []),
+        ([Step("inspect", "vqa", frames=LOOK), Step("answer", "llm", raw="900 s")], {"cites": (1, 7)}, []),
+    ],
+    ids=["named by a model", "a range", "a failed search", "an unparsed reply", "steps that do not exist"],
+)
+def test_no_step_of_an_agent_cites_what_it_did_not_observe(
+    steps: list[Step], changed: dict[str, Any], expected: list[tuple[str, float]]
+) -> None:
+    assert cited(in_one_round(steps=tuple(steps), **changed)) == expected
+
+
 GATE, CROP = "[Box(0, 0, 32, 64, 'gate', score 0.50)]", (2.0, 32.0, 32.0, 0.5, 0.0, 1.0, 1.0)
 
 
@@ -231,6 +258,34 @@ def test_an_agents_evidence_names_its_steps_and_a_failed_question_has_none() -> 
     assert evidence(agents.failed(VIDEO)) == []
 
 
+MIDDLES = [2.5 + 5 * part for part in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "looked", "without", "alone"),
+    [
+        # One frame is in red, from 10 to 20 s; most of what is left is grey, the fourth option.
+        ("agent", [12.0, 14.0], ([time for time in MIDDLES if not 9 <= time <= 17], "D"), [[12.0, 14.0]]),
+        # Without a frame it says nothing.
+        ("native", MIDDLES, ([], None), []),
+    ],
+)
+def test_a_question_is_asked_again_without_what_its_answer_cites_and_with_that_alone(
+    kind: str, looked: list[float], without: tuple[list[float], str | None], alone: list[list[float]]
+) -> None:
+    frames = tuple((time, 48.0, 64.0) for time in looked)
+    execution = Execution("ok", Answer("B", 0.9, {}, "B"), calls=(Call("answer", {}, "B", frames),))
+    if kind == "agent":
+        execution = replace(execution, calls=(), steps=(Step("look", frames=frames),))
+    answer = Result((Round(kind, "B", execution=execution),), execution.answer, selected=0)
+    backbone = scenes.SceneBackbone()
+    result = with_controls(answer, scenes.item(), scenes.context(backbone))
+    times, letter = without
+    assert [[round(frame.time, 1) for frame in frames] for frames in backbone.shown] == [times, *alone]
+    changed = replace(execution, controls={"without": Control(letter), "alone": Control("B")})
+    assert result == replace(answer, rounds=(replace(answer.rounds[0], execution=changed),))
+
+
 def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place() -> None:
     result = replace(world.refined(VIDEO), cost=Cost(3.14159, {}, 8, 2, 600, 40), notes=("no subtitles",))
     assert last_event(result, QUESTION) == {
@@ -241,6 +296,7 @@ def test_the_answer_is_told_with_its_choice_and_cost_and_an_error_in_its_place()
         "confidence": 0.9,
         "probabilities": dict(result.final.letters) if result.final is not None else None,
         "is_fallback": False,
+        "withheld": False,
         "notes": ["no subtitles"],
         "cost": {"seconds": 3.142, "frames": 8, "calls": 2, "tokens_in": 600, "tokens_out": 40},
         "error": None,

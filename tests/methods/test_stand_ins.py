@@ -1,6 +1,6 @@
-"""A damaged film in a run: an error that names the setting, or the nearest intact frame, each use of which is
-in the trace and counted. Picture 21 of the film is damaged, and with it those up to the key frame 30: of ten
-pictures a second, 2.1 to 3.0 s."""
+"""A damaged video in a run: an error that names the setting, or the nearest intact frame, each use of which
+is in the trace and counted. Picture 21 of the video is damaged, and with it those up to the key frame 30: of
+ten pictures a second, 2.1 to 3.0 s."""
 
 import json
 from pathlib import Path
@@ -33,25 +33,25 @@ from videopro.video import FrameStore, Video
 
 
 @pytest.fixture
-def film(tmp_path: Path) -> Path:
-    make(tmp_path / "film.mp4", 100, rate=10, options={"g": "10", "bf": "0"})
-    return damage(tmp_path / "film.mp4", [21])
+def damaged(tmp_path: Path) -> Path:
+    make(tmp_path / "video.mp4", 100, rate=10, options={"g": "10", "bf": "0"})
+    return damage(tmp_path / "video.mp4", [21])
 
 
-def opened(film: Path, nearest_intact: float = 1.0) -> Video:
-    return Video.open(film, store=FrameStore(), nearest_intact=nearest_intact)
+def opened(damaged: Path, nearest_intact: float = 1.0) -> Video:
+    return Video.open(damaged, store=FrameStore(), nearest_intact=nearest_intact)
 
 
 @pytest.fixture
-def root(tmp_path: Path, film: Path) -> Path:
-    """Two questions about the damaged film, and two about an intact one."""
+def root(tmp_path: Path, damaged: Path) -> Path:
+    """Two questions about the damaged video, and two about an intact one."""
     make_benchmark(tmp_path / "b", videos=2, questions=2)
-    film.rename(tmp_path / "b" / "videos" / "v0.mp4")
+    damaged.rename(tmp_path / "b" / "videos" / "v0.mp4")
     return tmp_path / "b"
 
 
 def run(root: Path, output: Path, *more: str) -> int:
-    """Two frames: at 2.5 and 7.5 s of the damaged film."""
+    """Two frames: at 2.5 and 7.5 s of the damaged video."""
     return infer.main(flags(root, output, "--options", "frames=2", *more), load=load_fake)
 
 
@@ -106,24 +106,24 @@ def test_check_decodes_what_a_run_shows(
     assert expected in capsys.readouterr().out
 
 
-def test_a_program_and_its_planner(film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_and_its_planner(damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planner is shown two frames, at 2.5 and 7.5 s; its program looks at 2.25 s, and at a part of it."""
     body = """frame = trim_frames(video, 2.2, 2.3, 1)[0]
 return query_mc([frame, crop_left(frame)], question, choices)"""
     planner = ScriptedPlanner(lambda request: reply(body))
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     method = create("program", {**OPTIONS, "planner_frames": 2})
-    context = MethodContext(opened(film), SceneBackbone(), Protocol(parser=ROBUST), meter=Meter())
-    result = method.run(item(video=film), context)
+    context = MethodContext(opened(damaged), SceneBackbone(), Protocol(parser=ROBUST), meter=Meter())
+    result = method.run(item(video=damaged), context)
     assert result.error is None
     uses = [(use.where, use.wanted, use.given) for use in result.stand_ins]
     assert ("round 1", 2.5, 2.0) in uses
     assert [use for use in uses if "query_mc" in use[0]] == [("round 1, call 3 query_mc", 2.25, 2.0)] * 2
 
 
-def test_an_agents_step(film: Path) -> None:
+def test_an_agents_step(damaged: Path) -> None:
     model = ScriptedModel(["A number."])
-    session = Session(QUESTION, opened(film), {"vqa": model}, DvdSettings())
+    session = Session(QUESTION, opened(damaged), {"vqa": model}, DvdSettings())
     frames = session.frames([1.0, 2.5, 2.6], "vqa", one_each=True)
     session.tell("look", "vqa", "What is shown?", frames=frames)
     (step,) = session.steps
@@ -131,23 +131,23 @@ def test_an_agents_step(film: Path) -> None:
 
 
 def test_an_index_tells_of_them_and_is_not_used_where_they_may_not_stand_in(
-    film: Path, tmp_path: Path
+    damaged: Path, tmp_path: Path
 ) -> None:
     encoder = NumberEncoder()
     with pytest.raises(VideoError, match="damaged"):
-        build_index(opened(film, 0.0), encoder, clip_seconds=2.0, root=tmp_path)
-    index = build_index(opened(film, 1.0), encoder, clip_seconds=2.0, root=tmp_path)
+        build_index(opened(damaged, 0.0), encoder, clip_seconds=2.0, root=tmp_path)
+    index = build_index(opened(damaged, 1.0), encoder, clip_seconds=2.0, root=tmp_path)
     assert index.stand_ins
     assert all(2.1 <= wanted < 3.0 and given in (2.0, 3.0) for wanted, given in index.stand_ins)
-    again: Any = load_index(opened(film, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
+    again: Any = load_index(opened(damaged, 2.0), encoder, clip_seconds=2.0, root=tmp_path)
     assert again.stand_ins == index.stand_ins
-    assert load_index(opened(film, 0.0), encoder, clip_seconds=2.0, root=tmp_path) is None
+    assert load_index(opened(damaged, 0.0), encoder, clip_seconds=2.0, root=tmp_path) is None
 
 
-def test_a_database_tells_of_them_and_captions_clips_again(film: Path, tmp_path: Path) -> None:
+def test_a_database_tells_of_them_and_captions_clips_again(damaged: Path, tmp_path: Path) -> None:
     def build(nearest_intact: float, model: ScriptedModel) -> Any:
         settings = DvdSettings(clip_seconds=2.0, fps=1.0, text_encoder="none", registry="none")
-        video = opened(film, nearest_intact)
+        video = opened(damaged, nearest_intact)
         return DatabaseBuilder(video, model, settings, root=tmp_path, subtitles=None).build()
 
     model = ScriptedModel(["A number."], forever=True)
@@ -158,17 +158,19 @@ def test_a_database_tells_of_them_and_captions_clips_again(film: Path, tmp_path:
         build(0.0, model)
 
 
-def test_training_decodes_as_runs_do(film: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_decodes_as_runs_do(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def cache(seconds: float) -> FrameCache:
         whole: Any = lambda height, width, n: (height, width)  # noqa: E731
         return FrameCache(tmp_path / "c", count=2, resize=whole, form="f", nearest_intact=seconds)
 
-    (reason,) = cache(0.0).prepare([film]).values()
+    (reason,) = cache(0.0).prepare([damaged]).values()
     assert "damaged" in reason
     for _ in range(2):  # decoded, then from the cache
         lenient = cache(1.0)
-        assert lenient.prepare([film]) == {}
-        assert [(frame.time, frame.wanted) for frame in lenient.frames(film)] == [(2.0, (2.5,)), (7.5, ())]
-        assert "film.mp4: 1 damaged frames replaced by intact ones" in capsys.readouterr().err
+        assert lenient.prepare([damaged]) == {}
+        assert [(frame.time, frame.wanted) for frame in lenient.frames(damaged)] == [(2.0, (2.5,)), (7.5, ())]
+        assert "video.mp4: 1 damaged frames replaced by intact ones" in capsys.readouterr().err
     # What is cached is not shown to a training without the setting.
-    assert cache(0.0).prepare([film]) != {}
+    assert cache(0.0).prepare([damaged]) != {}

@@ -60,8 +60,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return with_tone(tmp_path_factory.mktemp("films") / "a.mkv", starts=(0.0,), seconds=8.0)
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_tone(tmp_path_factory.mktemp("videos") / "a.mkv", starts=(0.0,), seconds=8.0)
 
 
 def answered(name: str, options: dict[str, Any], video: Path, **item: Any) -> tuple[Result, str]:
@@ -91,33 +91,33 @@ def reads(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_reads_the_transcript_and_none_pays_for_it_twice(
-    name: str, cache: Path, film: Path
+    name: str, cache: Path, video: Path
 ) -> None:
     options = {**SPEECH, **reads(name)}
-    result, read = answered(name, options, film)
+    result, read = answered(name, options, video)
     assert SAID in read
     (made,) = (part for part in result.prepared if part.kind == "transcript")
     assert made.is_known
     assert made.audio_seconds == pytest.approx(8.0, abs=0.05)
     # Another run finds it, and reports the same cost.
-    again, _ = answered(name, options, film)
+    again, _ = answered(name, options, video)
     assert made in again.prepared
     assert Ears.pieces == 1
-    without, unread = answered(name, reads(name), film)
+    without, unread = answered(name, reads(name), video)
     assert SAID not in unread
     assert "transcript" not in {part.kind for part in without.prepared}
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_listed_subtitles_come_first_and_a_film_without_sound_is_answered(
-    name: str, cache: Path, film: Path, tmp_path: Path
+def test_listed_subtitles_come_first_and_a_video_without_sound_is_answered(
+    name: str, cache: Path, video: Path, tmp_path: Path
 ) -> None:
     listed = tmp_path / "a.srt"
     listed.write_text("1\n00:00:00,000 --> 00:00:08,000\na corrected line about the ferry\n")
     options = {**SPEECH, **reads(name)}
     if name in ("videoagent", "vca"):
         options["subtitles"] = "listed"
-    _, read = answered(name, options, film, subtitles=listed)
+    _, read = answered(name, options, video, subtitles=listed)
     assert "a corrected line about the ferry" in read
     assert not cache.joinpath("speech").exists()
     make(tmp_path / "mute.mp4", 16, rate=2)

@@ -41,20 +41,20 @@ def test_a_call_that_another_waits_for_is_computed_by_the_other() -> None:
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Video:
+def video(tmp_path_factory: pytest.TempPathFactory) -> Video:
     """40 clips: a build has parts of 32, in batches of 16."""
-    path = tmp_path_factory.mktemp("films") / "a.mp4"
+    path = tmp_path_factory.mktemp("videos") / "a.mp4"
     make(path, list(range(0, 800, 2)), rate=2, options={"g": "20", "preset": "ultrafast"})
     return Video.open(path)
 
 
-def test_one_that_waits_for_the_file_of_another_process_leaves(film: Video, tmp_path: Path) -> None:
+def test_one_that_waits_for_the_file_of_another_process_leaves(video: Video, tmp_path: Path) -> None:
     encoder = NumberEncoder()
-    path = index_path(film, encoder, root=tmp_path)
+    path = index_path(video, encoder, root=tmp_path)
     path.parent.mkdir()
     with path.with_suffix(".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        CancelledWork(lambda: build_index(film, encoder, root=tmp_path)).cancel()
+        CancelledWork(lambda: build_index(video, encoder, root=tmp_path)).cancel()
     with JsonLinesLog(tmp_path / "a.jsonl") as ours, JsonLinesLog(tmp_path / "a.jsonl") as theirs:
         with theirs.locked():
             CancelledWork(lambda: ours.append({"a": 1})).cancel()
@@ -80,14 +80,14 @@ class BlockedEncoder(NumberEncoder):
         return torch.eye(len(clips), 32)
 
 
-def test_one_that_waits_for_a_batch_of_another_leaves(film: Video, tmp_path: Path) -> None:
+def test_one_that_waits_for_a_batch_of_another_leaves(video: Video, tmp_path: Path) -> None:
     """Both index with one model: whoever is cancelled does not wait until the other's batch is done."""
     encoder = BlockedEncoder()
     other = threading.Thread(target=encoder.encode_clips, args=([clip(0)],))
     other.start()
     assert encoder.is_at_work.wait(SOON)
     before = threading.active_count()
-    work = CancelledWork(lambda: build_index(film, encoder, root=tmp_path))
+    work = CancelledWork(lambda: build_index(video, encoder, root=tmp_path))
     # The other's call, and its own.
     assert encoder.calls.acquire(timeout=SOON)
     assert encoder.calls.acquire(timeout=SOON)

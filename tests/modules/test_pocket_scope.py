@@ -18,13 +18,13 @@ HUB = "Qwen/Qwen3-VL-2B-Instruct"
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A film of one's own, with questions about it."""
-    folder = tmp_path_factory.mktemp("films")
-    make_video(folder / "film.mp4", "red")
-    line = {"id": "q", "video": "film.mp4", "question": "Which?", "choices": ["a", "b"], "answer": "A"}
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A video of one's own, with questions about it."""
+    folder = tmp_path_factory.mktemp("videos")
+    make_video(folder / "video.mp4", "red")
+    line = {"id": "q", "video": "video.mp4", "question": "Which?", "choices": ["a", "b"], "answer": "A"}
     (folder / "questions.jsonl").write_text(json.dumps(line))
-    return folder / "film.mp4"
+    return folder / "video.mp4"
 
 
 def not_loaded(name: str, **settings: object) -> Backbone:
@@ -32,25 +32,25 @@ def not_loaded(name: str, **settings: object) -> Backbone:
 
 
 def test_a_model_that_was_trained_from_it_is_refused(
-    film: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    video: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As it itself is, and others that settings name (tests/messages/modules.yaml)."""
     own, trained = tmp_path / "trained", f"languagebind:{ENCODER.checkpoint}"
     own.mkdir()
     shutil.copy(model_dir() / "config.json", own)
-    run = ["--benchmark", "jsonl", "--root", str(film.parent), "--output", str(tmp_path / "run")]
-    for command, asked in ((ask.main, [str(film), "Which?", "--choices", "a", "b"]), (infer.main, run)):
+    run = ["--benchmark", "jsonl", "--root", str(video.parent), "--output", str(tmp_path / "run")]
+    for command, asked in ((ask.main, [str(video), "Which?", "--choices", "a", "b"]), (infer.main, run)):
         for words in (
             ["--model", str(own)],
             ["--model", "m", "--backbone", f"adapter={adapter_dir('pocket-sft')}"],
             ["--model", "m", "--method", "videopro", "--options", f"encoder={trained}"],
         ):
             assert command([*asked, *words], load=not_loaded) == 2
-            assert capsys.readouterr().err.startswith(f"error: {film}: ")
+            assert capsys.readouterr().err.startswith(f"error: {video}: ")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_pocket_video_is_known_by_its_manifest(film: Path, tmp_path: Path) -> None:
+def test_a_pocket_video_is_known_by_its_manifest(video: Path, tmp_path: Path) -> None:
     made = find_video(Path("pocket:val/short_000"))
     link = tmp_path / "linked.mp4"
     link.symlink_to(made)
@@ -58,11 +58,11 @@ def test_a_pocket_video_is_known_by_its_manifest(film: Path, tmp_path: Path) -> 
     assert is_pocket_video(link)
     copy = tmp_path / "copy.mp4"
     shutil.copy(made, copy)
-    # A film that took its place is none.
+    # A video that took its place is none.
     replaced = tmp_path / made.name
-    shutil.copy(film, replaced)
+    shutil.copy(video, replaced)
     shutil.copy(made.with_suffix(".json"), replaced.with_suffix(".json"))
-    for other in (film, copy, replaced, tmp_path, tmp_path / "none.mp4"):
+    for other in (video, copy, replaced, tmp_path, tmp_path / "none.mp4"):
         assert not is_pocket_video(other)
 
 

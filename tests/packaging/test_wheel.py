@@ -223,10 +223,10 @@ def test_accelerate_launches_a_trainer_of_the_wheel() -> None:
 
 
 def test_a_question_is_answered_outside_the_checkout(tmp_path: Path) -> None:
-    make(tmp_path / "film.mp4", 48)
-    as_pocket(tmp_path / "film.mp4")
+    make(tmp_path / "video.mp4", 48)
+    as_pocket(tmp_path / "video.mp4")
     said = installed().run(
-        *("videopro", "ask", str(tmp_path / "film.mp4"), "What is the weather?"),
+        *("videopro", "ask", str(tmp_path / "video.mp4"), "What is the weather?"),
         *("--choices", "rainy", "sunny", "--model", "pocket"),
     )
     assert re.search(r"^[AB]\. (rainy|sunny)$", said, re.MULTILINE), said

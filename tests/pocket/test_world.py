@@ -159,29 +159,29 @@ world.encode(make_script("short", int(sys.argv[1])), Path(sys.argv[2]))
 """
 
 
-def test_a_film_is_the_same_bytes_in_every_encoding_and_process(tmp_path: Path) -> None:
-    # The film of which two encodings in one process once differed in 37 of 370 frames.
+def test_a_video_is_the_same_bytes_in_every_encoding_and_process(tmp_path: Path) -> None:
+    # The video of which two encodings in one process once differed in 37 of 370 frames.
     seed = next(seed for name, _, seed in world.video_names("test") if name == "short_016")
-    plan, path = make_script("short", seed), tmp_path / "film.mp4"
-    films, held = [], []
+    plan, path = make_script("short", seed), tmp_path / "video.mp4"
+    videos, held = [], []
     for number in range(2):
         held.append(bytearray(os.urandom(50_000 * number + 1)))  # Other memory is free each time.
         world.encode(plan, path)
-        films.append(path.read_bytes())
+        videos.append(path.read_bytes())
     # Without the vector instructions that numpy need not have.
     limited = {**os.environ, "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3"}
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _ENCODE, str(seed), str(path)], check=True, env=limited
     )
-    films.append(path.read_bytes())
-    assert len(set(films)) == 1
-    # Of other versions of the libraries only the above holds; of these, other machines make this film too.
+    videos.append(path.read_bytes())
+    assert len(set(videos)) == 1
+    # Of other versions of the libraries only the above holds; of these, other machines make this video too.
     if (av.library_versions["libavcodec"], PIL.__version__) == ((62, 28, 102), "13.0.0"):
         with av.open(str(path)) as container:
             frames = [frame.to_ndarray().tobytes() for frame in container.decode(video=0)]
         assert len(frames) == 370
         assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "053bfac02034a3a1"
-        assert hashlib.sha256(films[0]).hexdigest()[:16] == "8cae7a178ed9da03"
+        assert hashlib.sha256(videos[0]).hexdigest()[:16] == "8cae7a178ed9da03"
 
 
 def test_narration_is_srt_that_a_library_reads(folder: Path) -> None:

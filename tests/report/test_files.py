@@ -31,7 +31,7 @@ from videopro.report import writing
 from videopro.report.export import fenced_reply
 from videopro.report.sections import BUILDERS, PUBLISHED
 from videopro.report.table import BENCHMARK, Estimate, Number, Table, as_text, comma_separated
-from videopro.traces import Round, Step
+from videopro.traces import Control, Round, Step
 
 MIXED = Table(
     "Shares in % of a_b",
@@ -227,6 +227,25 @@ def test_what_answers_cite(tmp_path: Path) -> None:
     assert (row["answers"], row["with a clue"]) == ("5", "2")
     assert float(row["clue found, %"]) == pytest.approx(100 * (1 + 1 / 2) / 2)
     assert float(row["tIoU, %"]) == pytest.approx(100 * (1 + 0) / 2)
+    assert not (tmp_path / "out" / "tables" / "citations_controls.csv").exists()
+
+
+def test_how_many_letters_move_in_the_controls(tmp_path: Path) -> None:
+    """Four answers A: without what they cite one is B, one none, one stays, and one replay fails; with that
+    alone all stay."""
+    without = (Control("B"), Control(None), Control("A"), Control(failure="NotFoundError"))
+    traces = []
+    for number, control in enumerate(without):
+        round = direct_round("A", 0.9)
+        controls = {"without": control, "alone": Control("A")}
+        controlled = replace(round, execution=replace(round.execution, controls=controls))
+        traces.append(replace(trace(number, [controlled]), evidence=((0.0, 1.0),)))
+    run = write_run(tmp_path / "run", traces)
+    assert main([str(run), "--tables", "citations", "--output", str(tmp_path / "out")]) == 0
+    (row,) = csv.DictReader((tmp_path / "out" / "tables" / "citations_controls.csv").open())
+    assert (row["without it, n"], row["without it: failed"]) == ("3", "1")
+    assert float(row["without it: moved, %"]) == pytest.approx(100 * 2 / 3)
+    assert (row["alone, n"], row["alone: failed"], float(row["alone: moved, %"])) == ("4", "0", 0.0)
 
 
 # ---- other harnesses -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ WHOLE = {**IDENTITY, "model": {"kind": "qwen", "model": "some/model"}}
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    made = world.traces(tmp_path_factory.mktemp("films"))
+    made = world.traces(tmp_path_factory.mktemp("videos"))
     return next(trace for trace in made if trace.rounds and trace.final)
 
 

@@ -67,7 +67,7 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (("--model", "other"), "model.model: the run has 'm', this command 'other'"),
         (("--options", "frames=2"), "method.frames: the run has None, this command 2"),
-        (("--method", "program"), "method.planner: the run has nothing, this command 'self'"),
+        (("--method", "program"), "method.name: the run has 'native', this command 'program'\n"),
         (("--seed", "5"), "generation.seed: the run has 0, this command 5"),
         (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
         (("--split", "val"), "protocol.split: the run has 'test', this command 'val'"),
@@ -127,29 +127,29 @@ def answers(output: Path) -> dict[str, str | None]:
     }
 
 
-def test_another_film_under_the_same_path_is_refused_or_answered_anew(
+def test_another_video_under_the_same_path_is_refused_or_answered_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, output = tmp_path / "b", tmp_path / "run"
     make_benchmark(root, videos=2, questions=2)
-    film = root / "videos" / "v0.mp4"
+    video = root / "videos" / "v0.mp4"
 
     run = partial(infer, root, output)
     assert run("--ids", "v0q0", "v1q0") == 0
     assert answers(output) == {"v0q0": "red", "v1q0": "green"}
     # The same content goes on, whatever its times and its inode.
-    content = film.read_bytes()
-    film.unlink()
-    film.write_bytes(content)
+    content = video.read_bytes()
+    video.unlink()
+    video.write_bytes(content)
     assert run("--ids", "v0q0", "v1q0", "v1q1") == 0
-    make_video(film, "blue")
+    make_video(video, "blue")
     before = contents(output)
     for ids in (("v0q0", "v0q1"), ("v0q0",), ("v0q1",)):
         assert run("--ids", *ids) == 2
         error = capsys.readouterr().err
-        assert f"{film}: changed since these questions were answered: v0q0" in error
+        assert f"{video}: changed since these questions were answered: v0q0" in error
         assert "--redo-changed" in error
-    # What it is about is the other film's alone.
+    # What it is about is the other video's alone.
     assert run("--ids", "v0q1", "--redo-changed") == 2
     assert "--redo-changed must include these questions" in capsys.readouterr().err
     assert contents(output) == before
@@ -159,8 +159,8 @@ def test_another_film_under_the_same_path_is_refused_or_answered_anew(
     assert json.loads((output / "summary.json").read_text())["notes"] == {REDONE: 1}
     assert f"1 questions: {REDONE}" in " ".join(capsys.readouterr().out.split())
     assert lines(output) == 5
-    # The film of the first answers again: two answers are about the other one now.
-    film.write_bytes(content)
+    # The video of the first answers again: two answers are about the other one now.
+    video.write_bytes(content)
     assert run() == 2
     assert run("--redo-changed", "--workers", "2") == 0
     assert answers(output) == {"v0q0": "red", "v0q1": "red", "v1q0": "green", "v1q1": "green"}
@@ -210,7 +210,7 @@ def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         about = {"language": "en", "has_sound": True, "sound_seconds": 2, "seconds": 1, "damaged": 0}
         stored.write_text(json.dumps({"format": 2, **about, "lines": [[0.0, 1.0, text]]}))
 
-    hear("a red film")
+    hear("a red video")
     heard = read_transcript(stored)
     video = VideoRef("v0.mp4", "videos/v0.mp4", content_id(tmp_path / "b" / "videos" / "v0.mp4"), 2.0)
     about = replace(video, key=benchmark.items[0].video_key, text_id=heard.id)
@@ -221,7 +221,7 @@ def test_another_transcript_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         return check_files([trace], benchmark, benchmark.items, folder, errors=False, changed=changed)
 
     assert not check(changed=False).changed
-    hear("a read film")
+    hear("a read video")
     with pytest.raises(
         RunError, match=r"the transcript of .*v0\.mp4: changed since these questions were answered: v0q0"
     ):

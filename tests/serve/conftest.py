@@ -18,9 +18,9 @@ __all__ = ["browser", "world"]
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A server that the tests of a module share."""
     folder: Path = tmp_path_factory.mktemp("serve")
-    films = folder / "films"
-    films.mkdir()
-    world = World(folder, folders=(films,), video_bytes=200_000, json_bytes=50_000)
+    videos = folder / "videos"
+    videos.mkdir()
+    world = World(folder, folders=(videos,), video_bytes=200_000, json_bytes=50_000)
     yield world
     world.close()
 

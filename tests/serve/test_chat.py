@@ -25,8 +25,8 @@ CHOICES = {"choices": ["red", "green", "blue"]}
 
 
 @pytest.fixture(scope="module")
-def film(world: World) -> str:
-    return world.film("green")
+def video(world: World) -> str:
+    return world.video("green")
 
 
 def url_message(url: str) -> dict[str, Any]:
@@ -43,15 +43,15 @@ def ask(client: OpenAI, messages: list[dict[str, Any]], asked: dict[str, Any], *
     )
 
 
-def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
+def test_an_answer_at_once(client: OpenAI, world: World, video: str) -> None:
     assert [model.id for model in client.models.list()] == ["colours"]
-    assert world.client.get(f"/v1/files/{film}/questions").json() == {
+    assert world.client.get(f"/v1/files/{video}/questions").json() == {
         "object": "list",
         "any": True,
         "data": [],
     }
     # More tokens than the operator's limit, as front ends ask for.
-    reply = ask(client, [message(film)], CHOICES, max_tokens=4096)
+    reply = ask(client, [message(video)], CHOICES, max_tokens=4096)
     (choice,) = reply.choices
     assert (choice.message.content, choice.finish_reason) == ("B. green", "stop")
     about = choice.message.videopro
@@ -63,12 +63,12 @@ def test_an_answer_at_once(client: OpenAI, world: World, film: str) -> None:
     assert about["evidence"][0]["times"] == [0.25, 0.75, 1.25, 1.75]
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (104, 1)
     page = world.client.get(f"/v1/videopro/questions/{about['question_id']}").json()
-    assert (page["file_id"], page["running"], page["final"]["letter"]) == (film, False, "B")
+    assert (page["file_id"], page["running"], page["final"]["letter"]) == (video, False, "B")
     assert page["row"]["question"] == page["question"] == "Which colour is shown?"
 
 
-def test_a_streamed_answer(client: OpenAI, film: str) -> None:
-    stream = ask(client, [message(film)], CHOICES, stream=True, stream_options={"include_usage": True})
+def test_a_streamed_answer(client: OpenAI, video: str) -> None:
+    stream = ask(client, [message(video)], CHOICES, stream=True, stream_options={"include_usage": True})
     *chunks, usage = list(stream)
     deltas = [chunk.choices[0].delta for chunk in chunks]
     events = [delta.videopro for delta in deltas if hasattr(delta, "videopro")]
@@ -81,11 +81,11 @@ def test_a_streamed_answer(client: OpenAI, film: str) -> None:
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-def test_an_open_question_and_its_conversation(client: OpenAI, world: World, film: str) -> None:
-    first = ask(client, [message(film, "What is it?")], {}).choices[0].message.content
+def test_an_open_question_and_its_conversation(client: OpenAI, world: World, video: str) -> None:
+    first = ask(client, [message(video, "What is it?")], {}).choices[0].message.content
     assert first == "I read: " + world.backbone.prompts[-1]
     messages = [
-        *(message(film, "Is it a sea?"), {"role": "assistant", "content": "No, a meadow."}),
+        *(message(video, "Is it a sea?"), {"role": "assistant", "content": "No, a meadow."}),
         *({"role": "user", "content": "And what colour has it?"},),
     ]
     ask(client, messages, {})
@@ -97,10 +97,10 @@ def test_an_open_question_and_its_conversation(client: OpenAI, world: World, fil
 
 
 def test_a_question_follows_all_that_was_asked_before_it(world: World) -> None:
-    film = world.film("grey")
+    video = world.video("grey")
 
     def ended(text: str, *choices: str, **about: Any) -> str:
-        question = world.ask(film, question=text, choices=choices, **about)
+        question = world.ask(video, question=text, choices=choices, **about)
         world.answered(question)
         return question
 
@@ -120,12 +120,12 @@ def test_a_question_follows_all_that_was_asked_before_it(world: World) -> None:
         last = ended(f"Number {number}?", "grey", "red")
     ended("Why?", "grey", "red", follows=last)
     assert read() == [(f"Number {number}?", "grey") for number in range(MOST_EARLIER)]
-    about_another = {**QUESTION, "file_id": world.film("red"), "follows": last}
+    about_another = {**QUESTION, "file_id": world.video("red"), "follows": last}
     refused = world.client.post("/v1/videopro/questions", json=about_another)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "other_video")
 
 
-def test_another_film_begins_another_conversation() -> None:
+def test_another_video_begins_another_conversation() -> None:
     # Front ends send their own prompts, which no method reads.
     messages = [
         {"role": "system", "content": "You are a pirate."},
@@ -136,8 +136,8 @@ def test_another_film_begins_another_conversation() -> None:
         {"role": "user", "content": "Sure?"},
         {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
     ]
-    film, question, earlier = read_messages([Message.model_validate(each) for each in messages])
-    assert (film, question) == ("file-2", "Sure?")
+    video, question, earlier = read_messages([Message.model_validate(each) for each in messages])
+    assert (video, question) == ("file-2", "Sure?")
     assert [(each.question, each.answer) for each in earlier] == [("Is it blue?", "No.")]
 
 
@@ -185,16 +185,16 @@ def test_messages_that_are_no_question(messages: list[dict[str, Any]], says: str
     ],
 )
 def test_what_cannot_be_answered_is_refused(
-    client: OpenAI, film: str, asked: dict[str, Any], more: dict[str, Any], status: int, says: str
+    client: OpenAI, video: str, asked: dict[str, Any], more: dict[str, Any], status: int, says: str
 ) -> None:
     with pytest.raises(APIStatusError) as refused:
-        ask(client, [message(film)], {**CHOICES, **asked}, **more)
+        ask(client, [message(video)], {**CHOICES, **asked}, **more)
     assert (refused.value.status_code, says in refused.value.message) == (status, True), refused.value.message
 
 
-def test_another_model_or_film_is_not_here(client: OpenAI, film: str) -> None:
+def test_another_model_or_video_is_not_here(client: OpenAI, video: str) -> None:
     with pytest.raises(NotFoundError, match="this server has 'colours'"):
-        client.chat.completions.create(model="gpt-5", messages=[message(film)])  # type: ignore[list-item]
+        client.chat.completions.create(model="gpt-5", messages=[message(video)])  # type: ignore[list-item]
     names = {
         "file-" + "0" * 32: "there is no video",
         "folder:../out/serve.lock": "not a relative path inside",
@@ -206,12 +206,12 @@ def test_another_model_or_film_is_not_here(client: OpenAI, film: str) -> None:
             ask(client, [url_message(name)], CHOICES)
 
 
-def test_a_model_that_fails_is_told_in_one_line(client: OpenAI, film: str) -> None:
+def test_a_model_that_fails_is_told_in_one_line(client: OpenAI, video: str) -> None:
     with pytest.raises(APIStatusError) as failed:
-        ask(client, [message(film, "Which colour? (refuse)")], CHOICES)
+        ask(client, [message(video, "Which colour? (refuse)")], CHOICES)
     assert failed.value.status_code == 502
     told: list[dict[str, Any]] = []
-    stream = ask(client, [message(film, "Which colour? (refuse)")], CHOICES, stream=True)
+    stream = ask(client, [message(video, "Which colour? (refuse)")], CHOICES, stream=True)
     with pytest.raises(APIError, match="cannot serve this request"):
         told.extend(getattr(chunk.choices[0].delta, "videopro", {}) for chunk in stream)
     # The last one is that of `videopro ask --json`.
@@ -228,8 +228,8 @@ def test_a_full_disk_is_told_as_such_and_the_question_can_be_asked_again(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     world = World(tmp_path)
-    film = world.film("green")
-    chat = {"model": "colours", "messages": [message(film)], "videopro": CHOICES}
+    video = world.video("green")
+    chat = {"model": "colours", "messages": [message(video)], "videopro": CHOICES}
     monkeypatch.setattr(os, fails, full)
     for _ in range(100):
         # The disk is told of a write a moment later.
@@ -253,16 +253,16 @@ def test_the_pocket_model_says_what_it_knows(tmp_path: Path, name: str) -> None:
     if "/" in name:
         folder = tmp_path / "models--narrator--small" / "snapshots" / "0123456789abcdef"
         folder.mkdir(parents=True)
-        # Of the pocket model's shape, so that it is refused other films.
+        # Of the pocket model's shape, so that it is refused other videos.
         shutil.copy(model_dir() / "config.json", folder)
         model = str(folder)
     world = World(tmp_path, model=model)
     (listed,) = world.client.get("/v1/models").json()["data"]
     assert listed["id"] == name
     assert "generated pocket videos only" in listed["videopro"]["note"]
-    film = world.film("red")
-    about = world.client.get(f"/v1/files/{film}").json()["videopro"]
-    reply = world.client.post("/v1/videopro/questions", json={"file_id": film, "question": "Q?"})
+    video = world.video("red")
+    about = world.client.get(f"/v1/files/{video}").json()["videopro"]
+    reply = world.client.post("/v1/videopro/questions", json={"file_id": video, "question": "Q?"})
     assert reply.status_code == 400
     for told in (about["problem"], reply.json()["error"]["message"]):
         assert told.startswith(f"red.mp4: model '{name}' knows the generated pocket videos only")
@@ -272,8 +272,8 @@ def test_a_model_that_knows_its_own_questions_is_asked_no_others(tmp_path: Path)
     made = [item for item in load("pocket", split="test").items if item.video.stem == "short_001"]
     world = World(tmp_path, model="pocket", waiting=40)
     content = find_video(Path("pocket:test/short_001")).read_bytes()
-    film = world.client.post("/v1/files", files={"file": ("mine.mp4", content)}).json()["id"]
-    listed = world.client.get(f"/v1/files/{film}/questions").json()
+    video = world.client.post("/v1/files", files={"file": ("mine.mp4", content)}).json()["id"]
+    listed = world.client.get(f"/v1/files/{video}/questions").json()
     data = [{"question": item.question.text, "choices": [*item.question.choices]} for item in made]
     assert (listed, len(data)) == ({"object": "list", "any": False, "data": data}, 11)
     known = data[0]
@@ -286,22 +286,22 @@ def test_a_model_that_knows_its_own_questions_is_asked_no_others(tmp_path: Path)
             "choices": [f"{letter}. {each}" for letter, each in zip("ABCD", choices[::-1], strict=True)],
         },
     ):
-        world.ask(film, **same)
+        world.ask(video, **same)
     for other in (
         {"question": "And what colour is the star there?", "choices": []},
         {"question": text, "choices": choices[:3]},
         {"question": text, "choices": data[1]["choices"]},
     ):
-        about = world.client.post("/v1/videopro/questions", json={**other, "file_id": film})
-        chat = {"model": "pocket", "messages": [message(film, other["question"])]}
+        about = world.client.post("/v1/videopro/questions", json={**other, "file_id": video})
+        chat = {"model": "pocket", "messages": [message(video, other["question"])]}
         chat |= {"videopro": {"choices": other["choices"]}}
         for reply in (about, world.client.post("/v1/chat/completions", json=chat)):
             error = reply.json()["error"]
             assert (reply.status_code, error["code"]) == (400, "unknown_question")
             assert error["message"] == (
                 "model 'pocket' answers only the questions made with its videos; choose one of GET "
-                f"/v1/files/{film}/questions"
+                f"/v1/files/{video}/questions"
             )
-    real = world.film("red")
+    real = world.video("red")
     assert world.client.get(f"/v1/files/{real}/questions").json()["data"] == []
     world.close()

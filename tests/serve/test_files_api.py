@@ -1,4 +1,4 @@
-"""Films over HTTP: uploads, pictures, subtitles, and what hostile clients send."""
+"""Videos over HTTP: uploads, pictures, subtitles, and what hostile clients send."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def red(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_client_uploads_a_film(client: OpenAI, world: World, red: Path) -> None:
-    film = client.files.create(file=red, purpose="user_data")
+def test_the_client_uploads_a_video(client: OpenAI, world: World, red: Path) -> None:
+    video = client.files.create(file=red, purpose="user_data")
     content = red.read_bytes()
-    assert film.id == "file-" + hashlib.sha256(content).hexdigest()[:32]
-    assert (film.bytes, film.filename, film.object) == (len(content), "red.mp4", "file")
-    about: dict[str, Any] = film.videopro  # type: ignore[attr-defined]
+    assert video.id == "file-" + hashlib.sha256(content).hexdigest()[:32]
+    assert (video.bytes, video.filename, video.object) == (len(content), "red.mp4", "file")
+    about: dict[str, Any] = video.videopro  # type: ignore[attr-defined]
     assert about["duration"] == 2.0
     assert (about["width"], about["height"], about["subtitles"], about["problem"]) == (64, 48, False, None)
-    assert client.files.create(file=red, purpose="user_data").id == film.id
-    assert [each.id for each in client.files.list()].count(film.id) == 1
-    assert client.files.content(film.id).content == content
+    assert client.files.create(file=red, purpose="user_data").id == video.id
+    assert [each.id for each in client.files.list()].count(video.id) == 1
+    assert client.files.content(video.id).content == content
     assert not list(world.state.videos.incoming.iterdir())
 
 
-def test_a_film_is_sent_in_ranges_and_as_pictures(world: World) -> None:
-    film = world.film("blue")
-    part = world.client.get(f"/v1/files/{film}/content", headers={"Range": "bytes=4-7"})
+def test_a_video_is_sent_in_ranges_and_as_pictures(world: World) -> None:
+    video = world.video("blue")
+    part = world.client.get(f"/v1/files/{video}/content", headers={"Range": "bytes=4-7"})
     assert (part.status_code, part.content) == (206, b"ftyp")
-    address = f"/v1/files/{film}/content"
+    address = f"/v1/files/{video}/content"
     whole = world.client.get(address)
     # RFC 9110: what is no range of bytes is ignored, and what is outside the file is refused.
     for ignored in ("frames=4-7", "bytes", "bytes=", "bytes=x-y", "bytes=7-4"):
@@ -64,19 +64,19 @@ def test_a_film_is_sent_in_ranges_and_as_pictures(world: World) -> None:
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-length"] == str(len(whole.content))
     assert (head.headers["accept-ranges"], head.headers["content-type"]) == ("bytes", "video/mp4")
-    for path in ("/", "/health", "/v1/models", f"/v1/files/{film}"):
+    for path in ("/", "/health", "/v1/models", f"/v1/files/{video}"):
         assert world.client.head(path).status_code == 200, path
-    assert world.client.head(f"/v1/files/{film}/subtitles").status_code == 405
-    picture = world.client.get(f"/v1/files/{film}/frame?time=1&side=32")
+    assert world.client.head(f"/v1/files/{video}/subtitles").status_code == 405
+    picture = world.client.get(f"/v1/files/{video}/frame?time=1&side=32")
     image = Image.open(io.BytesIO(picture.content))
     assert (image.format, image.size) == ("JPEG", (32, 24))
     red, green, blue = image.convert("RGB").getpixel((16, 12))  # type: ignore[misc]
     assert blue > 150 > max(red, green)
-    crop = world.client.get(f"/v1/files/{film}/frame?time=1&side=32&box=0,0,0.5,0.5")
+    crop = world.client.get(f"/v1/files/{video}/frame?time=1&side=32&box=0,0,0.5,0.5")
     assert Image.open(io.BytesIO(crop.content)).size == (32, 24)
     places = ("-1", "nan", "inf", "1e400", "1&side=99999", "1&box=1,2,3", "1&box=0.5,0,0.2,1")
     for wrong in places:
-        reply = world.client.get(f"/v1/files/{film}/frame?time={wrong}")
+        reply = world.client.get(f"/v1/files/{video}/frame?time={wrong}")
         assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error"), wrong
         assert str(world.folder) not in reply.text
 
@@ -104,17 +104,17 @@ def test_a_name_beyond_ascii_is_kept(tmp_path: Path, red: Path, said: str) -> No
     assert (told.get_content_disposition(), told.get_filename()) == ("inline", NAME)
 
 
-def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: World) -> None:
-    film = world.state.videos.get(world.film("grey"))
-    whole = film.path.read_bytes()
+def test_a_frame_that_cannot_be_read_names_the_video_and_not_its_path(world: World) -> None:
+    video = world.state.videos.get(world.video("grey"))
+    whole = video.path.read_bytes()
     try:
         # Of the size and the time that it had, so that it counts as the same; its pictures are gone.
-        film.path.write_bytes(whole[:48] + b"\0" * (len(whole) - 48))
-        os.utime(film.path, ns=(film.modified, film.modified))
-        reply = world.client.get(f"/v1/files/{film.id}/frame?time=1")
+        video.path.write_bytes(whole[:48] + b"\0" * (len(whole) - 48))
+        os.utime(video.path, ns=(video.modified, video.modified))
+        reply = world.client.get(f"/v1/files/{video.id}/frame?time=1")
     finally:
-        film.path.write_bytes(whole)
-        os.utime(film.path, ns=(film.modified, film.modified))
+        video.path.write_bytes(whole)
+        os.utime(video.path, ns=(video.modified, video.modified))
     assert reply.status_code == 400
     assert reply.json()["error"]["message"].startswith("grey.mp4: ")
     assert str(world.folder) not in reply.text
@@ -123,11 +123,11 @@ def test_a_frame_that_cannot_be_read_names_the_film_and_not_its_path(world: Worl
 @pytest.mark.parametrize(
     ("headers", "body", "status", "says"),
     [
-        (FORM, HEAD + b"not a film" + b"\r\n--x--\r\n", 400, "a.mp4: FFmpeg cannot read it"),
+        (FORM, HEAD + b"not a video" + b"\r\n--x--\r\n", 400, "a.mp4: FFmpeg cannot read it"),
         (FORM, HEAD + b"\r\n--x--\r\n", 400, "or an empty one; send the file there"),
         (
             FORM,
-            HEAD.replace(b'"file"', b'"film"') + b"x\r\n--x--\r\n",
+            HEAD.replace(b'"file"', b'"video"') + b"x\r\n--x--\r\n",
             400,
             "field 'file' of the form has no file",
         ),
@@ -161,7 +161,7 @@ def test_a_hostile_upload_is_refused_in_one_line_and_leaves_nothing(
     assert not list(world.state.videos.incoming.iterdir())
 
 
-def test_the_largest_film_is_taken_and_a_byte_more_is_not(world: World, red: Path) -> None:
+def test_the_largest_video_is_taken_and_a_byte_more_is_not(world: World, red: Path) -> None:
     content = red.read_bytes()
     # A box "free" of MP4, which players pass over, up to the limit of this server.
     rest = 200_000 - len(content)
@@ -177,37 +177,37 @@ def test_the_largest_film_is_taken_and_a_byte_more_is_not(world: World, red: Pat
 
 def test_uploads_at_the_same_time_share_the_room_that_there_is(tmp_path: Path, red: Path) -> None:
     content = red.read_bytes()
-    films = [content + (16).to_bytes(4, "big") + b"free" + n.to_bytes(8, "big") for n in range(12)]
-    # A form is a little longer than its film.
-    full = World(tmp_path, store_bytes=3 * len(films[0]) + 500)
+    videos = [content + (16).to_bytes(4, "big") + b"free" + n.to_bytes(8, "big") for n in range(12)]
+    # A form is a little longer than its video.
+    full = World(tmp_path, store_bytes=3 * len(videos[0]) + 500)
     everybody = threading.Barrier(12)
 
-    def form(film: bytes) -> Iterator[bytes]:
-        yield HEAD + film[:100]
-        yield film[100:] + b"\r\n--x--\r\n"
+    def form(video: bytes) -> Iterator[bytes]:
+        yield HEAD + video[:100]
+        yield video[100:] + b"\r\n--x--\r\n"
 
-    def bring(film: bytes) -> httpx2.Response:
-        headers = {**FORM, "content-length": str(len(HEAD + film) + 9)}
+    def bring(video: bytes) -> httpx2.Response:
+        headers = {**FORM, "content-length": str(len(HEAD + video) + 9)}
         everybody.wait(60)
-        return full.client.post("/v1/files", headers=headers, content=form(film))
+        return full.client.post("/v1/files", headers=headers, content=form(video))
 
     with ThreadPoolExecutor(12) as threads:
-        replies = list(threads.map(bring, films))
+        replies = list(threads.map(bring, videos))
     codes = [reply.status_code for reply in replies]
     assert set(codes) <= {200, 413}
     assert codes.count(200) == 3, "room is kept for those that came first"
-    assert sum(film.bytes for film in full.state.videos.all()) <= full.state.limits.store_bytes
-    for film in full.state.videos.all():
+    assert sum(video.bytes for video in full.state.videos.all()) <= full.state.limits.store_bytes
+    for video in full.state.videos.all():
         text = b"1\n00:00:00,000 --> 00:00:01,000\nhello\n"
-        beside = full.client.post(f"/v1/files/{film.id}/subtitles", files={"file": ("a.srt", text)})
-        assert beside.status_code == 200, "not a film"
+        beside = full.client.post(f"/v1/files/{video.id}/subtitles", files={"file": ("a.srt", text)})
+        assert beside.status_code == 200, "not a video"
     assert not list(full.state.videos.incoming.iterdir())
     # What was kept is given back.
-    for film in full.state.videos.all():
-        full.client.delete(f"/v1/files/{film.id}")
-    for film in films[:3]:
-        assert full.client.post("/v1/files", files={"file": ("a.mp4", film)}).status_code == 200
-    refused = full.client.post("/v1/files", files={"file": ("a.mp4", films[3])}).json()["error"]
+    for video in full.state.videos.all():
+        full.client.delete(f"/v1/files/{video.id}")
+    for video in videos[:3]:
+        assert full.client.post("/v1/files", files={"file": ("a.mp4", video)}).status_code == 200
+    refused = full.client.post("/v1/files", files={"file": ("a.mp4", videos[3])}).json()["error"]
     assert refused["code"] == "no_room"
     assert "larger than the 500 bytes that are left" in refused["message"]
 
@@ -227,27 +227,27 @@ def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(
 
 
 def test_subtitles_and_removal(client: OpenAI, world: World) -> None:
-    film = world.film("grey")
+    video = world.video("grey")
     text = b"1\n00:00:00,000 --> 00:00:01,000\nhello\n"
-    reply = world.client.post(f"/v1/files/{film}/subtitles", files={"file": ("a.srt", text)})
+    reply = world.client.post(f"/v1/files/{video}/subtitles", files={"file": ("a.srt", text)})
     assert reply.json()["videopro"]["subtitles"] is True
-    wrong = world.client.post(f"/v1/files/{film}/subtitles", files={"file": ("a.srt", b"\0\0\1")})
+    wrong = world.client.post(f"/v1/files/{video}/subtitles", files={"file": ("a.srt", b"\0\0\1")})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "no_subtitles")
-    assert client.files.delete(film).deleted
+    assert client.files.delete(video).deleted
     with pytest.raises(APIStatusError) as gone:
-        client.files.retrieve(film)
+        client.files.retrieve(video)
     assert gone.value.status_code == 404
     assert "there is no video" in gone.value.message
-    assert not (world.folder / "out" / "videos" / film).exists()
+    assert not (world.folder / "out" / "videos" / video).exists()
 
 
 def test_the_operators_folders_over_http(world: World) -> None:
-    make_video(world.folder / "films" / "sub" / "beach.mp4", "green", seconds=1.0)
+    make_video(world.folder / "videos" / "sub" / "beach.mp4", "green", seconds=1.0)
     listed = world.client.get("/v1/videopro/folders").json()["data"]
-    assert [film["path"] for film in listed] == ["sub/beach.mp4"]
-    film = world.client.post("/v1/videopro/videos", json={"file_id": "folder:sub/beach.mp4"}).json()
-    assert (film["filename"], film["videopro"]["is_uploaded"]) == ("sub/beach.mp4", False)
-    page = world.answered(world.ask(film["id"]))
+    assert [video["path"] for video in listed] == ["sub/beach.mp4"]
+    video = world.client.post("/v1/videopro/videos", json={"file_id": "folder:sub/beach.mp4"}).json()
+    assert (video["filename"], video["videopro"]["is_uploaded"]) == ("sub/beach.mp4", False)
+    page = world.answered(world.ask(video["id"]))
     assert (page["final"]["letter"], page["video"]["path"]) == ("B", "sub/beach.mp4")
     assert str(world.folder) not in str(page)
     for path in ("../out/serve.lock", "/etc/passwd", "sub/../../x", "nothing.mp4"):

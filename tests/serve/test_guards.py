@@ -29,7 +29,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(
         folder,
         keys=("sesame", "other"),
-        hosts=("Films.example",),
+        hosts=("Videos.example",),
         origins=("https://allowed.example",),
         json_bytes=1000,
     )
@@ -113,7 +113,7 @@ def test_a_session_reads_and_never_writes(keyed: World) -> None:
     assert "samesite=strict" in cookie
     assert "sesame" not in cookie
     assert browser.get("/v1/files").status_code == 200
-    assert browser.post("/v1/files", files={"file": b"film"}).status_code == 401
+    assert browser.post("/v1/files", files={"file": b"video"}).status_code == 401
     assert browser.delete("/v1/files/file-1").status_code == 401
     browser.cookies.set(COOKIE, "forged", domain="localhost.local")
     forged = TestClient(keyed.app, base_url="http://localhost", cookies={COOKIE: "sesame"})
@@ -138,8 +138,8 @@ def test_pages_of_other_sites_are_refused(keyed: World) -> None:
 
 
 ITS_NAMES = (
-    *("localhost", "127.0.0.1:8080", "[::1]:8080", "192.168.1.7", "[2001:db8::1]:8080", "films.localhost"),
-    *("films.example", "FILMS.example:8080"),
+    *("localhost", "127.0.0.1:8080", "[::1]:8080", "192.168.1.7", "[2001:db8::1]:8080", "videos.localhost"),
+    *("videos.example", "VIDEOS.example:8080"),
 )
 OTHER_NAMES = (
     *("rebound.example", "localhost.evil.example", "evil.example@127.0.0.1", "127.0.0.1#evil.example"),
@@ -153,7 +153,7 @@ def test_the_server_is_called_by_addresses_and_by_names_that_its_operator_gave(k
         assert found == dict.fromkeys(hosts, status)
 
 
-def test_a_browser_runs_nothing_of_a_film_and_shows_nothing_in_other_pages(keyed: World) -> None:
+def test_a_browser_runs_nothing_of_a_video_and_shows_nothing_in_other_pages(keyed: World) -> None:
     for path, headers, status in (
         ("/", {}, 200),
         ("/v1/files", KEY, 200),
@@ -211,12 +211,12 @@ def test_every_route_has_a_limit(keyed: World) -> None:
     ],
 )
 def test_no_header_is_a_crash(world: World, name: str, value: str) -> None:
-    film = world.film()
-    question = world.ask(film)
+    video = world.video()
+    question = world.ask(video)
     headers = {name: value.encode("latin-1")}
-    for path in (f"files/{film}", f"files/{film}/content", f"videopro/questions/{question}/events"):
+    for path in (f"files/{video}", f"files/{video}/content", f"videopro/questions/{question}/events"):
         assert world.client.get(f"/v1/{path}", headers=headers).status_code < 500
-    for path in ("files", f"files/{film}/subtitles", "videopro/questions", "chat/completions"):
+    for path in ("files", f"files/{video}/subtitles", "videopro/questions", "chat/completions"):
         assert 400 <= world.client.post(f"/v1/{path}", headers=headers, content=b"--").status_code < 500
 
 
@@ -268,16 +268,16 @@ def test_the_page_and_the_protocol_work_below_a_path(below: tuple[TestClient, st
     for hidden in ("/v1/models", "/v1/files", "/healthy"):
         assert client.get(f"{path}{hidden}").status_code == 401, hidden
     assert client.get(f"{path}/v1/models", headers=KEY).status_code == 200
-    film = keyed.folder / "green.mp4"
-    make_video(film, "green")
-    assert film.stat().st_size > 1000, "more than any other request may have"
-    sent = client.post(f"{path}/v1/files", files={"file": film.read_bytes()}, headers=KEY)
+    video = keyed.folder / "green.mp4"
+    make_video(video, "green")
+    assert video.stat().st_size > 1000, "more than any other request may have"
+    sent = client.post(f"{path}/v1/files", files={"file": video.read_bytes()}, headers=KEY)
     assert sent.status_code == 200, sent.text
     begun = client.post(f"{path}/v1/videopro/session", headers=KEY)
     assert "path=/videos/;" in begun.headers["set-cookie"].lower()
     # As a browser sends the cookie, for a player.
     content = client.get(f"{path}/v1/files/{sent.json()['id']}/content", headers={"Cookie": cookie_of(begun)})
-    assert content.content == film.read_bytes()
+    assert content.content == video.read_bytes()
 
 
 def cookie_of(reply: httpx2.Response) -> str:
@@ -285,10 +285,10 @@ def cookie_of(reply: httpx2.Response) -> str:
 
 
 def test_events_are_not_held_back_by_a_proxy(world: World) -> None:
-    film = world.film()
-    chat = {"model": "colours", "stream": True, "messages": [message(film)]}
+    video = world.video()
+    chat = {"model": "colours", "stream": True, "messages": [message(video)]}
     for reply in (
-        world.client.get(f"/v1/videopro/questions/{world.ask(film)}/events"),
+        world.client.get(f"/v1/videopro/questions/{world.ask(video)}/events"),
         world.client.post("/v1/chat/completions", json=chat),
     ):
         assert reply.headers["content-type"].startswith("text/event-stream"), reply.text
@@ -297,7 +297,7 @@ def test_events_are_not_held_back_by_a_proxy(world: World) -> None:
 
 def test_clients_of_a_proxy_are_told_apart_by_the_addresses_that_it_names(tmp_path: Path) -> None:
     world = World(tmp_path, keys=("sesame",))
-    asked = {**QUESTION, "file_id": world.film(headers=KEY)}
+    asked = {**QUESTION, "file_id": world.video(headers=KEY)}
     clients = []
     with served(world) as address, httpx2.Client(base_url=address, headers=KEY, trust_env=False) as http:
         for named in ("203.0.113.7", "198.51.100.9, 203.0.113.7"):

@@ -53,7 +53,7 @@ def post(address: str, path: str, content: bytes, length: int | None = None) -> 
 
 
 def ask(world: World, address: str, text: str, *, stream: bool) -> socket.socket:
-    chat = {"model": "colours", "stream": stream, "messages": [message(world.film(), text)]}
+    chat = {"model": "colours", "stream": stream, "messages": [message(world.video(), text)]}
     asked = {**chat, "videopro": {"choices": ["red", "green", "blue"]}}
     return post(address, "/v1/chat/completions", json.dumps(asked).encode())
 
@@ -75,7 +75,7 @@ def test_a_client_that_hangs_up_stops_its_question(world: World, address: str, s
 
 
 def test_a_page_that_leaves_stops_nothing(world: World, address: str) -> None:
-    question = world.ask(world.film(), question="Which? (slow)")
+    question = world.ask(world.video(), question="Which? (slow)")
     assert world.backbone.begun.acquire(timeout=20)
     sock = connected(address)
     sock.sendall(f"GET /v1/videopro/questions/{question}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -103,7 +103,7 @@ HALF = [
     b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n-\r\n",
     b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n"
     b'Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\nContent-Disposition: form-data; name="file"'
-    b"\r\n\r\nof a film",
+    b"\r\n\r\nof a video",
 ]
 
 
@@ -137,10 +137,10 @@ def test_a_slow_client_and_a_slow_disk_are_waited_for(
     monkeypatch.setattr(UploadFile, "write", slowly)
     make_video(world.folder / "blue.mp4", "blue")
     # A box "free" of MP4, so that there is more of it than the server reads ahead.
-    film = (
+    video = (
         (world.folder / "blue.mp4").read_bytes() + (2**20).to_bytes(4, "big") + b"free" + b"\0" * (2**20 - 8)
     )
-    form = HEAD + film + b"\r\n--x--\r\n"
+    form = HEAD + video + b"\r\n--x--\r\n"
     sock = post(address, "/v1/files", form, len(form))
     assert b" 200 OK" in sock.recv(1000)
     sock.close()

@@ -29,7 +29,7 @@ from tests.support.making_videos import read_number
 from tests.support.number_encoder import NumberEncoder
 from tests.support.numbered import LINES, ReadingBackbone, video
 from tests.support.served import listening
-from videopro.errors import Cancellation, check_cancelled
+from videopro.errors import BackboneError, Cancellation, check_cancelled
 from videopro.methods import last_event
 from videopro.modules import loading
 from videopro.modules.tools import ToolModels, VideoTools, open_video
@@ -210,7 +210,7 @@ def test_every_tool_gives_structured_results_with_evidence(
                 {"question": "?", "options": ["a"]},
                 "ask() takes no 'options'; it takes video, method",
             ),
-            ("open", {"film": "talk.mp4"}, "open() takes no 'video', 'film'; it takes path, subtitles"),
+            ("open", {"file": "talk.mp4"}, "open() takes no 'video', 'file'; it takes path, subtitles"),
             ("ask", {"question": "Why?", "calls": 0}, "calls is 0; it must be at least 1"),
             ("ask", {"question": "Why?", "method": "guess"}, "ask(): method: Input should be '"),
             ("ask", {"question": "x" * 20_001}, "at most 16000 characters"),
@@ -339,7 +339,7 @@ def test_a_client_of_2025_that_goes_without_a_word_stops_its_call(
 
 
 def test_a_call_whose_client_has_gone_before_it_begins_is_not_worked_on() -> None:
-    """As the search itself, where the client goes while it is looked up whether the film is indexed."""
+    """As the search itself, where the client goes while it is looked up whether the video is indexed."""
     gone, ran = Cancellation(), list[bool]()
     request = Request({"type": "http", HANG_UP: gone})
     context: Any = SimpleNamespace(request_context=SimpleNamespace(request=request))
@@ -353,14 +353,33 @@ def test_over_http_the_doors_are_those_of_the_endpoint(folder: Path) -> None:
     with served(folder, limits=ServeLimits(keys=("secret",))) as address:
         for headers, status in (({}, 401), ({"Origin": "https://elsewhere.example"}, 403)):
             assert httpx2.post(address, json={}, headers=headers).status_code == status
-    with served(folder, limits=ServeLimits(json_bytes=1000, hosts=("films.example",))) as address:
+    with served(folder, limits=ServeLimits(json_bytes=1000, hosts=("videos.example",))) as address:
         sent = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         large = httpx2.post(address, content=iter([b" " * 600] * 10), headers=sent, timeout=60)
         assert (large.status_code, large.json()["error"]["code"]) == (413, "too_large")
-        for host, status in (("films.example", 400), ("rebound.example", 403)):
+        for host, status in (("videos.example", 400), ("rebound.example", 403)):
             reply = httpx2.post(address, content=b"{", headers={**sent, "Host": host}, timeout=60)
             assert reply.status_code == status, host
             assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_what_only_the_operator_can_use_goes_to_users_of_the_same_machine(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hint = "/srv/weights: cannot be read; start the server with --backbone frames=8"
+
+    def load(*_: Any, **__: Any) -> Any:
+        raise BackboneError(hint)
+
+    async def dialogue(client: Client) -> str:
+        return await refused(client, "ask", video="talk.mp4", question="Which?")
+
+    with closing(OfferedVideos([folder], Answerer("fake", load=load), PARTS)) as videos:
+        assert talk(create_mcp(videos), dialogue) == hint
+        assert hint not in caplog.text
+        with listening(mcp_app(create_mcp(videos), ServeLimits())) as address:
+            assert talk(f"{address}/mcp", dialogue) == "this server is not set up for this; ask the operator"
+        assert f"ask: {hint}" in caplog.text
 
 
 def test_a_server_offers_what_its_models_can_do_and_names_nothing_else(

@@ -204,10 +204,10 @@ def block(title: str, language: str) -> str:
 
 @pytest.mark.long
 def test_the_client_of_the_page_prints_what_stands_there(tmp_path: Path) -> None:
-    film = find_video(Path("pocket:test/long_013"))
+    video = find_video(Path("pocket:test/long_013"))
     (tmp_path / "client.py").write_text(block("snippet", "python"))
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "client.py"), str(film.parent)],
+        [sys.executable, str(tmp_path / "client.py"), str(video.parent)],
         env={
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -64,8 +64,8 @@ class StepwiseAnswerer:
         id: str = "ask",
     ) -> Trace:
         self.asked.append(request)
-        film = request.video
-        whole = world.refined(VideoRef(str(film.path), film.id, film.id, film.duration))
+        video = request.video
+        whole = world.refined(VideoRef(str(video.path), video.id, video.id, video.duration))
         with cancellable(cancellation):
             for round in whole.rounds:
                 observer.on_wait("planning")
@@ -94,10 +94,10 @@ class StepwiseAnswerer:
     def about(self) -> str | None:
         return None
 
-    def scope_problem(self, film: StoredVideo) -> str | None:
+    def scope_problem(self, video: StoredVideo) -> str | None:
         return None
 
-    def questions(self, film: StoredVideo) -> list[Question] | None:
+    def questions(self, video: StoredVideo) -> list[Question] | None:
         return self.known
 
     def check(self, request: AskRequest) -> None:
@@ -110,16 +110,16 @@ class StepwiseAnswerer:
     def identity(self, request: AskRequest) -> dict[str, Any]:
         return dict(world.IDENTITY)
 
-    def has_index(self, film: StoredVideo) -> bool:
-        return film.id in self._indexed
+    def has_index(self, video: StoredVideo) -> bool:
+        return video.id in self._indexed
 
     def index(
-        self, film: StoredVideo, emit: Callable[[dict[str, Any]], None], cancellation: Cancellation
+        self, video: StoredVideo, emit: Callable[[dict[str, Any]], None], cancellation: Cancellation
     ) -> None:
         for done in range(3):
             emit({"type": "progress", "doing": "indexing", "done": done, "total": 3})
             self._step(cancellation)
-        self._indexed.add(film.id)
+        self._indexed.add(video.id)
 
 
 class PageServer:
@@ -161,8 +161,8 @@ Begin = Callable[..., tuple[PageServer, Any]]
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("film") / "The kite.mp4"
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("video") / "The kite.mp4"
     make(path, world.PICTURES, rate=world.RATE)
     return path
 
@@ -188,13 +188,13 @@ def open_page(browser: Any) -> Iterator[Open]:
 
 
 @pytest.fixture
-def begin(serve: Serve, open_page: Open, film: Path) -> Callable[..., tuple[PageServer, Any]]:
-    """A server, and its page with the film in it."""
+def begin(serve: Serve, open_page: Open, video: Path) -> Callable[..., tuple[PageServer, Any]]:
+    """A server, and its page with the video in it."""
 
     def begin(**limits: Any) -> tuple[PageServer, Any]:
         server = serve(**limits)
         page = open_page(server)
-        upload(page, film)
+        upload(page, video)
         return server, page
 
     return begin
@@ -213,11 +213,11 @@ def until(page: Any, truth: str) -> None:
         page.wait_for_timeout(20)
 
 
-def upload(page: Any, film: Path) -> None:
+def upload(page: Any, video: Path) -> None:
     """From the first page to the conversation about the video."""
     page.wait_for_selector("main.home .drop")
-    page.set_input_files("#file", film)
-    page.wait_for_selector(f".side h1:text-is('{film.name}')")
+    page.set_input_files("#file", video)
+    page.wait_for_selector(f".side h1:text-is('{video.name}')")
     page.wait_for_selector(".side video")
 
 
@@ -238,11 +238,11 @@ def ask(page: Any, question: str = "What flies over the hill?", choices: bool = 
 ANSWERED = ".answer.answered .given"
 
 
-def test_from_a_video_to_an_answer_with_its_evidence(serve: Serve, open_page: Open, film: Path) -> None:
+def test_from_a_video_to_an_answer_with_its_evidence(serve: Serve, open_page: Open, video: Path) -> None:
     server = serve()
     page = open_page(server)
     page.wait_for_selector(".library >> text=No videos yet")
-    upload(page, film)
+    upload(page, video)
     assert "0:20 · 128 × 64" in page.inner_text(".side .about")
     assert page.evaluate("document.activeElement.id") == "question"
     # A question that is asked while the video is indexed waits in the page.
@@ -308,14 +308,14 @@ def test_the_details_of_an_answer_grow_while_it_is_made(begin: Begin) -> None:
 
 
 def test_questions_can_be_written_before_the_video_is_there(
-    serve: Serve, open_page: Open, film: Path
+    serve: Serve, open_page: Open, video: Path
 ) -> None:
     server = serve()
     page = open_page(server)
     held: list[Any] = []
     page.route("**/v1/files", lambda route: held.append(route) if is_upload(route) else route.continue_())
-    page.set_input_files("#file", film)
-    page.wait_for_selector(f".side h1:text-is('{film.name}')")
+    page.set_input_files("#file", video)
+    page.wait_for_selector(f".side h1:text-is('{video.name}')")
     ask(page, "First?", choices=False)
     ask(page, "Second?", choices=False)
     ask(page, "Not this one?", choices=False)
@@ -394,13 +394,13 @@ def test_what_was_asked_is_found_and_deleted(begin: Begin) -> None:
     # A question that is half written is there again.
     page.keyboard.type("And then")
     press(page, "Escape", "Escape")
-    page.wait_for_selector(".library .film-row:has-text('2 questions'):has-text('Who holds it?')")
+    page.wait_for_selector(".library .video-row:has-text('2 questions'):has-text('Who holds it?')")
     assert page.evaluate("document.activeElement.textContent") == "Ask about a video"
-    upload_again = page.locator(".library .film-row").count()
+    upload_again = page.locator(".library .video-row").count()
     assert upload_again == 1
     page.reload()
-    page.wait_for_selector(".film-row")
-    id = page.get_attribute(".film-row", "data-id")
+    page.wait_for_selector(".video-row")
+    id = page.get_attribute(".video-row", "data-id")
     page.goto(f"{server.url}#/v/{id}")
     page.wait_for_selector(".turn >> nth=1")
     assert page.input_value("#question") == "And then"
@@ -413,7 +413,7 @@ def test_what_was_asked_is_found_and_deleted(begin: Begin) -> None:
         assert page.request.get(server.url + path).json()["data"] == []
 
 
-def test_a_search_finds_questions(serve: Serve, open_page: Open, film: Path, tmp_path: Path) -> None:
+def test_a_search_finds_questions(serve: Serve, open_page: Open, video: Path, tmp_path: Path) -> None:
     server = serve()
     server.answerer.let()
     page = open_page(server)
@@ -424,11 +424,11 @@ def test_a_search_finds_questions(serve: Serve, open_page: Open, film: Path, tmp
         ask(page, f"What is number {number}?", choices=False)
         page.wait_for_selector(ANSWERED)
         press(page, "Escape", "Escape")
-    page.wait_for_selector(".film-row >> nth=3")
+    page.wait_for_selector(".video-row >> nth=3")
     press(page, "/")
     page.keyboard.type("NUMBER 2")
-    page.wait_for_selector(".film-row >> nth=1", state="detached")
-    assert page.inner_text(".film-row .name") == "Part 2.mp4"
+    page.wait_for_selector(".video-row >> nth=1", state="detached")
+    assert page.inner_text(".video-row .name") == "Part 2.mp4"
     page.click(".matches a")
     page.wait_for_selector("h1:text('What is number 2?')")
     assert page.evaluate("document.activeElement.textContent") == "What is number 2?"
@@ -436,13 +436,13 @@ def test_a_search_finds_questions(serve: Serve, open_page: Open, film: Path, tmp
     page.wait_for_selector(".side h1:text-is('Part 2.mp4')")
 
 
-def test_a_model_that_knows_its_videos_questions(serve: Serve, open_page: Open, film: Path) -> None:
+def test_a_model_that_knows_its_videos_questions(serve: Serve, open_page: Open, video: Path) -> None:
     server = serve()
     server.answerer.known = [Question("What flies over the hill?", world.CHOICES)]
     server.answerer.converses = False
     server.answerer.let()
     page = open_page(server)
-    upload(page, film)
+    upload(page, video)
     page.wait_for_selector(".known:has-text('and no others')")
     ask_button = page.locator("form.ask .primary")
     page.fill("#question", "And what colour is the star there?")
@@ -456,31 +456,33 @@ def test_a_model_that_knows_its_videos_questions(serve: Serve, open_page: Open, 
     assert "reads one question at a time" in page.inner_text(".context")
 
 
-def test_an_upload_is_cancelled(serve: Serve, open_page: Open, film: Path) -> None:
+def test_an_upload_is_cancelled(serve: Serve, open_page: Open, video: Path) -> None:
     page = open_page(serve())
     page.route("**/v1/files", lambda route: None if is_upload(route) else route.continue_())
-    page.set_input_files("#file", film)
+    page.set_input_files("#file", video)
     page.click(".bar .back")
-    page.click(".film-row:has-text('The kite.mp4'):has-text('uploading')")
+    page.click(".video-row:has-text('The kite.mp4'):has-text('uploading')")
     page.click(".side >> text=Cancel")
     page.wait_for_selector(".drop")
-    assert page.locator(".problem:visible, .film-row").count() == 0
-    page.set_input_files("#file", film)
+    assert page.locator(".problem:visible, .video-row").count() == 0
+    page.set_input_files("#file", video)
     page.click(".bar .back")
-    page.wait_for_selector(".film-row:has-text('uploading')")
-    page.set_input_files("#file", film)
+    page.wait_for_selector(".video-row:has-text('uploading')")
+    page.set_input_files("#file", video)
     page.wait_for_selector("dialog:has-text('Cancel the upload of The kite.mp4')")
     page.unroute_all(behavior="ignoreErrors")
     page.click("dialog button.primary")
     page.wait_for_selector(".side video")
 
 
-def test_an_upload_that_is_lost_goes_on_with_its_questions(begin: Begin, open_page: Open, film: Path) -> None:
+def test_an_upload_that_is_lost_goes_on_with_its_questions(
+    begin: Begin, open_page: Open, video: Path
+) -> None:
     server, _ = begin()
     server.answerer.let()
     page = open_page(server)
     page.route("**/v1/files", lambda route: route.abort() if is_upload(route) else route.continue_())
-    page.set_input_files("#file", film)
+    page.set_input_files("#file", video)
     page.wait_for_selector(".side .about:has-text('The connection was lost')")
     ask(page, "Kept?", choices=False)
     page.unroute_all(behavior="ignoreErrors")
@@ -525,7 +527,7 @@ def test_a_server_that_is_started_again(begin: Begin) -> None:
     page.wait_for_selector(f".turn:has-text('Lost?') {ANSWERED}")
 
 
-def test_a_key(serve: Serve, open_page: Open, film: Path) -> None:
+def test_a_key(serve: Serve, open_page: Open, video: Path) -> None:
     server = serve(keys=("right key",))
     page = open_page(server)
     page.keyboard.type("wrong")
@@ -534,7 +536,7 @@ def test_a_key(serve: Serve, open_page: Open, film: Path) -> None:
     page.keyboard.type("right key")
     press(page, "Enter")
     page.wait_for_selector("main.home")
-    upload(page, film)
+    upload(page, video)
     server.answerer.let()
     ask(page)
     page.wait_for_selector(ANSWERED)
@@ -544,29 +546,29 @@ def test_a_key(serve: Serve, open_page: Open, film: Path) -> None:
     page.wait_for_selector(ANSWERED)
     assert page.locator("dialog").count() == 0
     press(page, "Escape", "Escape")
-    page.wait_for_selector(".film-row img")
-    until(page, "document.querySelector('.film-row img').naturalWidth > 0")
+    page.wait_for_selector(".video-row img")
+    until(page, "document.querySelector('.video-row img').naturalWidth > 0")
 
 
 def test_what_cannot_be_is_said_where_it_was_tried(
-    serve: Serve, open_page: Open, film: Path, tmp_path: Path
+    serve: Serve, open_page: Open, video: Path, tmp_path: Path
 ) -> None:
     page = open_page(serve())
-    (tmp_path / "notes.mp4").write_text("no film")
+    (tmp_path / "notes.mp4").write_text("no video")
     page.set_input_files("#file", tmp_path / "notes.mp4")
     page.wait_for_selector(".gone:has-text('notes.mp4')")
     assert page.inner_text(".gone h1").count("notes.mp4") == 1
     small = open_page(serve(video_bytes=1000))
-    small.set_input_files("#file", film)
+    small.set_input_files("#file", video)
     small.wait_for_selector(".gone:has-text('The kite.mp4: the limit of this server is')")
     for address, what in (("q/question-of-nobody", "question"), ("v/file-of-nobody", "video")):
         unknown = open_page(serve(), f"#/{address}")
         unknown.wait_for_selector(f".gone:has-text('does not have this {what}')")
 
 
-def test_texts_are_never_markup(serve: Serve, open_page: Open, film: Path, tmp_path: Path) -> None:
+def test_texts_are_never_markup(serve: Serve, open_page: Open, video: Path, tmp_path: Path) -> None:
     named = tmp_path / "<img src=x onerror='window.hurt=1'>.mp4"
-    named.write_bytes(film.read_bytes())
+    named.write_bytes(video.read_bytes())
     server = serve()
     page = open_page(server)
     page.set_input_files("#file", named)
@@ -591,12 +593,12 @@ def check(page: Any) -> None:
 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_every_state_fits_and_can_be_used_by_everybody(
-    serve: Serve, open_page: Open, film: Path, width: int
+    serve: Serve, open_page: Open, video: Path, width: int
 ) -> None:
     server = serve()
     page = open_page(server, viewport={"width": width, "height": 844})
     check(page)
-    upload(page, film)
+    upload(page, video)
     page.click("text=Add choices")
     check(page)
     page.keyboard.type("a kite")
@@ -619,10 +621,10 @@ def test_every_state_fits_and_can_be_used_by_everybody(
     press(page, "Escape", "Escape")
     page.wait_for_selector(".side h1")
     press(page, "Escape", "Escape")
-    page.wait_for_selector(".film-row")
+    page.wait_for_selector(".video-row")
     check(page)
     server.stop()
-    page.click(".film-row")
+    page.click(".video-row")
     page.wait_for_selector("#trouble p")
     check(page)
     server.start()

@@ -56,10 +56,10 @@ def server(output: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Op
             process.kill()
 
 
-def ask(client: OpenAI, film: str, text: str, **more: Any) -> Any:
+def ask(client: OpenAI, video: str, text: str, **more: Any) -> Any:
     return client.chat.completions.create(  # type: ignore[call-overload]
         model="colours",
-        messages=[message(film, text)],
+        messages=[message(video, text)],
         extra_body={"videopro": {"choices": ["red", "blue"]}},
         **more,
     )
@@ -70,9 +70,9 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
     make_video(tmp_path / "blue.mp4", "blue")
     output = tmp_path / "out"
     with server(output) as (process, client):
-        film = client.files.create(file=tmp_path / "blue.mp4", purpose="user_data").id
-        assert ask(client, film, "Which?").choices[0].message.content == "B. blue"
-        stream = iter(ask(client, film, "Which? (slow)", stream=True))
+        video = client.files.create(file=tmp_path / "blue.mp4", purpose="user_data").id
+        assert ask(client, video, "Which?").choices[0].message.content == "B. blue"
+        stream = iter(ask(client, video, "Which? (slow)", stream=True))
         next(stream)
         process.send_signal(signal.SIGTERM)
         began = time.monotonic()
@@ -100,7 +100,7 @@ def test_a_signal_ends_it_at_once_and_a_restart_goes_on(tmp_path: Path) -> None:
         ):
             assert re.fullmatch(time_of + says, line), line
     with server(output) as (process, client):
-        assert [each.id for each in client.files.list()] == [film]
+        assert [each.id for each in client.files.list()] == [video]
         listed: Any = client.get("/videopro/questions", cast_to=object)
         assert [each["state"] for each in listed["data"]] == ["stopped", "answered"]
         second = subprocess.run(
@@ -120,10 +120,10 @@ def test_a_question_that_was_under_way_is_there_after_a_kill(tmp_path: Path) -> 
     make_video(tmp_path / "blue.mp4", "blue")
     output = tmp_path / "out"
     with server(output, "--in-flight", "2") as (process, client):
-        film = client.files.create(file=tmp_path / "blue.mp4", purpose="user_data").id
+        video = client.files.create(file=tmp_path / "blue.mp4", purpose="user_data").id
 
         def begun(text: str) -> str:
-            asked = {"question": text, "choices": ["red", "blue"], "file_id": film}
+            asked = {"question": text, "choices": ["red", "blue"], "file_id": video}
             return str(client.post("/videopro/questions", body=asked, cast_to=dict[str, str])["id"])
 
         # Two are answered at a time: the last one waits.
@@ -144,7 +144,7 @@ def test_a_question_that_was_under_way_is_there_after_a_kill(tmp_path: Path) -> 
             says = "the server was restarted before this question was answered; ask again"
             for id in (slow[0], slow[2]):
                 page = json.loads(read(f"/{id}"))
-                assert (page["running"], page["state"], page["file_id"]) == (False, "stopped", film)
+                assert (page["running"], page["state"], page["file_id"]) == (False, "stopped", video)
                 assert (page["error"]["type"], page["error"]["message"]) == ("Cancelled", says)
                 # Whoever was following it, and comes back, is told too.
                 for last in ("", "0", "7"):
@@ -206,12 +206,12 @@ def test_a_served_model_answers_and_is_let_go(tmp_path: Path, caplog: pytest.Log
     with StubServer(lambda body: letter("A", [("A", -0.1), ("B", -3.0)])) as stub:
         world = World(tmp_path, answerer=Answerer(f"server:served@{stub.url}", backbone={"retries": 1}))
         assert world.client.get("/v1/models").json()["data"][0]["id"] == "served", "without its address"
-        film = world.film("red")
-        question = world.ask(film, choices=["red", "blue"])
+        video = world.video("red")
+        question = world.ask(video, choices=["red", "blue"])
         page = world.answered(question)
         assert (page["final"]["letter"], page["state"]) == ("A", "unscored")
         stub.faults = [StubFault(delay=30.0)] * 4
-        slow = world.ask(film, question="Which?", choices=["red", "blue"])
+        slow = world.ask(video, question="Which?", choices=["red", "blue"])
         wait_for(lambda: stub.in_flight > 0)
         began = time.monotonic()
         world.client.post(f"/v1/videopro/questions/{slow}/stop")
@@ -220,7 +220,7 @@ def test_a_served_model_answers_and_is_let_go(tmp_path: Path, caplog: pytest.Log
         assert world.answered(slow)["state"] == "stopped"
         stub.faults = []
         stub.is_down = True
-        lost = world.ask(film, question="Which, then?", choices=["red", "blue"])
+        lost = world.ask(video, question="Which, then?", choices=["red", "blue"])
         says = "the model's server does not answer; try again later, or ask the operator"
         assert world.answered(lost)["error"]["message"] == says
         assert world.client.get(f"/v1/videopro/questions/{lost}/trace").json()["error"]["message"] == says
@@ -231,7 +231,19 @@ def test_a_served_model_answers_and_is_let_go(tmp_path: Path, caplog: pytest.Log
         assert f"{lost}: failed: {says} (" in caplog.text
         # Nothing is kept of that: the next question finds the server again.
         stub.is_down = False
-        again = world.answered(world.ask(film, question="And now?", choices=["red", "blue"]))
+        again = world.answered(world.ask(video, question="And now?", choices=["red", "blue"]))
         assert again["final"]["letter"] == "A"
         world.close()
         world.answerer.close()
+
+
+def test_a_model_server_that_is_down_is_a_warning_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StubServer() as stub:
+        stub.is_down = True
+        words = ["--model", f"server:m@{stub.url}", "--backbone", "retries=0", "--method", "native"]
+        monkeypatch.setattr("videopro.serve.run", lambda *_: wait_for(lambda: caplog.text.count(stub.url)))
+        assert main([*words, "--port", "0", "--output", str(tmp_path)]) == 0
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert warning.startswith(f"server {stub.url} cannot be reached (")

@@ -15,6 +15,7 @@ import pytest
 from tests.support.colours import ColourBackbone, wait_for
 from tests.support.number_encoder import NumberEncoder
 from tests.support.served import QUESTION, World
+from videopro.errors import ConfigError
 from videopro.modules import loading
 from videopro.runs import AskedRun
 from videopro.serve import Answerer
@@ -42,16 +43,16 @@ def busy(tmp_path: Path) -> Any:
 
 
 def test_who_waits_knows_the_place_and_moves_up(busy: World) -> None:
-    film = busy.film()
-    first = busy.ask(film, question="Which colour? (slow)")
+    video = busy.video()
+    first = busy.ask(video, question="Which colour? (slow)")
     assert busy.backbone.begun.acquire(timeout=20)
-    second, third = busy.ask(film), busy.ask(film)
-    refused = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": film})
+    second, third = busy.ask(video), busy.ask(video)
+    refused = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": video})
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
     assert [state(busy, each) for each in (first, second, third)] == ["running", "waiting", "waiting"]
     page = busy.client.get(f"/v1/videopro/questions/{second}").json()
     assert (page["running"], page["state"], page["rounds"]) == (True, "running", [])
-    in_use = busy.client.delete(f"/v1/files/{film}")
+    in_use = busy.client.delete(f"/v1/files/{video}")
     assert (in_use.status_code, in_use.json()["error"]["code"]) == (409, "video_in_use")
     metrics = busy.client.get("/metrics").text
     assert "videopro_questions_running 1.0" in metrics
@@ -64,8 +65,8 @@ def test_who_waits_knows_the_place_and_moves_up(busy: World) -> None:
 
 
 def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> None:
-    film = busy.film()
-    running, waiting = busy.ask(film, question="Which? (slow)"), busy.ask(film)
+    video = busy.video()
+    running, waiting = busy.ask(video, question="Which? (slow)"), busy.ask(video)
     assert busy.backbone.begun.acquire(timeout=20)
     for question, says in ((waiting, "stopped in the queue after "), (running, "stopped after ")):
         assert busy.client.post(f"/v1/videopro/questions/{question}/stop").json()["stopped"]
@@ -88,15 +89,15 @@ def test_a_question_is_stopped_while_it_runs_and_while_it_waits(busy: World) -> 
 
 def test_a_question_has_a_time_limit(tmp_path: Path) -> None:
     world = World(tmp_path, seconds=0.05)
-    last = events(world, world.ask(world.film(), question="Which? (slow)"))[-1]
+    last = events(world, world.ask(world.video(), question="Which? (slow)"))[-1]
     assert re.fullmatch(r"stopped after \d+\.\d s: the time limit is 0\.05 s", last["error"]["message"])
     assert 0.05 <= last["cost"]["seconds"] < 20
     assert world.state.line.wait_until_idle(20)
 
 
 def test_events_go_on_after_the_last_one_that_a_client_got(busy: World) -> None:
-    film = busy.film()
-    question = busy.ask(film)
+    video = busy.video()
+    question = busy.ask(video)
     every = events(busy, question)
     assert len(every) > 1
     assert events(busy, question, **{"Last-Event-ID": "0"}) == every[1:]
@@ -107,34 +108,34 @@ def test_events_go_on_after_the_last_one_that_a_client_got(busy: World) -> None:
         for call in (busy.client.get, busy.client.delete):
             reply = call(f"/v1/videopro/questions/{unknown}")
             assert (reply.status_code, "error" in reply.json()) == (404, True)
-    wrong = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": film, "follows": "none"})
+    wrong = busy.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": video, "follows": "none"})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "no_question")
 
 
 def test_the_questions_about_a_video(busy: World, tmp_path: Path) -> None:
-    film, other = busy.film(), busy.film("red")
+    video, other = busy.video(), busy.video("red")
 
     def listed(world: World, **about: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = world.client.get("/v1/videopro/questions", params=about).json()["data"]
         return rows
 
-    first = busy.ask(film)
+    first = busy.ask(video)
     answer = events(busy, first)[-1]
     page = busy.answered(busy.ask(other, method="program"))
-    slow, waiting = busy.ask(film, question="Which? (slow)"), busy.ask(film, method="dvd")
+    slow, waiting = busy.ask(video, question="Which? (slow)"), busy.ask(video, method="dvd")
     assert busy.backbone.begun.acquire(timeout=20)
-    rows = listed(busy, file_id=film)
+    rows = listed(busy, file_id=video)
     assert [(row["id"], row["state"], row["method"], row["question"]) for row in rows] == [
         (waiting, "waiting", "dvd", QUESTION["question"]),
         (slow, "running", "native", "Which? (slow)"),
         (first, "answered", "native", QUESTION["question"]),
     ]
-    kept = ("letter", "choice", "text", "confidence", "notes")
+    kept = ("letter", "choice", "text", "withheld", "confidence", "notes")
     assert rows[2] == {
         **QUESTION,
         "id": first,
         "time": rows[2]["time"],
-        "file_id": film,
+        "file_id": video,
         "video": "green.mp4",
         "state": "answered",
         "method": "native",
@@ -156,7 +157,7 @@ def test_the_questions_about_a_video(busy: World, tmp_path: Path) -> None:
     assert not any("evidence" in row for row in listed(busy))
     # As another server that begins in its folder has them.
     after = World(tmp_path)
-    assert listed(after, file_id=film)[2] == rows[2]
+    assert listed(after, file_id=video)[2] == rows[2]
     assert [(row["state"], row["method"]) for row in listed(after)[:2]] == [
         *(("stopped", "dvd"), ("stopped", "native")),
     ]
@@ -165,13 +166,13 @@ def test_the_questions_about_a_video(busy: World, tmp_path: Path) -> None:
 
 
 def test_a_deleted_question_is_gone_from_the_disk(busy: World, tmp_path: Path) -> None:
-    film, other = busy.film(), busy.film("red")
+    video, other = busy.video(), busy.video("red")
     texts = ("Which secret colour?", "Which secret? (slow)", "Which secret waits?")
-    answered = busy.ask(film, question=texts[0])
+    answered = busy.ask(video, question=texts[0])
     busy.answered(answered)
-    kept = busy.ask(film)
+    kept = busy.ask(video)
     page = busy.answered(kept)
-    running, waiting = busy.ask(film, question=texts[1]), busy.ask(film, question=texts[2])
+    running, waiting = busy.ask(video, question=texts[1]), busy.ask(video, question=texts[2])
     assert busy.backbone.begun.acquire(timeout=20)
     for question in (answered, waiting, running):
         path = f"/v1/videopro/questions/{question}"
@@ -188,9 +189,9 @@ def test_a_deleted_question_is_gone_from_the_disk(busy: World, tmp_path: Path) -
     after = World(tmp_path, at_once=1)
     assert after.client.get(f"/v1/videopro/questions/{kept}").json()["final"] == page["final"]
     # One of an earlier process, and all of a video with it.
-    for question in (after.ask(film, question="Which? (slow)"), after.ask(film)):
+    for question in (after.ask(video, question="Which? (slow)"), after.ask(video)):
         assert state(after, question) in ("waiting", "running")
-    assert after.client.delete(f"/v1/files/{film}?questions=true").json()["deleted"]
+    assert after.client.delete(f"/v1/files/{video}?questions=true").json()["deleted"]
     rows = after.client.get("/v1/videopro/questions").json()["data"]
     assert ([row["id"] for row in rows], len(after.state.videos.all())) == ([about_other], 1)
     after.close()
@@ -198,16 +199,16 @@ def test_a_deleted_question_is_gone_from_the_disk(busy: World, tmp_path: Path) -
     assert (row["id"], row["state"]) == (about_other, "answered")
 
 
-def test_a_restart_finds_films_and_answers(tmp_path: Path) -> None:
+def test_a_restart_finds_videos_and_answers(tmp_path: Path) -> None:
     before = World(tmp_path)
-    film = before.film()
-    question = before.ask(film)
+    video = before.video()
+    question = before.ask(video)
     told = events(before, question)
     page = before.client.get(f"/v1/videopro/questions/{question}").json()
     (listed,) = before.client.get("/v1/videopro/questions").json()["data"]
     before.close()
     after = World(tmp_path)
-    assert [each["id"] for each in after.client.get("/v1/files").json()["data"]] == [film]
+    assert [each["id"] for each in after.client.get("/v1/files").json()["data"]] == [video]
     assert after.client.get("/v1/videopro/questions").json()["data"] == [listed]
     again = after.client.get(f"/v1/videopro/questions/{question}").json()
     passing = {"seconds": 0, "beginnings": 0}
@@ -218,7 +219,7 @@ def test_a_restart_finds_films_and_answers(tmp_path: Path) -> None:
     # The answers are a run that the viewer and reports open.
     (run,) = (tmp_path / "out" / "answers").iterdir()
     (trace,) = AskedRun(run).read()
-    assert (trace.question_id, trace.final and trace.final.letter, trace.video.key) == (question, "B", film)
+    assert (trace.question_id, trace.final and trace.final.letter, trace.video.key) == (question, "B", video)
     assert re.fullmatch(r"[0-9a-f]{16}", run.name)
 
 
@@ -228,7 +229,7 @@ def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
     assert told["default"] == "native"
     for method in told["data"]:
         assert re.fullmatch(r"[A-Z][^\n]{30,90}\.", method["about"]), method["id"]
-    assert {"native", "program", "adaptive", "videopro", "videoagent", "dvd", "vca", "lvagent"} == {*offered}
+    assert {"native", "program", "adaptive", "videopro", "videoagent", "dvd", "vca"} == {*offered}
     assert {"frames", "fps", "subtitles"} <= offered["native"]
     assert {"tau", "temperature", "planner_frames"} <= offered["videopro"]
     for names in offered.values():
@@ -236,6 +237,17 @@ def test_methods_offer_numbers_and_choices_only(busy: World) -> None:
         # What one question takes of the machine with no number for its bound.
         dangerous |= {"max_parallel", "module_seconds", "preset", "clip_seconds", "resolution", "buffer"}
         assert not names & dangerous
+
+
+def test_lvagent_is_offered_where_the_operator_names_its_agents() -> None:
+    def offered(**settings: Any) -> list[str]:
+        return Answerer("colours", load=lambda *_, **__: ColourBackbone("colours"), **settings).method_names
+
+    assert "lvagent" in offered(
+        method="lvagent", options={"agents": ["self", "server:b@http://b.example/v1"]}
+    )
+    with pytest.raises(ConfigError, match="lvagent: set the agents"):
+        offered(methods=["native", "lvagent"])
 
 
 def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
@@ -250,7 +262,7 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
         load=lambda model, **_: ColourBackbone(model, is_concurrent=True),
     )
     world = World(tmp_path, answerer=answerer)
-    film = world.film()
+    video = world.video()
     bounds: dict[str, dict[str, float]] = {
         "videopro": {"max_rounds": 2, "tau": 0.5, "planner_frames": 3, "max_new_tokens": 1024, "calls": 8},
         "program": {"planner_frames": 4, "max_new_tokens": 1024},
@@ -266,7 +278,7 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
     }
 
     def refused(method: str, options: dict[str, Any]) -> dict[str, Any]:
-        asked = {**QUESTION, "file_id": film, "method": method, "options": options}
+        asked = {**QUESTION, "file_id": video, "method": method, "options": options}
         content = json.dumps(asked)  # NaN too, which httpx refuses to send.
         headers = {"Content-Type": "application/json"}
         reply = world.client.post("/v1/videopro/questions", content=content, headers=headers)
@@ -285,7 +297,7 @@ def test_no_client_sets_more_than_the_operator(tmp_path: Path) -> None:
         "'lvagent' is not available here; choose one of native, program" in refused("lvagent", {})["message"]
     )
     # Less is the client's to choose, and null is what the operator has.
-    page = world.answered(world.ask(film, method="native", options={"frames": 2, "fps": None}))
+    page = world.answered(world.ask(video, method="native", options={"frames": 2, "fps": None}))
     assert (page["final"]["letter"], page["answer_evidence"][0]["kind"]) == ("B", "frames")
     assert len(page["rounds"][0]["calls"][0]["frames"]) == 2
     world.close()
@@ -311,12 +323,12 @@ def test_the_models_of_a_method_stay_when_clients_set_other_options(
         load=lambda model, **_: ColourBackbone(model, is_concurrent=True, writes=lambda _: "nothing"),
     )
     world = World(tmp_path, answerer=answerer)
-    film = world.film()
+    video = world.video()
     for number in range(3):
-        world.answered(world.ask(film, options={"temperature": number / 10, "max_new_tokens": 100 + number}))
+        world.answered(world.ask(video, options={"temperature": number / 10, "max_new_tokens": 100 + number}))
     assert loaded == ["clip:numbers"]
     if method == "videopro":  # Other methods that write programs search with the operator's models, too.
-        world.answered(world.ask(film, method="program"))
+        world.answered(world.ask(video, method="program"))
         assert loaded == ["clip:numbers"] * 2
     world.close()
 
@@ -325,7 +337,7 @@ def test_a_question_that_a_killed_server_left_is_read_without_a_complaint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed = World(tmp_path)
-    question = killed.ask(killed.film(), question="Which? (slow)")
+    question = killed.ask(killed.video(), question="Which? (slow)")
     # Under way in one server, and so left by another that begins in its folder.
     assert state(World(tmp_path), question) == "stopped"
     killed.close()

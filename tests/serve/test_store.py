@@ -1,4 +1,4 @@
-"""The films of a server: known by their content, kept over a restart, and never outside of the folders."""
+"""The videos of a server: known by their content, kept over a restart, and never outside of the folders."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SRT = "1\n00:00:00,500 --> 00:00:01,500\nhello there\n"
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An operator's folder, with a link to a film outside of it, and one to a film inside."""
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An operator's folder, with a link to a video outside of it, and one to a video inside."""
     root = tmp_path_factory.mktemp("root")
-    folder = root / "films"
+    folder = root / "videos"
     make_video(folder / "deep" / "red.mp4", "red")
     make_video(root / "secret" / "blue.mp4", "blue")
     (folder / "out.mp4").symlink_to(root / "secret" / "blue.mp4")
@@ -34,11 +34,11 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def red(films: Path) -> bytes:
-    return (films / "deep" / "red.mp4").read_bytes()
+def red(videos: Path) -> bytes:
+    return (videos / "deep" / "red.mp4").read_bytes()
 
 
-def uploaded(store: VideoStore, content: bytes, name: str = "a film.mp4") -> StoredVideo:
+def uploaded(store: VideoStore, content: bytes, name: str = "a video.mp4") -> StoredVideo:
     with store.receive(len(content)) as part:
         part.write_bytes(content)
         return store.add(part, name)
@@ -50,7 +50,7 @@ def subtitled(store: VideoStore, id: str, name: str, content: bytes) -> StoredVi
         return store.set_subtitles(id, name, part)
 
 
-def test_a_film_takes_its_room_once(tmp_path: Path, red: bytes) -> None:
+def test_a_video_takes_its_room_once(tmp_path: Path, red: bytes) -> None:
     store = VideoStore(tmp_path, 2 * len(red))
     with store.receive(len(red)) as first:
         first.write_bytes(red)
@@ -59,14 +59,14 @@ def test_a_film_takes_its_room_once(tmp_path: Path, red: bytes) -> None:
             pass
 
 
-def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path, red: bytes) -> None:
+def test_the_same_content_is_the_same_video_and_a_restart_finds_it(tmp_path: Path, red: bytes) -> None:
     store = VideoStore(tmp_path, 10**9)
-    film = uploaded(store, red)
-    assert film.id == "file-" + hashlib.sha256(red).hexdigest()[:32]
-    assert (film.duration, film.width, film.height, film.bytes) == (2.0, 64, 48, len(red))
-    assert uploaded(store, red, "another name.mkv") == film
+    video = uploaded(store, red)
+    assert video.id == "file-" + hashlib.sha256(red).hexdigest()[:32]
+    assert (video.duration, video.width, video.height, video.bytes) == (2.0, 64, 48, len(red))
+    assert uploaded(store, red, "another name.mkv") == video
     assert [path.name for path in store.incoming.iterdir()] == []
-    with_lines = subtitled(store, film.id, "hers.srt", SRT.encode())
+    with_lines = subtitled(store, video.id, "hers.srt", SRT.encode())
     moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
     (moved / "incoming" / "part-1").write_bytes(b"of a killed server")
     (moved / "videos" / "holiday").mkdir()
@@ -75,31 +75,31 @@ def test_the_same_content_is_the_same_film_and_a_restart_finds_it(tmp_path: Path
     assert kept.path.read_bytes() == red
     assert kept.subtitles is not None
     assert kept.subtitles.read_text() == SRT
-    assert (kept.id, kept.name, kept.created_at) == (with_lines.id, "a film.mp4", film.created_at)
+    assert (kept.id, kept.name, kept.created_at) == (with_lines.id, "a video.mp4", video.created_at)
     assert not list(again.incoming.iterdir())
     assert (moved / "videos" / "holiday").is_dir(), "somebody else's"
-    again.delete(film.id)
+    again.delete(video.id)
     assert VideoStore(moved, 10**9).all() == []
 
 
 @pytest.mark.parametrize("about", ['{"id": ', '{"of": "a later version"}'])
-def test_a_film_whose_record_cannot_be_read_is_not_lost(
+def test_a_video_whose_record_cannot_be_read_is_not_lost(
     tmp_path: Path, red: bytes, about: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    film = uploaded(VideoStore(tmp_path, 10**9), red)
-    record = film.path.with_name("about.json")
+    video = uploaded(VideoStore(tmp_path, 10**9), red)
+    record = video.path.with_name("about.json")
     record.write_text(about)
     (tmp_path / "videos" / f"file-{'0' * 32}").mkdir()  # An upload that was cut off.
     again = VideoStore(tmp_path, 10**9)
     assert again.all() == []
     assert f"{record}: cannot be read" in caplog.text
-    assert [home.name for home in (tmp_path / "videos").iterdir()] == [film.id]
-    assert film.path.read_bytes() == red
-    assert uploaded(again, red).id == film.id, "sent again, it is there again"
+    assert [home.name for home in (tmp_path / "videos").iterdir()] == [video.id]
+    assert video.path.read_bytes() == red
+    assert uploaded(again, red).id == video.id, "sent again, it is there again"
 
 
-def test_no_path_leads_out_of_the_folders(tmp_path: Path, films: Path) -> None:
-    store = VideoStore(tmp_path, 10**9, [films])
+def test_no_path_leads_out_of_the_folders(tmp_path: Path, videos: Path) -> None:
+    store = VideoStore(tmp_path, 10**9, [videos])
     for path in (
         *("../secret/blue.mp4", "deep/../../secret/blue.mp4", "/etc/passwd", "out.mp4", "outside/blue.mp4"),
         *("circle.mp4", "deep", "", ".", "no.mp4", "deep/red.mp4\0", "x" * 5000, "%2e%2e/secret/blue.mp4"),
@@ -108,65 +108,65 @@ def test_no_path_leads_out_of_the_folders(tmp_path: Path, films: Path) -> None:
             store.from_folder(path)
         assert refused.value.status in (400, 404), path
         assert "secret" not in str(refused.value).replace(path, "")
-        assert str(films.parent) not in str(refused.value)
+        assert str(videos.parent) not in str(refused.value)
     assert store.all() == []
 
 
-def test_films_in_folders_are_listed_and_stay_there(tmp_path: Path, films: Path) -> None:
-    store = VideoStore(tmp_path, 10**9, [films])
-    listed = {film["path"] for film in store.folders.videos()}
+def test_videos_in_folders_are_listed_and_stay_there(tmp_path: Path, videos: Path) -> None:
+    store = VideoStore(tmp_path, 10**9, [videos])
+    listed = {video["path"] for video in store.folders.videos()}
     assert listed == {"deep/red.mp4", "in.mp4"}
-    film = store.from_folder("deep/red.mp4")
-    assert store.from_folder("in.mp4") == film, "the same file"
-    assert (film.path, film.is_uploaded) == ((films / "deep" / "red.mp4").resolve(), False)
+    video = store.from_folder("deep/red.mp4")
+    assert store.from_folder("in.mp4") == video, "the same file"
+    assert (video.path, video.is_uploaded) == ((videos / "deep" / "red.mp4").resolve(), False)
     assert store.size == 0
-    store.delete(film.id)
-    assert film.path.exists()
+    store.delete(video.id)
+    assert video.path.exists()
 
 
-def test_clients_that_bring_the_same_film_at_the_same_time(tmp_path: Path, films: Path) -> None:
-    store, path = VideoStore(tmp_path, 10**9), films / "deep" / "red.mp4"
+def test_clients_that_bring_the_same_video_at_the_same_time(tmp_path: Path, videos: Path) -> None:
+    store, path = VideoStore(tmp_path, 10**9), videos / "deep" / "red.mp4"
     content = path.read_bytes()
     with ThreadPoolExecutor(8) as threads:
         brought = [threads.submit(uploaded, store, content) for _ in range(8)]
         named = [threads.submit(store.at, path, "red.mp4") for _ in range(8)]
-        kept = [{each.result().id for each in films} for films in (brought, named)]
+        kept = [{each.result().id for each in videos} for videos in (brought, named)]
     # One by its content, and one by its place.
     assert [len(ids) for ids in kept] == [1, 1]
     assert store.get(kept[0].pop()).path.read_bytes() == content
     assert not list(store.incoming.iterdir())
 
 
-def test_a_film_that_changes_in_its_folder_is_another_film(tmp_path: Path) -> None:
-    make_video(tmp_path / "films" / "a.mp4", "red")
-    store = VideoStore(tmp_path / "out", 10**9, [tmp_path / "films"])
-    film = store.from_folder("a.mp4")
-    make_video(tmp_path / "films" / "a.mp4", "blue")
+def test_a_video_that_changes_in_its_folder_is_another_video(tmp_path: Path) -> None:
+    make_video(tmp_path / "videos" / "a.mp4", "red")
+    store = VideoStore(tmp_path / "out", 10**9, [tmp_path / "videos"])
+    video = store.from_folder("a.mp4")
+    make_video(tmp_path / "videos" / "a.mp4", "blue")
     with pytest.raises(Problem, match="moved or changed in its folder; open it by its path again"):
-        store.get(film.id)
-    assert store.from_folder("a.mp4").id != film.id
+        store.get(video.id)
+    assert store.from_folder("a.mp4").id != video.id
 
 
 def test_names_of_clients_are_for_show_only(tmp_path: Path, red: bytes) -> None:
     for number, (name, shown) in enumerate(
         (
             ("../../etc/passwd", "passwd"),
-            ("C:\\films\\a.mp4", "a.mp4"),
+            ("C:\\videos\\a.mp4", "a.mp4"),
             ("a\0b\n\x1b[2Jc.mp4", "ab c.mp4"),
             ("", "video"),
             ("x" * 999, "x" * 200 + "..."),
         )
     ):
         folder = tmp_path / str(number)
-        film = uploaded(VideoStore(folder, 10**9), red, name)
-        assert film.name == shown
-        assert film.path == folder / "videos" / film.id / "video.mp4"
+        video = uploaded(VideoStore(folder, 10**9), red, name)
+        assert video.name == shown
+        assert video.path == folder / "videos" / video.id / "video.mp4"
 
 
-def test_what_is_no_film_is_refused_and_gone(tmp_path: Path, red: bytes) -> None:
+def test_what_is_no_video_is_refused_and_gone(tmp_path: Path, red: bytes) -> None:
     store = VideoStore(tmp_path, len(red) + 4096)
     playlist = b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n"
-    for content in (b"no film at all", playlist, red[: len(red) // 2], b"\0" * 4096):
+    for content in (b"no video at all", playlist, red[: len(red) // 2], b"\0" * 4096):
         with pytest.raises(Problem, match=r"^mine\.mp4: ") as refused:
             uploaded(store, content, "mine.mp4")
         assert str(tmp_path) not in str(refused.value)
@@ -179,7 +179,7 @@ def test_what_is_no_film_is_refused_and_gone(tmp_path: Path, red: bytes) -> None
 def test_an_uploaded_pocket_video_is_one(tmp_path: Path) -> None:
     made = find_video(Path("pocket:test/long_013"))
     store = VideoStore(tmp_path, 10**9)
-    film = uploaded(store, made.read_bytes(), "renamed.mp4")
-    assert is_pocket_video(film.path)
-    note = json.loads(film.path.with_suffix(".json").read_bytes())
+    video = uploaded(store, made.read_bytes(), "renamed.mp4")
+    assert is_pocket_video(video.path)
+    note = json.loads(video.path.with_suffix(".json").read_bytes())
     assert note["files"][".mp4"] == [made.stat().st_size, hashlib.sha256(made.read_bytes()).hexdigest()]

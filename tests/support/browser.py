@@ -56,7 +56,7 @@ _READY = (
 @contextmanager
 def opening(browser: Any, width: int) -> Iterator[Open]:
     """Opens pages. Whatever goes wrong in one, and whatever it asks for outside its home, fails the test, but
-    for films, which are played from where they are."""
+    for videos, which are played from where they are."""
     wrong: list[str] = []
     contexts = []
 
@@ -65,12 +65,12 @@ def opening(browser: Any, width: int) -> Iterator[Open]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)  # Other processes may share the cores.
-        page.requested, page.films = [], []
+        page.requested, page.videos = [], []
         if not wrong_is_fine:
             page.on("pageerror", lambda error: wrong.append(str(error)))
 
         def note(request: Any) -> None:
-            asked = page.films if request.resource_type == "media" else page.requested
+            asked = page.videos if request.resource_type == "media" else page.requested
             asked.append(request.url.replace(home, ""))
 
         page.on("request", note)

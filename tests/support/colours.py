@@ -1,4 +1,4 @@
-"""Films of one colour, a benchmark of questions about them, runs over it as on the command line, and a
+"""Videos of one colour, a benchmark of questions about them, runs over it as on the command line, and a
 backbone that sees colours. An option that names the colour is right, so all answers are known by looking.
 
 `make_video` and `make_benchmark` (or the fixture `root`) make the files; `flags`, `start` and `finish` are a
@@ -35,10 +35,10 @@ COLOURS = {"red": (200, 30, 30), "green": (30, 180, 30), "blue": (30, 30, 200), 
 
 def make_video(path: Path, colour: str, seconds: float = 2.0) -> None:
     """An H.264 file of one colour, 64x48, 8 frames a second."""
-    make_film(path, [colour] * round(8 * seconds), 8)
+    make_colours(path, [colour] * round(8 * seconds), 8)
 
 
-def make_film(path: Path, colours: Sequence[str], rate: int) -> None:
+def make_colours(path: Path, colours: Sequence[str], rate: int) -> None:
     """One with the colour of each frame."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:

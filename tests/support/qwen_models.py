@@ -133,10 +133,10 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def save_checkpoint(family: str, folder: Path) -> Path:
-    """Write a random checkpoint of a family: weights, tokenizer, processor."""
+def save_checkpoint(family: str, folder: Path, words: Any = None) -> Path:
+    """Write a random checkpoint of a family: weights, tokenizer (default: ours), processor."""
     kind = FAMILIES[family]
-    words = tokenizer()
+    words = words or tokenizer()
     size = len(words)
     ids = words.convert_tokens_to_ids
     marks = {
@@ -190,7 +190,13 @@ def load(family: str, **settings: Any) -> QwenBackbone:
 @functools.cache
 def _loaded(family: str, **settings: Any) -> tuple[Any, Any]:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32, **settings)
-    return model.eval(), AutoProcessor.from_pretrained(checkpoint(family))
+    processor = AutoProcessor.from_pretrained(checkpoint(family))
+    if FAMILIES[family].has_times:
+        # As published: see tests/backbones/qwen/test_published.py.
+        processor.chat_template = template().replace(
+            "<|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>"
+        )
+    return model.eval(), processor
 
 
 def reference(family: str, **settings: Any) -> tuple[Any, Any]:

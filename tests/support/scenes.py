@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.colours import colour_of, make_film, nearest
+from tests.support.colours import colour_of, make_colours, nearest
 from tests.support.fake_backbone import FakeBackbone, confident_answer, unparsed
 from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
 from videopro.backbones.wrappers import Meter
@@ -39,7 +39,7 @@ QUESTION = Question("What is shown at the red place?", ("blue", "red", "green", 
 def video(scenes: tuple[str, ...] = SCENES) -> Video:
     """The minute, or one of other colours, two frames a second, 64x48."""
     path = Path(tempfile.mkdtemp()) / "scenes.mp4"
-    make_film(path, [colour for colour in scenes for _ in range(20)], 2)
+    make_colours(path, [colour for colour in scenes for _ in range(20)], 2)
     return Video.open(path)
 
 

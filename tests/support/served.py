@@ -1,6 +1,6 @@
-"""A server of questions about films of one colour, in this process, whose model is `ColourBackbone`.
+"""A server of questions about videos of one colour, in this process, whose model is `ColourBackbone`.
 
-`World` is one with starlette's test client (`film` uploads, `ask` asks, `answered` waits for the answer);
+`World` is one with starlette's test client (`video` uploads, `ask` asks, `answered` waits for the answer);
 "(slow)" questions wait for `world.backbone.go_on`. `served` and `listening` give it, or any app, a real
 address, for clients that hang up.
 """
@@ -19,9 +19,9 @@ from videopro.serve import Answerer, ServeLimits, ServerState, create_app, liste
 from videopro.serve.app import StoppableServer
 
 
-def message(film: str, text: str = "Which colour is shown?") -> dict[str, Any]:
-    """A question about a film as OpenAI's chat has it."""
-    content = [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": film}}]
+def message(video: str, text: str = "Which colour is shown?") -> dict[str, Any]:
+    """A question about a video as OpenAI's chat has it."""
+    content = [{"type": "text", "text": text}, {"type": "file", "file": {"file_id": video}}]
     return {"role": "user", "content": content}
 
 
@@ -29,7 +29,7 @@ QUESTION = {"question": "Which colour is shown?", "choices": ["red", "green", "b
 
 
 class World:
-    """A server with films of one colour each; `client` calls it."""
+    """A server with videos of one colour each; `client` calls it."""
 
     def __init__(
         self, folder: Path, *, model: str = "colours", answerer: Answerer | None = None, **limits: Any
@@ -47,8 +47,8 @@ class World:
     def _load(self, model: str, **settings: Any) -> Backbone:
         return self.backbone
 
-    def film(self, colour: str = "green", **about: Any) -> str:
-        """The id of an uploaded film."""
+    def video(self, colour: str = "green", **about: Any) -> str:
+        """The id of an uploaded video."""
         path = self.folder / f"{colour}.mp4"
         if not path.exists():
             make_video(path, colour)
@@ -56,9 +56,9 @@ class World:
         assert reply.status_code == 200, reply.text
         return str(reply.json()["id"])
 
-    def ask(self, film: str, **about: Any) -> str:
+    def ask(self, video: str, **about: Any) -> str:
         """The id of a question that was asked."""
-        reply = self.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": film, **about})
+        reply = self.client.post("/v1/videopro/questions", json={**QUESTION, "file_id": video, **about})
         assert reply.status_code == 202, reply.text
         return str(reply.json()["id"])
 

@@ -89,7 +89,7 @@ def rows() -> list[SFTRow]:
 
 def inputs(family: str) -> QwenInputs:
     """The inputs of a tiny checkpoint."""
-    processor = find_checkpoint(str(checkpoint(family))).processor
+    processor = find_checkpoint(str(checkpoint(family))).marked("published").processor
     return QwenInputs(processor, frames=FRAMES, pixels=PIXELS, device=torch.device("cpu"))
 
 

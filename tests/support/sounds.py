@@ -19,7 +19,7 @@ RATE = 44_100
 
 
 @contextmanager
-def _film(path: Path) -> Iterator[av.container.OutputContainer]:
+def _video(path: Path) -> Iterator[av.container.OutputContainer]:
     """Eight seconds of numbered pictures, four a second, which are written after all else."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("libx264", rate=4)
@@ -44,7 +44,7 @@ def _sound(wave: np.ndarray, layout: str, at: int) -> av.AudioFrame:
 
 def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float) -> Path:
     """A video of 8 s with segments of a stereo tone, each beginning at one of `starts`."""
-    with _film(path) as container:
+    with _video(path) as container:
         sound = container.add_stream("pcm_s16le", rate=RATE, layout="stereo")
         wave = _tone(int(seconds * RATE))
         for start in starts:
@@ -57,7 +57,7 @@ def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float) -> Path:
 
 def with_damaged_sound(path: Path, damaged: range) -> Path:
     """A video of 8 s with 80 AAC packets of about 23 ms each, of which those of these numbers are damaged."""
-    with _film(path) as container:
+    with _video(path) as container:
         sound = container.add_stream("aac", rate=RATE, layout="mono")
         written = 0
         for number in range(80):

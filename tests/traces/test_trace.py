@@ -151,27 +151,27 @@ def test_a_foreign_line_added_during_a_run_is_seen(tmp_path: Path) -> None:
     log.close()
 
 
-def about(question_id: str, film: str, text: str = "") -> Trace:
-    return make(question_id, video=VideoRef("v.mp4", "v", film, 12.5, "v.srt", text))
+def about(question_id: str, video: str, text: str = "") -> Trace:
+    return make(question_id, video=VideoRef("v.mp4", "v", video, 12.5, "v.srt", text))
 
 
-def test_an_answer_about_another_film_or_text_is_not_written(tmp_path: Path) -> None:
+def test_an_answer_about_another_video_or_text_is_not_written(tmp_path: Path) -> None:
     """Whoever answers: a node of a cluster may have another file under the same path."""
     path = tmp_path / "traces.jsonl"
-    TraceLog(path).append(about("a", "film", "text"))
+    TraceLog(path).append(about("a", "video", "text"))
     content = path.read_bytes()
     log = TraceLog(path)
     with pytest.raises(RunError, match=r"video of 'v' \(v\.mp4\) changed since question 'a'"):
-        log.append_all([about("b", "film", "text"), about("c", "other", "text")])
+        log.append_all([about("b", "video", "text"), about("c", "other", "text")])
     with pytest.raises(RunError, match=r"v\.srt of 'v' .* 'a' was answered; 'c' was not written"):
-        log.append(about("c", "film", "other"))
+        log.append(about("c", "video", "other"))
     assert path.read_bytes() == content
     # One that could not be opened or was not to be read is no other one; nor is another file of the video.
-    assert log.append_all([about("d", ""), about("e", "film")]) == 2
-    assert log.append(make("f", video=VideoRef("v.mp4", "v", "film", 12.5, "v.de.srt", "other")))
+    assert log.append_all([about("d", ""), about("e", "video")]) == 2
+    assert log.append(make("f", video=VideoRef("v.mp4", "v", "video", 12.5, "v.de.srt", "other")))
 
 
-def test_answers_about_a_changed_film_are_redone_by_any_number_of_commands(tmp_path: Path) -> None:
+def test_answers_about_a_changed_video_are_redone_by_any_number_of_commands(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     TraceLog(path).append_all([about("a", "old"), about("b", "old")])
     redo = Redo(changed=frozenset({("a", "old", ""), ("b", "old", "")}))
@@ -185,7 +185,7 @@ def test_answers_about_a_changed_film_are_redone_by_any_number_of_commands(tmp_p
     assert not second.append(about("a", "new"))
     assert second.append(about("b", "new"))
     assert not first.append(about("b", "new"))
-    # The old film is back: the answers about it are not those that count.
+    # The old video is back: the answers about it are not those that count.
     back = TraceLog(path, redo=Redo(changed=frozenset({("a", "new", ""), ("b", "new", "")})))
     back.refresh()
     assert not back.is_done("a")

@@ -32,11 +32,12 @@ from videopro.train.runtime import TrainingSetup, read_settings
 from videopro.train.runtime.trainable import linear_pattern
 
 FRAMES, PIXELS = 6, 4096
+SEEN = {"frames": FRAMES, "pixels": PIXELS, "video_marks": "nested"}
 
 
 def arguments(output: Path, **changes: object) -> list[str]:
-    """Flags of a step of SFT with other budgets than those of the base, which records none."""
-    return flags(output, **{"frames": FRAMES, "pixels": PIXELS, "max_steps": 1, **changes})
+    """Flags of a step of SFT with other settings of a video than those of the base, which records none."""
+    return flags(output, **{**SEEN, "max_steps": 1, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_the_record_names_base_prompts_and_versions(tuned: Path, tmp_path: Path)
         versions = written.pop("versions")
         assert versions["peft"] == metadata.version("peft")
         assert versions["videopro"].startswith(f"{__version__}+")
-        assert written == {"frames": FRAMES, "pixels": PIXELS, "base": own, "planner": planner}
+        assert written == {**SEEN, "base": own, "planner": planner}
         record = read_model_record(run)
         write_model_record(tmp_path, record)
         assert read_model_record(tmp_path) == record
@@ -70,11 +71,12 @@ def test_training_continues_with_what_the_adapter_was_trained_with(
     tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = arguments(tmp_path, **LORA, adapter=tuned, modules=NO_MODELS, num_generations=2)
-    budgets = words.index("--frames")
-    assert words[budgets : budgets + 4 : 2] == ["--frames", "--pixels"]
-    del words[budgets : budgets + 4]
+    for name in SEEN:
+        at = words.index(f"--{name}")
+        del words[at : at + 2]
     start = TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", words))
     assert (start.frames, start.pixels, start.inputs.frames) == (FRAMES, PIXELS, FRAMES)
+    assert start.checkpoint.video_marks == "nested"
     assert "warning" not in capsys.readouterr().err
     other = [*words, "--frames", "8"]
     assert TrainingSetup.of(*read_settings(VideoGRPOConfig, "grpo", other)).frames == 8
@@ -87,12 +89,15 @@ def test_differences_to_the_record_are_noted(
     """A copy with the same files is the same base, wherever it is."""
     base, plain = str(checkpoint("qwen3_vl")), shutil.copytree(tuned, tmp_path / "plain")
     backbone = load_backbone(base, adapter=str(tuned))
-    assert (backbone.frames, backbone.pixels, backbone.notes) == (FRAMES, PIXELS, ())
+    assert {name: backbone.identity()[name] for name in SEEN} == SEEN
+    assert backbone.notes == ()
     backbone = load_backbone(base, adapter=str(tuned), frames=4, pixels=PIXELS)
     assert backbone.frames == 4
     (note,) = backbone.notes
     assert "trained with frames=6, but runs with frames=4" in note
     assert f"warning: {note}" in caplog.messages
+    (note,) = load_backbone(base, adapter=str(tuned), video_marks="published").notes
+    assert "trained with video_marks=nested" in note
     (plain / "videopro.json").unlink()
     backbone = load_backbone(base, adapter=str(plain))
     assert (backbone.frames, backbone.pixels, len(backbone.notes)) == (64, 50_176, 1)
@@ -138,6 +143,7 @@ def test_a_merged_checkpoint_is_base_and_adapter(tmp_path: Path) -> None:
     assert written == {
         "frames": 64,
         "pixels": 50_176,
+        "video_marks": "published",
         "base": {"name": name, "weights": weights},
         "planner": {"base": name, "weights": weights},
     }

@@ -222,7 +222,7 @@ X264 = {"g": "10", "bf": "0"}
 """A key frame each second, and every picture is decoded from the one before it."""
 
 
-def film(path: Path, count: int = 100, **options: Any) -> Path:
+def encoded(path: Path, count: int = 100, **options: Any) -> Path:
     make(path, count, rate=RATE, **{"options": X264, **options})
     return path
 
@@ -243,7 +243,7 @@ def middles(count: int) -> list[float]:
 def test_the_nearest_intact_frame_stands_in_and_says_for_which_time(tmp_path: Path) -> None:
     """Packet 21 is damaged: pictures 21 to 29, until the key frame 30. Of the intact ones, 20 is shown at 2.0
     s and 30 at 3.0 s."""
-    video = opened(damage(film(tmp_path / "a.mp4"), [21]), 1.0)
+    video = opened(damage(encoded(tmp_path / "a.mp4"), [21]), 1.0)
     times = [2.05, 2.25, 2.55, 3.0]
     # The same again, from the store, and in a stream.
     for frames in (video.frames(times), video.frames(times), list(video.stream(times))):
@@ -258,7 +258,7 @@ def test_the_nearest_intact_frame_stands_in_and_says_for_which_time(tmp_path: Pa
 
 
 def test_what_is_too_far_away_does_not_stand_in(tmp_path: Path) -> None:
-    path = damage(film(tmp_path / "a.mp4"), [21])
+    path = damage(encoded(tmp_path / "a.mp4"), [21])
     assert opened(path, 0.45).frames([2.55])[0].time == 3.0
     with pytest.raises(
         VideoError, match=r"a\.mp4: the frame at 2\.550 s is damaged, and no frame within 0\.4 s"
@@ -292,7 +292,7 @@ def test_each_frame_is_exact_or_stands_in(
     name: str, codec: str, options: dict[str, str], broken: Iterable[int], lost: Iterable[int], tmp_path: Path
 ) -> None:
     """Without B-frames, a damaged packet costs the pictures up to the next key frame: every tenth is one."""
-    path = damage(film(tmp_path / name, codec=codec, options=options), list(broken))
+    path = damage(encoded(tmp_path / name, codec=codec, options=options), list(broken))
     frames = opened(path, 60.0).frames(middles(100))
     # The same of each by itself.
     for number in (*list(lost)[:4], 99):
@@ -316,7 +316,7 @@ def test_what_a_stream_lost_never_passes_for_a_frame(
     """Bytes of a transport or program stream are gone: what was decoded from them is damaged up to the next
     key frame, and all others are exact. (That a picture was lost as a whole, nothing in the file says.)"""
     options = {"g": "10", "bf": "2"}
-    data = film(tmp_path / name, form=form, codec=codec, options=options).read_bytes()
+    data = encoded(tmp_path / name, form=form, codec=codec, options=options).read_bytes()
     whole = [frame.image for frame in opened(tmp_path / name).frames(middles(100))]
     for place in (0.35, 0.5, 0.65):
         at = int(len(data) * place)
@@ -331,7 +331,7 @@ def test_what_a_stream_lost_never_passes_for_a_frame(
 
 def test_hevc_with_a_part_of_a_packet_zeroed(tmp_path: Path) -> None:
     """FFmpeg's decoder makes a picture of what is left, and marks none."""
-    path = film(tmp_path / "a.mp4", 20, codec="libx265", options=HEVC, size=(360, 640))
+    path = encoded(tmp_path / "a.mp4", 20, codec="libx265", options=HEVC, size=(360, 640))
     whole = [frame.image for frame in opened(path).frames(middles(20))]
     damage(path, [14], share=0.5)
     frames = opened(path, 5.0).frames(middles(20))
@@ -344,7 +344,7 @@ def test_hevc_with_a_part_of_a_packet_zeroed(tmp_path: Path) -> None:
 def test_hevc_with_remarks_that_the_decoder_does_not_understand(tmp_path: Path) -> None:
     """Before each picture stands an SEI (type 39 of H.265's table 7-1) whose payload, the colour volume
     of a mastering display (137), is shorter than it says. The pictures are intact."""
-    film(tmp_path / "a.ts", codec="libx265", options=HEVC, form="mpegts")
+    encoded(tmp_path / "a.ts", codec="libx265", options=HEVC, form="mpegts")
     remark = b"\0\0\0\1\x4e\1" + bytes([137, 24, 1, 2, 3, 0x80])
     with av.open(str(tmp_path / "a.ts")) as source, av.open(str(tmp_path / "b.ts"), "w") as target:
         stream = target.add_stream_from_template(source.streams.video[0])
@@ -359,7 +359,7 @@ def test_hevc_with_remarks_that_the_decoder_does_not_understand(tmp_path: Path) 
 
 def test_the_damaged_seconds(tmp_path: Path) -> None:
     """21 to 29, and 98 and 99; a sample that meets neither says nothing of them."""
-    video = opened(damage(film(tmp_path / "a.mp4"), [21, 98]))
+    video = opened(damage(encoded(tmp_path / "a.mp4"), [21, 98]))
     assert video.damage(middles(100)) == [(2.1, 3.0), (9.8, 10.0)]
     assert video.damage([0.5, 2.99]) == [(2.1, 3.0)]
     assert video.damage([0.5, 2.09, 3.0, 9.79]) == []

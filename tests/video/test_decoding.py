@@ -126,21 +126,21 @@ def test_small_work_and_small_machines_use_threads(
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Video:
-    path = tmp_path_factory.mktemp("films") / "a.mp4"
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Video:
+    path = tmp_path_factory.mktemp("videos") / "a.mp4"
     make(path, 400, rate=2, options={"g": "20", "preset": "ultrafast"})
     return Video.open(path)
 
 
 WAYS: dict[str, Callable[[Video, list[float]], object]] = {
-    "frames": lambda film, times: film.frames(times),
-    "stream": lambda film, times: list(film.stream(iter(times))),
+    "frames": lambda long_video, times: long_video.frames(times),
+    "stream": lambda long_video, times: list(long_video.stream(iter(times))),
 }
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_decoding_ends_in_all_threads(
-    way: Callable[[Video, list[float]], object], film: Video, monkeypatch: pytest.MonkeyPatch
+    way: Callable[[Video, list[float]], object], long_video: Video, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads, work = set[int](), list[CancelledWork]()
     started = threading.Event()
@@ -159,7 +159,7 @@ def test_decoding_ends_in_all_threads(
 
     monkeypatch.setattr(exact._GroupDecoder, "decode", cancelling)
     before = threading.active_count()
-    work.append(CancelledWork(lambda: way(film, [number / 2 for number in range(400)])))
+    work.append(CancelledWork(lambda: way(long_video, [number / 2 for number in range(400)])))
     started.set()
     until(lambda: work[0].cancellation.is_cancelled)
     work[0].cancel()
@@ -167,12 +167,12 @@ def test_decoding_ends_in_all_threads(
     until(lambda: threading.active_count() <= before)
 
 
-def test_one_that_waits_for_another_decoder_of_the_video_leaves(film: Video, tmp_path: Path) -> None:
+def test_one_that_waits_for_another_decoder_of_the_video_leaves(long_video: Video, tmp_path: Path) -> None:
     from videopro.video.frame_store import shared_store
 
-    with shared_store().decoding(film.id):
-        CancelledWork(lambda: film.frames([1.0])).cancel()
-    assert len(film.frames([1.0])) == 1
+    with shared_store().decoding(long_video.id):
+        CancelledWork(lambda: long_video.frames([1.0])).cancel()
+    assert len(long_video.frames([1.0])) == 1
 
 
 # ---- what is made ahead ------------------------------------------------------------------------------------
@@ -219,7 +219,9 @@ def test_closing_ends_the_thread_wherever_it_is(is_full: bool) -> None:
     assert ended.is_set()
 
 
-def test_a_process_ends_a_part_that_nobody_waits_for(film: Video, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_ends_a_part_that_nobody_waits_for(
+    long_video: Video, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What runs in the process, here in a thread: it decodes until the parent says so, and not one picture
     more."""
     parts: list[processes.PartInProcess] = []
@@ -237,10 +239,10 @@ def test_a_process_ends_a_part_that_nobody_waits_for(film: Video, monkeypatch: p
             return None, processes.Future()
 
     monkeypatch.setattr(exact._GroupDecoder, "decode", cancelling)
-    pool, ticks = Pool(), [film._probe.tick(second / 2) for second in range(400)]
-    parts.append(processes.PartInProcess(pool, film._probe, ticks, (32, 48), 10.0))  # type: ignore[arg-type]
+    pool, ticks = Pool(), [long_video._probe.tick(second / 2) for second in range(400)]
+    parts.append(processes.PartInProcess(pool, long_video._probe, ticks, (32, 48), 10.0))  # type: ignore[arg-type]
     *decoding, memory = pool.arguments
     with pytest.raises(Cancelled):
         processes._decode(*decoding, 1, os.getpid(), memory)  # type: ignore[arg-type]
-    # The first group; the film has 20.
+    # The first group; the video has 20.
     assert decoded == [20]

@@ -28,19 +28,19 @@ def video(root: Path, name: str = ID) -> str:
     "file",
     [
         f"videos/{ID}.mp4",
-        f"videos/A film, part 1 [{ID}].mp4",
-        f"more/below/A film [x] [{ID}].MKV",
-        f"videos/A film-{ID}.mp4",
+        f"videos/A video, part 1 [{ID}].mp4",
+        f"more/below/A video [x] [{ID}].MKV",
+        f"videos/A video-{ID}.mp4",
     ],
 )
 def test_a_downloaded_video_is_found(tmp_path: Path, file: str) -> None:
-    put(tmp_path, file, "videos/other.mp4", f"videos/A film [{ID}].mp4.part", f"videos/{ID}.json")
+    put(tmp_path, file, "videos/other.mp4", f"videos/A video [{ID}].mp4.part", f"videos/{ID}.json")
     assert video(tmp_path) == file
 
 
 def test_the_id_may_begin_with_a_dash() -> None:
     assert names_of("Title--Qw4w9WgXcQ") == ("Title--Qw4w9WgXcQ", "-Qw4w9WgXcQ")
-    assert names_of("my-film") == ("my-film",)
+    assert names_of("my-video") == ("my-video",)
     assert names_of("[x]") == ("[x]", "x")
 
 
@@ -83,7 +83,7 @@ def subtitles(root: Path, name: str = ID) -> str | None:
     [
         ("subtitles/{ID}.srt subtitles/{ID}.en.srt", "subtitles/{ID}.srt"),
         ("subtitles/{ID}.EN.VTT", "subtitles/{ID}.EN.VTT"),
-        ("videos/A_film_[{ID}].en-US.vtt", "videos/A_film_[{ID}].en-US.vtt"),
+        ("videos/A_video_[{ID}].en-US.vtt", "videos/A_video_[{ID}].en-US.vtt"),
         # English of several languages, and a .srt of several forms.
         ("subtitles/{ID}.de.srt subtitles/{ID}.en.vtt subtitles/{ID}.en.srt", "subtitles/{ID}.en.srt"),
         ("subtitles/{ID}.en-orig.srt subtitles/{ID}.en.vtt subtitles/{ID}.fr.vtt", "subtitles/{ID}.en.vtt"),
@@ -97,20 +97,20 @@ def subtitles(root: Path, name: str = ID) -> str | None:
     ],
 )
 def test_downloaded_subtitles_are_found(tmp_path: Path, files: str, found: str) -> None:
-    put(tmp_path, f"videos/A_film_[{ID}].mp4", *files.format(ID=ID).split())
+    put(tmp_path, f"videos/A_video_[{ID}].mp4", *files.format(ID=ID).split())
     assert subtitles(tmp_path) == (found.format(ID=ID) or None)
 
 
-def test_ask_finds_what_lies_beside_the_film(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    film = tmp_path / f"A film [{ID}].mp4"
-    make_video(film, "red")
-    (tmp_path / f"A film [{ID}].en.srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nthe code is seven\n")
-    (tmp_path / f"A film [{ID}].en.forced.srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nforced\n")
+def test_ask_finds_what_lies_beside_the_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    video = tmp_path / f"A video [{ID}].mp4"
+    make_video(video, "red")
+    (tmp_path / f"A video [{ID}].en.srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nthe code is seven\n")
+    (tmp_path / f"A video [{ID}].en.forced.srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nforced\n")
     prompt = tmp_path / "prompt.txt"
-    words = [str(film), "Which?", "--choices", *COLOURS, "--model", "m", "--backbone", f"log={prompt}"]
+    words = [str(video), "Which?", "--choices", *COLOURS, "--model", "m", "--backbone", f"log={prompt}"]
     assert ask([*words, "--options", "subtitles=all"], load=load_fake) == 0
     assert "the code is seven" in prompt.read_text()
     assert (
-        f"subtitles next to the video, for methods that read them: A film [{ID}].en.srt"
+        f"subtitles next to the video, for methods that read them: A video [{ID}].en.srt"
         in capsys.readouterr().err
     )

@@ -57,14 +57,14 @@ def test_times_of_frames(
 def test_ends_at_a_rate_are_the_frames_of_qwen_vl_utils(rate: float) -> None:
     """Its own count, and the numbers that its readers take with it."""
     for total in (4, 5, 37, 240, 1001, 17_999, 107_892):
-        film = video(total / rate, rate)
+        sampled = video(total / rate, rate)
         for fps in (0.1, 0.5, 1.0, 1.7, 2.0, 4.0, 29.97, 120.0):
             for budget in (2, 4, 7, 32, 64, 500, 768):
                 n = smart_nframes(
                     {"fps": fps, "max_frames": budget, "min_frames": min(4, budget)}, total, rate
                 )
                 numbers = torch.linspace(0, total - 1, n).round().long().tolist()
-                times = frame_times(film, "ends", budget, fps)
+                times = frame_times(sampled, "ends", budget, fps)
                 assert [int(time * rate) for time in times] == numbers, (total, rate, fps, budget)
 
 

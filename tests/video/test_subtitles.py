@@ -405,7 +405,7 @@ def test_a_track_that_says_all_is_read(
     number: int,
 ) -> None:
     path = with_subtitles(
-        tmp_path / "film.mkv",
+        tmp_path / "video.mkv",
         [("subrip", language, cues) for language, cues in tracks],
         titles=titles,
         flags=flags,

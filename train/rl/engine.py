@@ -222,6 +222,7 @@ def _served(training: VideoGRPOConfig, model: ModelConfig, start: TrainingSetup)
         start.frames,
         _DTYPES.get(str(model.dtype), "auto"),
         adapter_rank(adapter_folder(start.adapter)) if start.adapter else model.lora_r,
+        chat_template=str(start.checkpoint.processor.chat_template),
     )
 
 

@@ -114,6 +114,7 @@ def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, loads_best: bo
 def _last_complete(output: Path) -> Path | None:
     for checkpoint in checkpoints(output):
         if (checkpoint / COMPLETE).is_file():
+            print(f"resuming from {checkpoint}", file=sys.stderr)
             return checkpoint
         print(f"{checkpoint} is incomplete; deleting it", file=sys.stderr)
         shutil.rmtree(checkpoint, ignore_errors=True)

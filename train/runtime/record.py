@@ -73,7 +73,7 @@ HARMLESS = (
     *("output_dir", "train_data", "adapter", "frame_cache", "resume_from_checkpoint", "model_name_or_path"),
     "model_revision",
     # Compared as what they came to: the start's own where they are unset.
-    *("frames", "pixels", "prompts"),
+    *("frames", "pixels", "video_marks", "prompts"),
     # What is evaluated, logged, shown, saved and uploaded.
     *("per_device_eval_batch_size", "num_generations_eval", "batch_eval_metrics", "include_", "do_"),
     *(
@@ -131,6 +131,7 @@ def describe_run(
         "adapter": adapter,
         "frames": start.frames,
         "pixels": start.pixels,
+        "video_marks": start.checkpoint.video_marks,
         "prompts": None if start.prompts is None else dict(start.prompts.texts),
         "processes": PartialState().num_processes,
         **named_plugins(

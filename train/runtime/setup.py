@@ -111,10 +111,12 @@ class TrainingSetup:
             adapter=training.adapter,
             frames=training.frames,
             pixels=training.pixels,
+            video_marks=training.video_marks,
         )
         check_needs(training_needs(training, spec))
         checkpoint = find_checkpoint(spec.model)
         resolved = resolve_record(spec, checkpoint)
+        checkpoint = checkpoint.marked(resolved.video_marks)
         prompts, notes = _prompts(training, resolved, _who(spec.adapter, spec.model))
         if PartialState().is_main_process:
             for note in (*resolved.notes, *notes, *_idle_gpus(training)):
@@ -155,6 +157,7 @@ class TrainingSetup:
             self.checkpoint.as_base,
             planner if is_adapter else made_from(self.checkpoint, planner),
             library_versions(),
+            self.checkpoint.video_marks,
         )
 
     def frame_cache(self, training: TrainingConfig) -> FrameCache:

@@ -64,8 +64,7 @@ class _SentOnce(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, *others: Any, **kwargs: Any) -> None:
         logs: dict[str, Any] = kwargs.pop("logs")
-        new = self.run.unsent(self.NAME, state.global_step, logs)
-        if new:
+        if new := self.run.unsent(self.NAME, state.global_step, logs):
             logs = {name: value for name, value in logs.items() if name in new}
             super().on_log(args, state, control, *others, logs=logs, **kwargs)
 

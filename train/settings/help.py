@@ -82,8 +82,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Sampling": ("sampler", "vllm", "engine_gpus", "async_rollouts"),
     "Model": (*list(MODEL)[1:], "vision", "projector", "adapter_dtype"),
     "Prompts and videos": (
-        *("kinds", "prompts", "prompt_video", "shared_prompt", "frames", "pixels", "frame_cache"),
-        *("nearest_intact", "decode_workers"),
+        *("kinds", "prompts", "prompt_video", "shared_prompt", "frames", "pixels", "video_marks"),
+        *("frame_cache", "nearest_intact", "decode_workers"),
     ),
     "Evaluation": (
         *("eval_limit", "fallback", "eval_modules", "eval_max_new_tokens", "eval_strategy", "eval_steps"),

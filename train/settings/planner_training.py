@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from videopro.backbones import VideoMarks
 from videopro.cli import check_least
 from videopro.errors import ConfigError
 from videopro.methods.program import Refinement
@@ -84,6 +85,11 @@ class TrainingConfig:
     )
     frames: int | None = option(None, "frames per video; unset: as the model was trained, else 64")
     pixels: int | None = option(None, "maximum pixels per frame; unset: as the model was trained, else 50176")
+    video_marks: str | None = option(
+        None,
+        "marks of a video in prompts of Qwen3-VL and newer; unset: as the model was trained, else published",
+        get_args(VideoMarks),
+    )
     # One place for all runs: those that show a video in the same way share what was decoded.
     frame_cache: str | None = option(None, "folder for decoded frames; unset: $VIDEOPRO_CACHE/frames")
     nearest_intact: float = option(0.0, NEAREST_INTACT_HELP)

@@ -35,6 +35,7 @@ from videopro.backbones.model_record import MODEL_RECORD as MODEL_RECORD
 from videopro.backbones.model_record import BaseRecord as BaseRecord
 from videopro.backbones.model_record import ModelRecord as ModelRecord
 from videopro.backbones.model_record import PlannerRecord as PlannerRecord
+from videopro.backbones.model_record import VideoMarks as VideoMarks
 from videopro.backbones.model_record import budget_notes as budget_notes
 from videopro.backbones.model_record import library_versions as library_versions
 from videopro.backbones.model_record import read_model_record as read_model_record

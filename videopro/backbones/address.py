@@ -47,6 +47,9 @@ class ServerSettings:
         default="auto", metadata={"answers": True, "kind": "server"}
     )
     """The engine of servers that do not report it; never for OpenAI. "auto": detect it."""
+    api_body: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata={"answers": True})
+    """Extra fields of requests to `api:` models (teachers, planners, agents), such as {"reasoning_effort":
+    "low"}."""
 
     @classmethod
     def given_in(cls, settings: Mapping[str, Any]) -> Self:
@@ -64,6 +67,7 @@ class ServerSettings:
             "concurrency": min(self.concurrency, concurrency),
             "timeout": self.timeout,
             "retries": self.retries,
+            "extra_body": self.api_body,
         }
 
 

@@ -26,7 +26,7 @@ from typing import (
 )
 
 from videopro.backbones.address import ServerSettings, check_key_name, url_problem
-from videopro.backbones.model_record import ModelRecord, PlannerRecord
+from videopro.backbones.model_record import ModelRecord, PlannerRecord, VideoMarks
 from videopro.cli import answering_settings, did_you_mean
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
@@ -279,6 +279,9 @@ class BackboneConfig(ServerSettings):
     in its folder), else 64."""
     pixels: int | None = field(default=None, metadata=_ANY)
     """Maximum pixels per frame (height x width after resizing); None: as `frames`, else 50,176."""
+    video_marks: Literal[VideoMarks, None] = field(default=None, metadata=_QWEN)
+    """Form of a video in prompts of Qwen3-VL and newer (`VideoMarks`); of a server, the one to expect. None:
+    as `frames`, else "published"."""
 
     adapter: str | None = field(default=None, metadata=_QWEN)
     """Folder or hub name of a LoRA adapter for `model`."""

@@ -73,7 +73,7 @@ def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, o
         # One short try: a finished run can be reported without its server.
         server = ServerBackbone(config.but(retries=0, timeout=min(config.timeout, _SECONDS)))
         try:
-            return server.identity(form=recorded.get("video"))
+            return server.identity(recorded=recorded)
         finally:
             server.close()
     if config.kind == "own":

@@ -6,8 +6,9 @@ other files do not say.
      "planner": {"base": "Qwen/Qwen3-VL-8B-Instruct", "weights": "0f3a...", "reference": "compact"},
      "versions": {"torch": "2.14.1", ...}}
 
-`frames` and `pixels` are the budgets that it was trained with, `base` is the model that its training began
-with (the base of an adapter), and `planner` is a `PlannerRecord`.
+`frames` and `pixels` are the budgets that it was trained with, `video_marks` the form of a video in its
+prompts, `base` is the model that its training began with (the base of an adapter), and `planner` is a
+`PlannerRecord`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import cache
 from glob import glob
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -38,6 +39,11 @@ _LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "av")
 # Of what stands in the file: nothing more, and of no other type.
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _Count = Annotated[int, Field(ge=1)]
+
+VideoMarks = Literal["published", "nested"]
+"""Where a prompt has `<|vision_start|>` and `<|vision_end|>`: around the tokens of every two frames alone, as
+Qwen3-VL and Qwen3.5 were published, or around the whole video too, as transformers 5.10 and newer fill their
+chat templates in."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ class ModelRecord:
     """None: it is no planner, or the record does not say."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Versions of the libraries that wrote it."""
+    video_marks: VideoMarks | None = None
 
     @property
     def is_trained(self) -> bool:
@@ -131,13 +138,14 @@ def write_model_record(folder: Path, record: ModelRecord) -> None:
 
 
 def budget_notes(
-    who: str, record: ModelRecord, frames: int | None, pixels: int | None, *, prefix: str = ""
+    who: str, record: ModelRecord, settings: Mapping[str, Any], *, prefix: str = ""
 ) -> Iterator[str]:
     """Where settings (None: unset) differ from what `who` was trained with. `prefix`: of the settings'
     names."""
     if not record.is_trained:
         return
-    for name, setting, trained in (("frames", frames, record.frames), ("pixels", pixels, record.pixels)):
+    for name in ("frames", "pixels", "video_marks"):
+        setting, trained = settings.get(name), getattr(record, name)
         if setting and trained and setting != trained:
             yield (
                 f"{who} was trained with {name}={trained}, but runs with {prefix}{name}={setting}; leave it "

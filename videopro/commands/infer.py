@@ -316,6 +316,7 @@ def _answer(start: _Start, rank: int, tracking: Tracking, load: Callable[..., Ba
             config.in_flight,
             workers * int(os.environ.get("WORLD_SIZE", "1")),
             config.nearest_intact,
+            config.controls,
         )
         stack.enter_context(folder.running(ids, alone=config.engine == "ray"))
         tracking.open(read_yaml(folder.config), RunTail(folder, protocol))

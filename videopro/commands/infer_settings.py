@@ -132,6 +132,12 @@ class InferConfig(WorkSettings, AnswerSettings, BenchmarkSettings):
         group=QUESTIONS,
     )
     ids: tuple[str, ...] = option((), "answer only these questions", group=QUESTIONS)
+    controls: bool = option(
+        False,
+        "also answer without the evidence that the answer cites, and with that alone (videopro report "
+        "--tables citations)",
+        group=METHOD,
+    )
     engine: Literal["local", "ray", "vllm"] = field(default="local", metadata={**ENGINES, "group": RUN})
     ray: dict[str, Any] = field(default_factory=dict, metadata={**RAY, "group": RUN})
     vllm: dict[str, Any] = field(default_factory=dict, metadata={**VLLM, "group": RUN})

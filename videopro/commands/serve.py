@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from videopro.commands.infer_settings import (
     MethodSettings,
     WordsSettings,
 )
-from videopro.errors import ConfigError
+from videopro.errors import BackboneError, ConfigError
 from videopro.methods import METHOD_OPTIONS
 
 logger = logging.getLogger(__name__)
@@ -181,8 +182,11 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
         # once more, for seconds, when the process ends.
         gc.freeze()
         try:
-            if config.in_flight is None and answerer.is_concurrent:
-                limits = replace(limits, at_once=SERVER_AT_ONCE)
+            if answerer.backbone.is_concurrent:
+                if config.in_flight is None:
+                    limits = replace(limits, at_once=SERVER_AT_ONCE)
+                # Beside it, because a server that is down is asked again for some seconds.
+                threading.Thread(target=_find_server, args=(answerer.backbone,), daemon=True).start()
 
             def say(address: str) -> None:
                 print(f"serving {answerer.name} at {address} (press Ctrl-C to stop)", flush=True)
@@ -190,3 +194,11 @@ def serve(config: ServeConfig, *, load: Callable[..., Backbone] = load_backbone)
             run(answerer, limits, config.output, sock, say, config.root_path)
         finally:
             answerer.close()
+
+
+def _find_server(backbone: Backbone) -> None:
+    """Log a warning if the model's server does not answer. It may come later: each question asks it again."""
+    try:
+        backbone.identity()
+    except BackboneError as error:
+        logger.warning("%s", error)

@@ -12,6 +12,7 @@ from videopro.methods.base import MethodContext as MethodContext
 from videopro.methods.base import Questions as Questions
 from videopro.methods.base import RunRequest as RunRequest
 from videopro.methods.base import answer_each as answer_each
+from videopro.methods.controls import with_controls as with_controls
 from videopro.methods.events import EventObserver as EventObserver
 from videopro.methods.events import error_event as error_event
 from videopro.methods.events import last_event as last_event

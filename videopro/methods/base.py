@@ -125,9 +125,11 @@ class MethodContext:
         observer: Observer | None = None,
         doing: Callable[[str], None] = lambda activity: None,
         texts: dict[Path | None, tuple[str | None, str]] | None = None,
+        controls: bool = False,
     ) -> None:
         """`texts`: called with what is read, for the trace: `VideoRef.subtitles` and `text_id`, by the
-        subtitle file that the question lists."""
+        subtitle file that the question lists. `controls`: whether programs are replayed for
+        `Execution.controls`."""
         self.video = video
         self.meter = meter
         self.backbone = MeteredBackbone(backbone, meter)
@@ -141,6 +143,7 @@ class MethodContext:
         self.seed = seed
         """Seed of all random choices of a method."""
         self.texts = {} if texts is None else texts
+        self.controls = controls
 
     def frames(self, times: Sequence[float], model: Backbone | None = None) -> list[Frame]:
         """The frames on display at `times` (s), each picture once, at the size that `model` uses; None: the

@@ -156,6 +156,7 @@ def last_event(result: Result, question: Question) -> dict[str, Any]:
         "confidence": shown_confidence(result, is_open=question.is_open),
         "probabilities": {} if final is None else dict(final.letters),
         "is_fallback": selected is not None and result.rounds[selected].prompt_kind == FALLBACK,
+        "withheld": withheld,
         "notes": [*result.notes, *map(str, result.stand_ins)],
         "cost": _cost(result.cost),
         "error": None,

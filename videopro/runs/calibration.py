@@ -51,7 +51,7 @@ class Calibration:
                 raise RunError(f"{path}: contains no finished run; finish it with `videopro infer` first")
             identity = {name: recorded[name] for name in ("method", "model")}
             first = first or identity
-            if differences := _differences(first, identity, (f"{paths[0]} has", "this run")):
+            if differences := identity_difference(first, identity, (f"{paths[0]} has", "this run")):
                 raise RunError(
                     f"{path}: is of another method or model ({differences[0]}); calibrate each by itself"
                 )
@@ -151,7 +151,8 @@ class Abstention:
     def _compare(self, part: str, calibrated: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         # Through JSON, as the file is: tuples become lists.
         current = json.loads(json.dumps(now))
-        if differences := _differences(calibrated, current, ("the file has", "this command")):
+        names = ("the file has", "this command")
+        if differences := identity_difference({part: calibrated}, {part: current}, names):
             more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
             raise ConfigError(
                 f"abstain: {self.file} is of another {part} ({differences[0]}{more}); calibrate with a run "
@@ -172,11 +173,3 @@ class Abstention:
     def applied(self, result: Result) -> Result:
         """The result, with a note if its answer is withheld; see `withhold`."""
         return withhold(result, self.threshold, f"risk {self.risk:g}, {self.file.name}")
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any], names: tuple[str, str]) -> list[str]:
-    """As `identity_difference`, names first: another method differs in every setting too."""
-    return sorted(
-        identity_difference(old, new, names),
-        key=lambda line: line.partition(":")[0] not in ("name", "method.name", "model.model"),
-    )

@@ -51,25 +51,26 @@ def identity_difference(
     names: tuple[str, str] = ("the run has", "this command"),
 ) -> list[str]:
     """The differences between two identities, one line per key: "model.dtype: the run has 'fp32', this
-    command 'bf16'"; "nothing" marks a key that one of them lacks."""
+    command 'bf16'"; "nothing" marks a key that one of them lacks. Another method, or another model, is one
+    line: its settings differ too."""
     before, now = _flat(old), _flat(new)
 
     def value_text(values: Mapping[str, Any], other_values: Mapping[str, Any], key: str) -> str:
-        if key not in values:
-            return "nothing"
-        value = values[key]
-        return repr(_from_difference(value, other_values.get(key)) if isinstance(value, str) else value)
+        return repr(_from_difference(values[key], other_values.get(key))) if key in values else "nothing"
 
+    differing = [key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...)]
+    names_differ = {"method.name", "model.model"}.intersection(differing)
+    parts = {name.partition(".")[0] for name in names_differ}
     return [
         f"{key}: {names[0]} {value_text(before, now, key)}, {names[1]} {value_text(now, before, key)}"
-        for key in sorted({*before, *now})
-        if key not in before or key not in now or before[key] != now[key]
+        for key in differing
+        if key in names_differ or key.partition(".")[0] not in parts
     ]
 
 
-def _from_difference(text: str, other: Any) -> str:
+def _from_difference(text: Any, other: Any) -> Any:
     """The part of a long text, such as a prompt, where it starts to differ from the other."""
-    if len(text) <= _LONG:
+    if not isinstance(text, str) or len(text) <= _LONG:
         return text
     pairs = zip(text, other if isinstance(other, str) else "", strict=False)
     start = max(0, len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))) - 20)

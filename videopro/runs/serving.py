@@ -94,6 +94,7 @@ class Served:
             config.dtype,
             rank,
             adapters,
+            str(checkpoint.marked(resolved.video_marks).processor.chat_template),
         )
         asked_with = {key: value for key, value in backbone.items() if key not in ("adapter", "dtype")}
         asked_with = {"retries": _RETRIES, **asked_with, "engine": "vllm"}

@@ -45,7 +45,8 @@ class Answerer:
     model.
 
     `method`, `options`: the default for questions; the options apply to that method only, and bound what a
-    question can set. `methods`: other methods that questions can choose; empty: all.
+    question can set. `methods`: other methods that questions can choose; empty: all that need no
+    other options.
     """
 
     def __init__(
@@ -97,11 +98,6 @@ class Answerer:
         if folder.resolve().parent.name == "snapshots" and repository.startswith("models--"):
             return repository.removeprefix("models--").replace("--", "/")
         return folder.resolve().name
-
-    @property
-    def is_concurrent(self) -> bool:
-        """Whether the loaded model batches requests itself, as a model server does."""
-        return self.backbone.is_concurrent
 
     @property
     def backbone(self) -> Backbone:

@@ -91,11 +91,7 @@ class Guard:
     """Refuses requests without access before their body is read."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        limits: ServeLimits,
-        on_request: Callable[[str, int], None],
-        root_path: str = "",
+        self, app: ASGIApp, limits: ServeLimits, on_request: Callable[[str, int], None], root_path: str = ""
     ) -> None:
         """`on_request` gets the route and status of every reply; `root_path`: the application's path at a
         reverse proxy."""

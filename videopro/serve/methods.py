@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from videopro.backbones import Backbone, knowing_models
 from videopro.benchmarks import ROBUST, Protocol
 from videopro.cli import did_you_mean, plain_type
-from videopro.errors import VideoProError
+from videopro.errors import ConfigError, VideoProError
 from videopro.methods import (
     METHODS,
     Method,
@@ -89,7 +89,8 @@ class PreparedMethods:
 
     `method`, `options`: used for questions that name nothing else; the options are for that method,
     and bound what a question may set; those that choose models behind modules also hold for the others that
-    write programs. `methods`: others that it may name; none: all. `frames`: the model's budget.
+    write programs. `methods`: others that it may name; none: all that need no other options. `frames`: the
+    model's budget.
     """
 
     def __init__(
@@ -120,8 +121,15 @@ class PreparedMethods:
         self.first = self._prepare(self._method, self._options, self._protocol(None))
         """The server's own method."""
         others = [plugin.name for plugin in plugins[1:]]
-        named = [name for name in METHODS.ours() if not others or name in others] + others
-        self._kinds: dict[str, type[Method]] = {name: METHODS[name] for name in named}
+        self._kinds: dict[str, type[Method]] = {}
+        for name in (*(name for name in METHODS.ours() if not others or name in others), *others):
+            try:
+                self._prepare(name, self._operators(name), self._protocol(None))
+                self._kinds[name] = METHODS[name]
+            except ConfigError:
+                # It lacks what only the operator can set, such as lvagent its agents.
+                if others:
+                    raise
         self._kinds[self.first.method.name] = type(self.first.method)
         self.names = list(self._kinds)
         """Of the methods that a client may name."""

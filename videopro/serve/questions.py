@@ -47,7 +47,7 @@ class StoredQuestion:
     """The traces of its run; its prompts are next to it."""
 
 
-_ANSWER = ("letter", "choice", "text", "confidence", "notes")
+_ANSWER = ("letter", "choice", "text", "withheld", "confidence", "notes")
 
 
 def summary_of(trace: Trace, method: str) -> dict[str, Any]:

@@ -247,23 +247,15 @@ def _printable_name(name: str) -> str:
 
 
 def _described(id: str, name: str, path: Path, video: Video, *, is_uploaded: bool) -> StoredVideo:
-    state = path.stat()
+    state, now = path.stat(), int(time.time())
     try:
         subtitles = subtitles_of(path)  # In the video, else next to it.
     except (SubtitleError, OSError):
         subtitles = None  # Several languages, of which nobody chose one.
+    name = _printable_name(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME)
+    size, changed, seconds = state.st_size, state.st_mtime_ns, video.duration
     return StoredVideo(
-        id,
-        _printable_name(name) if is_uploaded else printable(encodable(name), _LONGEST_NAME),
-        path,
-        state.st_size,
-        state.st_mtime_ns,
-        int(time.time()),
-        video.duration,
-        video.width,
-        video.height,
-        is_uploaded,
-        subtitles,
+        id, name, path, size, changed, now, seconds, video.width, video.height, is_uploaded, subtitles
     )
 
 

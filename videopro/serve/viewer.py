@@ -219,11 +219,11 @@ def frame(run: Run, name: str, time: Time, side: Annotated[int, Query(ge=1)], bo
 
 @router.get("/videos/{name}")
 def video(run: Run, name: str) -> Response:
-    """A video file."""
-    path = Path(run.video(name).path)
-    if not path.is_file():
-        raise Problem(404, "the video's file is missing", code="no_video")
-    return video_file(path)
+    """A video file, if it is still the one that the run used."""
+    try:
+        return video_file(Path(run.opened(name).path))
+    except VideoError as error:
+        raise Problem(404, str(error), code="no_video") from error
 
 
 @router.get("/")

@@ -6,6 +6,7 @@ from videopro.traces.arguments import ArgumentRecorder as ArgumentRecorder
 from videopro.traces.clock import SharedClock as SharedClock
 from videopro.traces.clock import Stopwatch as Stopwatch
 from videopro.traces.evidence import box_of as box_of
+from videopro.traces.evidence import cited_calls as cited_calls
 from videopro.traces.evidence import evidence as evidence
 from videopro.traces.evidence import stretches as stretches
 from videopro.traces.log import NO_REDO as NO_REDO
@@ -37,6 +38,7 @@ from videopro.traces.record import REDONE as REDONE
 from videopro.traces.record import SCHEMA as SCHEMA
 from videopro.traces.record import THOUGHTS as THOUGHTS
 from videopro.traces.record import CombiningRule as CombiningRule
+from videopro.traces.record import Control as Control
 from videopro.traces.record import DecidingCalls as DecidingCalls
 from videopro.traces.record import Execution as Execution
 from videopro.traces.record import Reasoned as Reasoned

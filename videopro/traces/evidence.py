@@ -3,8 +3,9 @@ that a player can seek to, and which of them the answer cites.
 
 A piece comes from what a call or a step returned, or from the frames that it was shown, so no answer can
 cite what was not observed. An answer cites the calls that decided it, what was found at the moments that they
-looked at, and what they were given to read. A direct answer cites the frames that it was shown, and the
-answer of an agent all that the agent observed.
+looked at, and what they were given to read. A direct answer cites the frames that it was shown. An agent's
+cites the frames that were shown, and the clips that tools found, in the steps on which it rests, if its
+method tells, else in all.
 """
 
 from __future__ import annotations
@@ -41,39 +42,56 @@ def evidence(
     saw has no box, as its boxes are in pixels. `most`: stretches of the frames of one call.
 
     A piece has "kind", "start" and "end" in seconds, "time" of a single frame, "box" in 0..1 of the whole
-    picture, "text", "source", "round", and whether the answer rests on it, "cited"; of frames also their
-    "times". None stands for what a piece lacks.
+    picture, "text", "source", "round", and whether the answer rests on it, "cited" (never for a reply that
+    could not be read); of frames also their "times". None stands for what a piece lacks.
     """
     if result.selected is None or result.error is not None:
         return []
     execution = result.rounds[result.selected].execution or Execution("empty")
-    citing = _citing_calls(execution)
-    moments = [frame[0] for call in citing for frame in call.frames]
-    given = [value for call in citing for value in call.args.values() if isinstance(value, str)]
-
-    def is_cited(piece: dict[str, Any]) -> bool:
-        start, end, text = piece["start"], piece["end"], piece["text"] or ""
-        is_seen = start is not None and any(start <= moment <= end for moment in moments)
-        return is_seen or (len(text) >= _LEAST_TEXT and any(text in value for value in given))
-
-    found: list[tuple[str, bool, dict[str, Any]]] = []
-    for index, call in enumerate(execution.calls, 1):
-        own = any(call is each for each in citing)
-        for piece in _of_call(call, size, most):
-            found.append((f"call {index} {call.fn}", own or is_cited(piece), piece))
+    found = [
+        (f"call {index + 1} {execution.calls[index].fn}", cited, piece)
+        for index, cited, piece in _in_calls(execution, size, most)
+    ]
     # An agent's steps are counted over its question, and distinguished by identity: two may be equal.
-    steps = {id(step) for step in execution.steps}
+    steps = {id(step): place for place, step in enumerate(execution.steps)}
     for index, step in enumerate(result.steps, 1):
         if id(step) in steps:
-            found += [(f"step {index} {step.kind}", True, piece) for piece in _of_step(step, most)]
+            own = execution.cites is None or steps[id(step)] in execution.cites
+            # What a model names, or a range of which it was shown some frames, is not observed.
+            is_found = not step.model and not step.frames
+            for piece in _of_step(step, most):
+                is_observed = piece["kind"] == "frames" or is_found
+                found.append((f"step {index} {step.kind}", own and is_observed, piece))
     pieces: dict[str, dict[str, Any]] = {}
     for source, cited, piece in found:
         # Loops of programs repeat their calls.
         first = pieces.setdefault(
             json.dumps(piece), {**piece, "source": source, "round": result.selected, "cited": False}
         )
-        first["cited"] |= cited
+        first["cited"] |= cited and execution.status == "ok"
     return list(pieces.values())
+
+
+def cited_calls(execution: Execution) -> list[Call]:
+    """The calls on which an answer rests: those that decided it, and those that returned what it cites."""
+    indices = {index for index, cited, _ in _in_calls(execution, None, SHOWN_STRETCHES) if cited}
+    return [*_citing_calls(execution), *(execution.calls[index] for index in sorted(indices))]
+
+
+def _in_calls(
+    execution: Execution, size: tuple[int, int] | None, most: int
+) -> Iterator[tuple[int, bool, dict[str, Any]]]:
+    """The pieces of each call, by its index, and whether the answer cites them."""
+    citing = _citing_calls(execution)
+    moments = [frame[0] for call in citing for frame in call.frames]
+    given = [value for call in citing for value in call.args.values() if isinstance(value, str)]
+    for index, call in enumerate(execution.calls):
+        own = any(call is each for each in citing)
+        for piece in _of_call(call, size, most):
+            start, end, text = piece["start"], piece["end"], piece["text"] or ""
+            is_seen = start is not None and any(start <= moment <= end for moment in moments)
+            is_read = len(text) >= _LEAST_TEXT and any(text in value for value in given)
+            yield index, own or is_seen or is_read, piece
 
 
 def _citing_calls(execution: Execution) -> list[Call]:

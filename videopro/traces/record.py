@@ -102,6 +102,15 @@ class Reasoned:
 
 
 @dataclass(frozen=True)
+class Control:
+    """What the question's answer became when it was asked again with a part of the evidence."""
+
+    letter: str | None = None
+    failure: str = ""
+    """Why it could not be asked again."""
+
+
+@dataclass(frozen=True)
 class Execution:
     """The outcome of a round: of a program, of an agent's steps, or of the backbone's direct answer."""
 
@@ -117,6 +126,8 @@ class Execution:
     cost: Cost = field(default_factory=Cost)
     steps: tuple[Step, ...] = ()
     """The steps of an agent."""
+    cites: tuple[int, ...] | None = None
+    """Indices in `steps` of those that an agent's answer rests on; None: its method does not tell."""
     exceptions: tuple[ExceptionRecord, ...] = ()
     """Unexpected exceptions in its calls, each kind once: libraries' exceptions about their data, or bugs of
     VideoPro. Of many kinds the first."""
@@ -125,6 +136,9 @@ class Execution:
     reasoned: Reasoned | None = None
     """Of a letter that came straight from no call, how its confidence came about; None for any other answer,
     and in traces of versions that gave such letters the confidence 0."""
+    controls: Mapping[str, Control] = field(default_factory=dict)
+    """By "without" and "alone", the answers without what the answer cites, and with that alone; empty: not
+    asked for (`--controls`)."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def mixed() -> list[ChoiceRequest]:
         ChoiceRequest(pictures(7, seed=1), OTHER, "Which?"),
         ChoiceRequest(pictures(1, seed=2), QUESTION),
         ChoiceRequest(None, QUESTION, "Pick red."),
-        ChoiceRequest(pictures(2, 96, 32, seed=3), QUESTION),
+        ChoiceRequest(pictures(2, 96, 32, seed=6), QUESTION),
     ]
 
 

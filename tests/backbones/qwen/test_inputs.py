@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoProcessor
 
-from tests.support.qwen_models import PIXELS, checkpoint, official_inputs, pictures, template
+from tests.support.qwen_models import PIXELS, backbone, checkpoint, official_inputs, pictures, template
 from videopro.backbones import Stills
 from videopro.backbones.qwen import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.inputs import escape_control_tokens
@@ -65,6 +65,17 @@ def test_a_video_for_qwen2_5_is_what_the_official_processor_makes(processors: An
 def test_qwen2_5_gets_the_mean_spacing_of_scattered_frames(processors: Any) -> None:
     made = build(processors["qwen2_5_vl"]).head(pictures(4, 56, 56, times=[0.0, 1.0, 2.0, 12.0]))
     assert made.intervals == (8.0,)  # 12 s over 3 gaps, two frames a patch
+
+
+def test_positions_of_qwen2_5_count_fractions_of_a_second() -> None:
+    """Half a second between temporal patches is 2 positions, as its config has 4 a second; transformers up to
+    5.17 count whole seconds, so that all patches are at 0."""
+    own = backbone("qwen2_5_vl")
+    head = own._inputs.head(pictures(6, 56, 56, times=[0.25 * number for number in range(6)]))
+    assert head.intervals == (0.5,)
+    positions, _ = own._runner.positions(head)
+    seen = positions[0, 0, torch.tensor(head.types) == 2]
+    assert (seen - seen[0]).tolist() == [0] * 4 + [2] * 4 + [4] * 4
 
 
 def test_stills_are_images_with_their_times_and_as_many_patches_as_a_frame_alone(processor: Any) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.qwen_models import PIXELS, checkpoint
 from tests.support.server_cases import COLOURS, Make, frames
 from tests.support.stub_server import StubServer, letter
 from videopro.backbones import PlannerRecord, folder_fingerprint
 from videopro.backbones.server.endpoint import wanted_flag
 from videopro.backbones.server.profile import find_served
-from videopro.backbones.server.prompt_check import difference, own_prompt, video_frames
+from videopro.backbones.server.prompt_check import difference, own_prompts, video_frames
 from videopro.errors import BackboneError
 from videopro.pocket import model_dir
 
@@ -148,7 +149,7 @@ def returning(ids: list[int]) -> Any:
 
 
 def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
-    own, _ = own_prompt(model_dir(), 16, 15_360)
+    own = own_prompts(model_dir(), 16, 15_360)[0]["published"]
     models = [card("pocket", str(model_dir()))]
     with StubServer(returning(own), models=models, takes_video="times") as stub:
         backbone = make(stub, model="pocket")
@@ -170,6 +171,36 @@ def test_the_engines_prompt_is_compared_with_ours_once(make: Make) -> None:
         assert backbone.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("setting", "engine", "noted"),
+    [
+        (None, "published", False),
+        (None, "nested", True),
+        ("nested", "nested", False),
+        ("nested", "published", True),
+    ],
+)
+def test_the_marks_around_a_video_are_told_apart_and_recorded(
+    make: Make, setting: Any, engine: Any, noted: bool
+) -> None:
+    """Of Qwen3-VL, by an engine with an older or a newer transformers; asked once."""
+    folder = checkpoint("qwen3_vl")
+    own, _ = own_prompts(folder, 4, PIXELS)
+    # As in vLLM issue 46817.
+    assert len(own["nested"]) == len(own["published"]) + 2
+    seen = own[engine]
+    models = [card("q", str(folder))]
+    with StubServer(returning(seen), models=models, takes_video="times") as stub:
+        backbone = make(stub, model="q", frames=4, pixels=PIXELS, video_marks=setting)
+        identity = backbone.identity()
+        assert (identity["video"], identity["video_marks"]) == ("video", engine)
+        assert [f"--backbone video_marks={engine}" in note for note in backbone.notes] == [True] * noted
+        asked = len(stub.chats)
+        again = make(stub, model="q", frames=4, pixels=PIXELS, video_marks=setting)
+        assert again.identity(recorded=identity) == identity
+        assert len(stub.chats) == asked
+
+
 @pytest.mark.parametrize("kept", [["config.json"], ["config.json", "tokenizer.json"], None])
 def test_where_the_files_are_not_all_here_or_broken_nothing_is_compared(
     make: Make, tmp_path: Path, kept: list[str] | None
@@ -189,7 +220,8 @@ def test_where_the_files_are_not_all_here_or_broken_nothing_is_compared(
 
 
 def test_the_difference_says_what_differs() -> None:
-    own, decode = own_prompt(model_dir(), 4, 15_360)
+    prompts, decode = own_prompts(model_dir(), 4, 15_360)
+    own = prompts["published"]
     assert difference(own, own, decode) == ""
     assert "another chat template" in difference(own[5:], own, decode)
     shorter = [token for token in own if decode([token]) != "<|video_pad|>"]

@@ -56,7 +56,7 @@ def line_cases() -> list[dict[str, Any]]:
 
 
 def word_cases() -> list[dict[str, Any]]:
-    """Words of a film of a minute with two frames a second, and how many frames are shown."""
+    """Words of a video of a minute with two frames a second, and how many frames are shown."""
     rng = random.Random(SEED)
     made = []
     for _ in range(CASES // 5):
@@ -81,9 +81,9 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
     from tests.benchmarks.official_scorers.official.contributed import VIDEOMME_V2
     from tests.support.scenes import QUESTION
 
-    film = MagicMock()
-    film.__len__.return_value, film.get_avg_fps.return_value = 120, 2.0
-    film.__getitem__.return_value.asnumpy.return_value = np.zeros((8, 8, 3), np.uint8)
+    video = MagicMock()
+    video.__len__.return_value, video.get_avg_fps.return_value = 120, 2.0
+    video.__getitem__.return_value.asnumpy.return_value = np.zeros((8, 8, 3), np.uint8)
     names = (
         *("extract_frames", "load_subtitle_jsonl", "subtitle_concat_all", "group_subtitle_segments"),
         *("segments_between_timestamps", "build_chat_messages", "WO_SUB_PROMPT", "WITH_SUB_PROMPT"),
@@ -94,7 +94,7 @@ def videomme_v2(repositories: Path) -> tuple[Any, list[Any]]:
         f"{letter}. {choice}" for letter, choice in zip(QUESTION.letters, QUESTION.choices, strict=True)
     )
     row = {"video": "001", "question": QUESTION.text, "options": options}
-    sys.modules["decord"] = MagicMock(VideoReader=lambda path: film)
+    sys.modules["decord"] = MagicMock(VideoReader=lambda path: video)
     made = []
     for case in word_cases():
         with tempfile.TemporaryDirectory() as folder:

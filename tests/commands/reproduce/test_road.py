@@ -322,8 +322,8 @@ def test_rows_whose_videos_are_elsewhere_are_told_before_a_teacher_is_paid(tmp_p
     # Paths count from the file, as the trainings read them; a row without a video needs none.
     (tmp_path / "a.mp4").touch()
     rows = tmp_path / "rows.jsonl"
-    for films, state in ((["b", "c"], "broken"), (["a", "b"], "wrong"), (["a", "a"], "ok")):
-        records = [{"videos": [f"{film}.mp4"]} for film in films]
+    for videos, state in ((["b", "c"], "broken"), (["a", "b"], "wrong"), (["a", "a"], "ok")):
+        records = [{"videos": [f"{video}.mp4"]} for video in videos]
         rows.write_text("".join(json.dumps(record) + "\n" for record in records))
         found = findings(road(tmp_path, sft_data=str(rows)), "sft")["rows for sft"]
         assert (found.state, "2 rows" in found.text) == (state, True)

@@ -25,7 +25,7 @@ from videopro.errors import BackboneError
 from videopro.methods import METHODS, create, make_trace, video_ref
 from videopro.methods.agents import ModelReply, ToolCall
 from videopro.question import Question
-from videopro.traces import FORCED, Cost, Trace
+from videopro.traces import FORCED, Cost, Trace, evidence
 
 AGENTS = ("videoagent", "dvd", "vca", "lvagent")
 GONE = BackboneError("gone")
@@ -103,6 +103,31 @@ def test_no_agent_sees_the_ground_truth_and_its_trace_survives_the_log(name: str
     result, _ = answered(name, WHOLE[name])
     trace = make_trace(item(), result, video_ref(item()), run_key="k", protocol=Protocol(parser="robust"))
     assert Trace.from_line(trace.to_line()) == trace
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "requests"),
+    [
+        ("videoagent", 1, slice(None)),  # all captions: it forgets none
+        ("dvd", 0, slice(1, 2)),  # the inspection, not the browse before it
+        ("vca", 0, slice(-1, None)),  # the memory at the answer
+        ("lvagent", 0, slice(2, 3)),  # the look of the agent whose letter won
+    ],
+)
+def test_an_answer_cites_the_frames_that_it_rests_on(name: str, model: int, requests: slice) -> None:
+    result, models = answered(name, WHOLE[name])
+    shown = {round(frame.time, 3) for each in models[model].requests[requests] for frame in each.frames}
+    cited = [piece for piece in evidence(result, most=99) if piece["cited"]]
+    assert {time for piece in cited for time in piece["times"]} == shown
+    seen = {round(frame[0], 3) for step in result.steps for frame in step.frames}
+    assert (shown < seen) is (name != "videoagent")
+
+
+def test_without_an_inspection_dvd_cites_the_clips_that_it_found() -> None:
+    result = dvd.ask(dvd.by_tools([dvd.BROWSE], [dvd.SEARCH], [dvd.ANSWER]))
+    found = [(piece["start"], piece["end"]) for piece in evidence(result) if piece["cited"]]
+    assert found == [(10.0, 20.0), (0.0, 10.0)]
+    assert not any(piece["cited"] for piece in evidence(dvd.ask(dvd.by_tools([dvd.ANSWER]))))
 
 
 @pytest.mark.parametrize(

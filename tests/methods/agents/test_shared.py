@@ -117,7 +117,8 @@ def test_what_the_loader_asks_of_each_model() -> None:
         return SceneBackbone()
 
     own = SceneBackbone()
-    own.server_settings = ServerSettings(concurrency=40, timeout=20.0, retries=8)
+    low = {"reasoning_effort": "low"}
+    own.server_settings = ServerSettings(concurrency=40, timeout=20.0, retries=8, api_body=low)
     # With the preset "equal" as many frames as the backbone takes; with a resolution so many pixels.
     loader = ModelLoader(own, frames=6, pixels=921_600, load=load)
     loader["server:m@http://localhost:1/v1"]
@@ -128,6 +129,7 @@ def test_what_the_loader_asks_of_each_model() -> None:
     # A hosted endpoint keeps its smaller number.
     api: Any = loader["api:o3@http://localhost:1/v1"]
     assert api._client._config.server_settings == ServerSettings(concurrency=8, timeout=20.0, retries=8)
+    assert (api.identity()["extra_body"], served.extra_body) == (low, {})
 
 
 def session(model: ScriptedModel, **settings: Any) -> Session:
@@ -208,7 +210,7 @@ def test_an_exception_that_nobody_foresaw_ends_its_question_as_a_wrong_answer() 
 
 
 @pytest.mark.parametrize(("bad_from", "kind"), [(29.0, "CallError"), (0.0, "VideoError")])
-def test_a_part_of_the_film_that_cannot_be_read_takes_no_question_out(
+def test_a_part_of_the_video_that_cannot_be_read_takes_no_question_out(
     bad_from: float, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent looks at 0, 10 and 29.5 s, of which the last cannot be read. The direct look is at 7.5 s and

@@ -304,9 +304,20 @@ def test_the_settings_of_the_runs_backbone_reach_its_planner() -> None:
             list(method.run_video(items[:1], context(backbone)))
 
 
+def test_further_fields_go_to_an_api_model_and_into_its_key() -> None:
+    effort = {"reasoning_effort": "low"}
+    with StubServer(writes()) as stub:
+        for kind, sent in (("api", effort), ("server", {})):
+            planner = planner_at(stub, kind, ServerSettings(retries=0, api_body=effort))
+            planner.write([REQUEST])
+            assert {name: stub.chats[-1][name] for name in effort if name in stub.chats[-1]} == sent
+            assert planner.identity()["extra_body"] == sent
+        assert "extra_body" not in planner_at(stub, "api").identity()
+
+
 def test_a_backbone_keeps_the_settings_that_it_was_given() -> None:
     given = GIVEN.as_settings()
-    assert given == {"concurrency": 3, "timeout": 20.0, "retries": 8, "engine": "vllm"}
+    assert given == {"concurrency": 3, "timeout": 20.0, "retries": 8, "engine": "vllm", "api_body": {}}
     assert ServerSettings.given_in({**given, "frames": 4}) == GIVEN
     usual = ServerSettings(concurrency=64, timeout=300.0, retries=4, engine="auto")
     assert ServerSettings.given_in({}) == usual

@@ -303,3 +303,52 @@ def test_the_rule_of_earlier_versions_is_a_setting() -> None:
     assert execution.answer.letter == "B"
     assert execution.answer.confidence == 0
     assert execution.reasoned is None
+
+
+# The body, and the letter or the failure of its replay without what it cites, and with that alone.
+CONTROLS: dict[str, tuple[str, str, str]] = {
+    "a straight letter": ("return query_mc(trim_frames(video, 10, 19), question, choices)", "none", "B"),
+    "what was found is cited as well": (
+        RED + "return query_mc(frames, question, choices)",
+        "NotFoundError",
+        "B",
+    ),
+    "a search that it can do without": (
+        'try:\n    get_informative_clips(video, "red", top_k=1)\nexcept Exception:\n    pass\n'
+        'return "B" if query_yn(trim_frames(video, 10, 19), "Is it red?") else "A"',
+        "A",
+        "B",
+    ),
+    "it votes, and cites the last": (
+        "votes = [query_mc(trim_frames(video, n, n + 2), question, choices) for n in (10, 13, 16)]\n"
+        "return next(vote for vote in reversed(votes) if str(vote))",
+        "B",
+        "B",
+    ),
+    "it looks elsewhere": (
+        'frames = trim_frames(video, 10, 19)\nif query_yn(frames, "Is it red?"):\n    return "B"\n'
+        "return query_mc(trim_frames(video, 30, 39), question, choices)",
+        "it makes other calls",
+        "B",
+    ),
+    "another call leads to what it cites": (
+        GREY + 'if query_yn(grey, "Is it grey?"):\n'
+        "    return query_mc(trim_frames(video, 10, 19), question, choices)\nraise ValueError('nothing')",
+        "none",
+        "ValueError",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_program_is_replayed_without_what_it_cites_and_with_that_alone(name: str) -> None:
+    body, *expected = CONTROLS[name]
+    minute, backbone, meter = world()
+    settings: dict[str, Any] = {"limits": DEFAULT_LIMITS, "thread_meter": meter}
+    plain, _ = execute(parse_program(reply(body)), QUESTION, minute, **settings)
+    asked = len(backbone.asked)
+    execution, _ = execute(parse_program(reply(body)), QUESTION, minute, **settings, controlled=True)
+    assert len(backbone.asked) == asked, "replays ask no model"
+    assert (plain.answer, plain.controls) == (execution.answer, {})
+    found = [execution.controls[control] for control in ("without", "alone")]
+    assert [each.failure or each.letter or "none" for each in found] == expected

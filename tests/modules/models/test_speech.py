@@ -124,7 +124,7 @@ def test_invalid_models_and_specs_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_named_by_its_weights_and_a_hub_name_by_itself(tmp_path: Path) -> None:
-    """The same checkpoint in two folders hears a film once; other weights under its name hear it again."""
+    """The same checkpoint in two folders hears a video once; other weights under its name hear it again."""
     for name, content in (("one", "a"), ("two", "a"), ("three", "b")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.bin").write_text(content)
@@ -139,12 +139,12 @@ def test_a_folder_is_named_by_its_weights_and_a_hub_name_by_itself(tmp_path: Pat
 
 
 TONES = [(0.5, 1.5), (2.5, 3.5), (5.0, 6.0)]
-"""What can be heard in `film` (s)."""
+"""What can be heard in `video` (s)."""
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("films") / "a.mkv"
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("videos") / "a.mkv"
     return with_tone(path, starts=tuple(start for start, _ in TONES), seconds=1.0)
 
 
@@ -159,11 +159,11 @@ def close_to(spans: list[tuple[float, float]]) -> list[object]:
 # 3 s: the second tone lies across the first end. 2.5 s: it begins there.
 @pytest.mark.parametrize("seconds", [60.0, 3.0, 2.5, 4.0])
 def test_a_sentence_across_the_end_of_a_chunk_is_heard_once_and_whole(
-    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+    video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     monkeypatch.setattr(transcription, "CHUNK_SECONDS", seconds)
     speech = Loudness()
-    made = speech.of(film, tmp_path)
+    made = speech.of(video, tmp_path)
     assert times(made.lines) == close_to(TONES)
     assert max(speech.heard) <= seconds
     assert made.sound_seconds == pytest.approx(6.0, abs=0.05)
@@ -173,27 +173,27 @@ def test_a_sentence_across_the_end_of_a_chunk_is_heard_once_and_whole(
 
 
 def test_chunks_that_cannot_be_joined_are_still_in_order(
-    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transcription, "CHUNK_SECONDS", 0.4)
-    found = times(Loudness().of(film, tmp_path).lines)
+    found = times(Loudness().of(video, tmp_path).lines)
     assert all(start <= end for start, end in found)
     assert all(before[1] <= after[0] for before, after in pairwise(found))
     assert sum(end - start for start, end in found) == pytest.approx(3.0, abs=0.15)
 
 
 def test_an_interrupted_transcript_goes_on_and_is_made_once_for_a_content(
-    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transcription, "CHUNK_SECONDS", 3.0)
     with pytest.raises(KeyboardInterrupt):
-        Loudness(stops_at=1).of(film, tmp_path)
+        Loudness(stops_at=1).of(video, tmp_path)
     (part,) = tmp_path.iterdir()
     # A killed writer leaves half a line.
     part.write_bytes(part.read_bytes() + b'{"start": 2.5, "en')
     before = json.loads(part.read_text().splitlines()[0])["seconds"]
     speech = Loudness()
-    made = speech.of(film, tmp_path)
+    made = speech.of(video, tmp_path)
     # Not the first 2.5 s again: 2.5 to 5.5 s, and what that cuts, from 5 s on.
     assert speech.heard == pytest.approx([3.0, 1.0], abs=0.05)
     assert times(made.lines) == close_to(TONES)
@@ -202,7 +202,7 @@ def test_an_interrupted_transcript_goes_on_and_is_made_once_for_a_content(
     (file,) = tmp_path.iterdir()
     assert file == made.path
     # Under another name, and without the model.
-    shutil.copy(film, tmp_path / "b.mkv")
+    shutil.copy(video, tmp_path / "b.mkv")
     again = Loudness(stops_at=0).of(tmp_path / "b.mkv", tmp_path)
     assert again == made
     assert (made.is_new, again.is_new) == (True, False)
@@ -211,12 +211,12 @@ def test_an_interrupted_transcript_goes_on_and_is_made_once_for_a_content(
     assert prepared.audio_seconds == made.sound_seconds
 
 
-def test_while_another_process_is_at_a_video_one_does_not_wait(film: Path, tmp_path: Path) -> None:
-    chunks = transcript_path(Video.open(film), SPEC, tmp_path).with_suffix(".chunks.jsonl")
+def test_while_another_process_is_at_a_video_one_does_not_wait(video: Path, tmp_path: Path) -> None:
+    chunks = transcript_path(Video.open(video), SPEC, tmp_path).with_suffix(".chunks.jsonl")
     with chunks.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(TranscriptBusy):
-            Loudness().of(film, tmp_path, wait=False)
+            Loudness().of(video, tmp_path, wait=False)
 
 
 def test_silence_is_not_given_to_the_model(tmp_path: Path) -> None:

@@ -254,13 +254,13 @@ def test_the_command_indexes_searches_and_continues_past_a_broken_video(
     assert f"error: {folder / 'a.mp4'}" in captured.err
 
 
-# ---- odd films ---------------------------------------------------------------------------------------------
+# ---- odd videos --------------------------------------------------------------------------------------------
 
 
 # Tenths of a second: a burst, a still of 16 s, and pictures far apart.
 VARIABLE = [0, 1, 2, 30, 31, 90, 250, 251, 252, 310]
 SECONDS = list(range(0, 240, 10))
-FILMS: dict[str, tuple[dict[str, Any], int]] = {
+VIDEOS: dict[str, tuple[dict[str, Any], int]] = {
     "variable.mp4": ({"times": VARIABLE, "rate": 10}, 4),
     "variable.mkv": ({"times": VARIABLE, "rate": 10}, 4),
     "longer-sound.mp4": ({"times": SECONDS, "rate": 10, "audio": 0.0, "audio_seconds": 65.0}, 3),
@@ -273,13 +273,13 @@ FILMS: dict[str, tuple[dict[str, Any], int]] = {
 """How each is made, and the clips of 10 s that it has."""
 
 
-@pytest.mark.parametrize("name", FILMS)
+@pytest.mark.parametrize("name", VIDEOS)
 def test_clips_are_of_what_is_on_display_and_no_picture_is_decoded_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options, count = FILMS[name]
+    options, count = VIDEOS[name]
     shown_at = make(tmp_path / name, **options)
-    # A film begins with its sound, if that is first.
+    # A video begins with its sound, if that is first.
     shown_at = [time - (0.0 if options.get("audio") == 0.0 else shown_at[0]) for time in shown_at]
     video, encoder = Video.open(tmp_path / name), NumberEncoder()
     monkeypatch.setattr(stream, "_PICTURES_PER_PART", 2)
@@ -309,30 +309,30 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_film_that_grew_has_another_index_and_none_is_made_of_both(tmp_path: Path) -> None:
-    film, longer, shorter = (tmp_path / name for name in ("film.ts", "longer.ts", "shorter.ts"))
+def test_a_video_that_grew_has_another_index_and_none_is_made_of_both(tmp_path: Path) -> None:
+    growing, longer, shorter = (tmp_path / name for name in ("video.ts", "longer.ts", "shorter.ts"))
     # Far longer than what is decoded ahead, however slow the encoder is.
     make(shorter, list(range(160)), rate=1, options={"g": "5"})
     make(longer, list(range(200)), rate=1, options={"g": "5"})
-    os.link(shorter, film)
-    video = Video.open(film)
+    os.link(shorter, growing)
+    video = Video.open(growing)
 
     class Growing(NumberEncoder):
         def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
             if len(self.seen) == 2:
                 # As a recorder that moves what it wrote into place.
                 os.link(longer, tmp_path / "new")
-                os.replace(tmp_path / "new", film)
+                os.replace(tmp_path / "new", growing)
             return super().encode_clips(clips)
 
     def build(path: Path, encoder: NumberEncoder, root: str = "index") -> np.ndarray:
         return build_index(Video.open(path), encoder, root=tmp_path / root).vectors
 
-    with pytest.raises(VideoError, match=r"film\.ts: has changed since it was opened; open it again"):
+    with pytest.raises(VideoError, match=r"video\.ts: has changed since it was opened; open it again"):
         build_index(video, Growing(), root=tmp_path / "index")
     assert not index_path(video, NumberEncoder(), root=tmp_path / "index").exists()
-    assert len(build(film, NumberEncoder())) == 20
-    # What was embedded of the shorter film before is taken up, and is of that film.
+    assert len(build(growing, NumberEncoder())) == 20
+    # What was embedded of the shorter video before is taken up, and is of that video.
     rest = NumberEncoder()
     again = build(shorter, rest)
     assert len(again) == 16 > len(rest.seen)

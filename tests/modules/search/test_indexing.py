@@ -144,10 +144,10 @@ def test_the_machine_decides_unless_a_run_began_in_another_precision(
 def test_each_precision_has_an_index_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    film = tmp_path / "a.mp4"
-    make(film, 40, rate=2)
+    video = tmp_path / "a.mp4"
+    make(video, 40, rate=2)
     spec, root = f"languagebind:{languagebind_folder(tmp_path / 'model')}", tmp_path / "index"
-    indexing = [str(film), "--encoder", spec, "--root", str(root)]
+    indexing = [str(video), "--encoder", spec, "--root", str(root)]
     embedded: list[int] = []
     embed = VideoTextEncoder.encode_clips
 
@@ -158,7 +158,7 @@ def test_each_precision_has_an_index_of_its_own(
     def index(**settings: Any) -> np.ndarray:
         """As a run has it: it reads what the command wrote, without a word, or makes its own."""
         models = ModuleModels(ModuleSettings(**ONLY_ENCODER, encoder=spec, **settings), root=tmp_path)
-        context = models.context(Video.open(film), SceneBackbone(), None)
+        context = models.context(Video.open(video), SceneBackbone(), None)
         assert context.notes == ()
         return context.index.vectors
 

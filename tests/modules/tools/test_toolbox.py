@@ -100,17 +100,17 @@ def complete(budget: Budget | None = None, **models: Any) -> VideoTools:
     ],
 )
 def test_a_tool_that_cannot_work_is_not_offered_and_says_why(lacking: dict[str, Any], gone: set[str]) -> None:
-    film = complete(**lacking)
-    assert film.names == [name for name in ALL if name not in gone]
+    toolbox = complete(**lacking)
+    assert toolbox.names == [name for name in ALL if name not in gone]
     for name in gone:
-        message = error(film.call(name))
+        message = error(toolbox.call(name))
         assert re.fullmatch(rf"UnavailableError: {name}\(\) cannot be used: .*; do without it", message)
 
 
 def test_only_some_tools_are_offered() -> None:
-    film = complete(only=["look", "search"])
-    assert film.names == ["look", "search"]
-    assert "there is no tool 'ask'; known: look, search" in error(film.call("ask", question="Why?"))
+    toolbox = complete(only=["look", "search"])
+    assert toolbox.names == ["look", "search"]
+    assert "there is no tool 'ask'; known: look, search" in error(toolbox.call("ask", question="Why?"))
     with pytest.raises(ConfigError, match=r"no tool 'serch'.*did you mean 'search'\?"):
         tools(only=["serch"])
 
@@ -129,9 +129,9 @@ def test_no_text_names_a_module_or_a_tool_that_is_not_offered() -> None:
         raise BackboneError("no model")
 
     for name in ALL:
-        film = complete(only=[name], backbone=ReadingBackbone(writes=write))
-        texts = [json.dumps(film.schemas())]
-        texts += [json.dumps(film.call(name, **arguments)) for arguments in wrong]
+        toolbox = complete(only=[name], backbone=ReadingBackbone(writes=write))
+        texts = [json.dumps(toolbox.schemas())]
+        texts += [json.dumps(toolbox.call(name, **arguments)) for arguments in wrong]
         others = "|".join(each for each in ALL if each != name)
         for text in texts:
             assert not [module for module in modules if re.search(rf"\b{module}\b", text)], text
@@ -180,81 +180,81 @@ def test_functions_have_the_signature_of_their_tools() -> None:
 
 
 def test_search_gives_clips_in_order_of_time() -> None:
-    film = complete()
+    toolbox = complete()
     # The two best of the scores above; 10 seconds each.
-    assert result(film.call("search", query="a lamp", top_k=2))["clips"] == [
+    assert result(toolbox.call("search", query="a lamp", top_k=2))["clips"] == [
         {"start": 10.0, "end": 20.0, "score": 0.9, "subtitles": LINES[1].text},
         {"start": 30.0, "end": 40.0, "score": 0.8, "subtitles": LINES[2].text},
     ]
     # Cut to the part that is searched, and to the video.
-    (clip,) = result(film.call("search", query="a lamp", start=35, end=38))["clips"]
+    (clip,) = result(toolbox.call("search", query="a lamp", start=35, end=38))["clips"]
     assert (clip["start"], clip["end"]) == (35.0, 38.0)
-    assert result(film.call("search", query="a lamp", start=55, end=99))["clips"][0]["end"] == 60.0
-    assert result(film.call("search", query="nothing"))["clips"] == []
+    assert result(toolbox.call("search", query="a lamp", start=55, end=99))["clips"][0]["end"] == 60.0
+    assert result(toolbox.call("search", query="nothing"))["clips"] == []
 
 
 def test_what_is_said_is_found_and_read_in_order() -> None:
-    film = complete()
+    toolbox = complete()
     lantern = {"start": 12.0, "end": 14.0, "text": LINES[1].text}
-    assert result(film.call("subtitles", query="lantern")) == {"lines": [lantern]}
-    assert result(film.call("subtitles", query="lantern", start=20)) == {"lines": []}
-    read = result(film.call("transcript", start=10, limit=1))
+    assert result(toolbox.call("subtitles", query="lantern")) == {"lines": [lantern]}
+    assert result(toolbox.call("subtitles", query="lantern", start=20)) == {"lines": []}
+    read = result(toolbox.call("transcript", start=10, limit=1))
     assert read == {"lines": [lantern], "left_out": 2}
-    assert [line["start"] for line in result(film.call("transcript"))["lines"]] == [2.0, 12.0, 30.0, 50.0]
+    assert [line["start"] for line in result(toolbox.call("transcript"))["lines"]] == [2.0, 12.0, 30.0, 50.0]
 
 
 def test_text_and_things_are_found_in_frames() -> None:
-    film = complete()
-    assert result(film.call("read_text", times=[4, 2], box=[0.5, 0, 1, 1])) == {
+    toolbox = complete()
+    assert result(toolbox.call("read_text", times=[4, 2], box=[0.5, 0, 1, 1])) == {
         "texts": [{"time": 4.0, "text": "EXIT"}, {"time": 2.0, "text": "EXIT"}]
     }
-    assert result(film.call("locate", text="lamp", times=[2])) == {
+    assert result(toolbox.call("locate", text="lamp", times=[2])) == {
         "boxes": [{"time": 2.0, "box": [0.5, 0.5, 1.0, 1.0], "label": "lamp", "score": 0.75}]
     }
 
 
 def test_a_question_is_answered_by_the_choice_or_in_words() -> None:
-    film = complete(backbone=ReadingBackbone())
-    answer = result(film.call("ask", question="Which?", choices=["red", "green", "blue"]))
+    toolbox = complete(backbone=ReadingBackbone())
+    answer = result(toolbox.call("ask", question="Which?", choices=["red", "green", "blue"]))
     # Eight frames, the middles of eight parts: the first is at 3.75 s, picture 15, and 15 modulo 3 is 0.
     assert (answer["answer"], answer["letter"], answer["confidence"]) == ("red", "A", 0.8)
     assert answer["probabilities"] == {"A": 0.8, "B": 0.05, "C": 0.05}
     # They are 7.5 s apart, so each is a moment: the ones in the middles of six parts of these eight.
     assert {piece["kind"] for piece in answer["evidence"]} == {"frames"}
     assert [piece["time"] for piece in answer["evidence"]] == [3.75, 18.75, 26.25, 33.75, 48.75, 56.25]
-    words = result(film.call("ask", question="What?"))
+    words = result(toolbox.call("ask", question="What?"))
     assert (words["answer"][:5], words["letter"], words["confidence"]) == ("15 45", None, 0.7408)
 
 
 def test_what_models_write_for_times_is_read() -> None:
-    film = complete()
+    toolbox = complete()
     for times in ([3, 2.5], "[3, 2.5]", ["3", "2.5"]):
-        frames = result(film.call("look", times=times, start=None))["frames"]
+        frames = result(toolbox.call("look", times=times, start=None))["frames"]
         # In order of time.
         assert [frame["time"] for frame in frames] == [2.5, 3.0]
-    assert len(result(film.call("look", times=5))["frames"]) == 1
+    assert len(result(toolbox.call("look", times=5))["frames"]) == 1
 
 
 def test_images_have_the_format_and_size_asked_for() -> None:
-    film = complete()
-    reply = film.call("look", times=[5, 1.25, 5], side=16, format="png")
+    toolbox = complete()
+    reply = toolbox.call("look", times=[5, 1.25, 5], side=16, format="png")
     assert [(image["time"], image["mime_type"]) for image in reply["images"]] == [
         (1.25, "image/png"),
         (5.0, "image/png"),
     ]
     shown = [Image.open(io.BytesIO(base64.b64decode(image["data"]))) for image in reply["images"]]
     assert [max(picture.size) for picture in shown] == [16, 16]
-    assert film.used["frames"] == 2
-    (jpeg,) = film.call("look", times=[5])["images"]
+    assert toolbox.used["frames"] == 2
+    (jpeg,) = toolbox.call("look", times=[5])["images"]
     picture = Image.open(io.BytesIO(base64.b64decode(jpeg["data"])))
     assert (picture.format, picture.size) == ("JPEG", (video().width, video().height))
     assert read_number(np.asarray(picture)) == 5 * 4
     # A model reads the text; the image is a part of its own.
-    text, label, image = reply_parts(film.call("look", times=[5]))
+    text, label, image = reply_parts(toolbox.call("look", times=[5]))
     assert "images" not in json.loads(text["text"])
     assert label["text"] == "5 s:"
     assert image["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/")
-    (half,) = film.call("look", times=[5], box=[0.5, 0, 1, 1])["images"]
+    (half,) = toolbox.call("look", times=[5], box=[0.5, 0, 1, 1])["images"]
     assert (half["width"], half["height"]) == (video().width // 2, video().height)
 
 
@@ -284,16 +284,16 @@ def full_of_detail(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_result_of_look_is_bounded(full_of_detail: Path) -> None:
-    film = open_video(full_of_detail, models={"ocr": "none"})
-    by_default = film.call("look")
+    toolbox = open_video(full_of_detail, models={"ocr": "none"})
+    by_default = toolbox.call("look")
     assert len(result(by_default)["frames"]) == 8
     assert 300_000 < len(json.dumps(by_default)) < 1_000_000
-    large = film.call("look", count=32, side=1280, format="png")
+    large = toolbox.call("look", count=32, side=1280, format="png")
     assert error(large) == (
         "ArgumentError: look(): 32 images of this size have more than 8 MB; ask for fewer frames, a smaller "
         "side, or format jpeg"
     )
-    assert len(json.dumps(film.call("look", count=32))) < 4_000_000
+    assert len(json.dumps(toolbox.call("look", count=32))) < 4_000_000
 
 
 @pytest.mark.parametrize(
@@ -325,25 +325,25 @@ def test_an_error_says_what_to_do(name: str, arguments: dict[str, Any], message:
             raise BackboneError("no model")
         raise ZeroDivisionError
 
-    film = complete(backbone=ReadingBackbone(writes=write))
-    told = error(film.call(name, **arguments))
+    toolbox = complete(backbone=ReadingBackbone(writes=write))
+    told = error(toolbox.call(name, **arguments))
     assert message in told
     assert "\n" not in told
     # The next call works, and the log has both.
-    assert len(result(film.call("look", count=3))["frames"]) == 3
-    assert [call["name"] for call in film.calls] == [name, "look"]
-    assert message in error(film.calls[0]["reply"])
+    assert len(result(toolbox.call("look", count=3))["frames"]) == 3
+    assert [call["name"] for call in toolbox.calls] == [name, "look"]
+    assert message in error(toolbox.calls[0]["reply"])
 
 
 def test_arguments_that_are_no_json_object_are_an_error_too() -> None:
-    film = tools()
-    assert "must be a JSON object, not invalid JSON (" in error(film.call_text("look", '{"times": [1, 2'))
-    assert "the arguments must be a JSON object, not [1]" in error(film.call_text("look", "[1]"))
-    assert result(film.call_text("look", '{"times": 1}'))["frames"][0]["time"] == 1.0
+    toolbox = tools()
+    assert "must be a JSON object, not invalid JSON (" in error(toolbox.call_text("look", '{"times": [1, 2'))
+    assert "the arguments must be a JSON object, not [1]" in error(toolbox.call_text("look", "[1]"))
+    assert result(toolbox.call_text("look", '{"times": 1}'))["frames"][0]["time"] == 1.0
 
 
 def test_the_log_is_bounded_json_whatever_was_passed() -> None:
-    film = tools()
+    toolbox = tools()
     cycle: list[Any] = []
     cycle.append(cycle)
     long: list[Any] = ["x" * 200_000, [0.5] * 50_000, {"k" * 200_000: 1}]
@@ -352,19 +352,19 @@ def test_the_log_is_bounded_json_whatever_was_passed() -> None:
         *(b"bytes", {1, 2}, object(), cycle, {(1, 2): 3}, [{"a": {3}}]),
     ]
     for value in long:
-        message = error(film.call("search", query=value, start=0))
+        message = error(toolbox.call("search", query=value, start=0))
         assert re.search(r"the arguments have 2\d\d,\d\d\d .*give at most 100,000", message), message
     for value in not_json:
-        assert "what JSON cannot (" in error(film.call("look", query=value))
-    assert all(call["arguments"] == {} for call in film.calls)
-    assert "there is no tool 'zzz" in error(film.call("z" * 200_000))
+        assert "what JSON cannot (" in error(toolbox.call("look", query=value))
+    assert all(call["arguments"] == {} for call in toolbox.calls)
+    assert "there is no tool 'zzz" in error(toolbox.call("z" * 200_000))
     many = {f"{'n' * 10_000}{number}": number for number in range(100)}
-    assert "characters; give at most 100,000" in error(film.call("look", **many))
-    assert len(error(film.call("look", **{f"{number}" * 5_000: 1 for number in range(10, 18)}))) < 1_000
+    assert "characters; give at most 100,000" in error(toolbox.call("look", **many))
+    assert len(error(toolbox.call("look", **{f"{number}" * 5_000: 1 for number in range(10, 18)}))) < 1_000
     # What JSON holds is there as it was passed, but for halves of characters, which no file takes.
-    error(film.call("look", query=["a\ud800b", {"1": (2.5, None)}, "é"]))
-    assert film.calls[-1]["arguments"]["query"] == ["a\ufffdb", {"1": [2.5, None]}, "é"]
-    assert len(json.dumps(film.calls, allow_nan=False, ensure_ascii=False).encode()) < 150_000
+    error(toolbox.call("look", query=["a\ud800b", {"1": (2.5, None)}, "é"]))
+    assert toolbox.calls[-1]["arguments"]["query"] == ["a\ufffdb", {"1": [2.5, None]}, "é"]
+    assert len(json.dumps(toolbox.calls, allow_nan=False, ensure_ascii=False).encode()) < 150_000
 
 
 # ---- modules of plug-ins ----------------------------------------------------------------------------------
@@ -405,9 +405,9 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("plugins")
 def test_modules_of_plug_ins_take_times_and_give_plain_json() -> None:
-    film = tools(extra=["numbers_in", "between"])
-    assert film.names[-2:] == ["numbers_in", "between"]
-    about = film.schemas()[-2]["function"]
+    toolbox = tools(extra=["numbers_in", "between"])
+    assert toolbox.names[-2:] == ["numbers_in", "between"]
+    about = toolbox.schemas()[-2]["function"]
     assert about["description"] == "Read the numbers of frames. Returns a mapping."
     parameters = about["parameters"]
     assert parameters["required"] == ["frames", "first", "box"]
@@ -419,46 +419,46 @@ def test_modules_of_plug_ins_take_times_and_give_plain_json() -> None:
         "label": "string",
         "most": "integer",
     }
-    made = result(film.call("numbers_in", frames=[1, 2], first=0.5, box=[0, 0, 1, 1], most=2))
+    made = result(toolbox.call("numbers_in", frames=[1, 2], first=0.5, box=[0, 0, 1, 1], most=2))
     assert made["first"] == {"time": 0.5, "width": 128, "height": 64, "subtitles": ""}
     assert (made["numbers"], made["box"], made["label"], made["nan"]) == ([2, 4], [0, 0, 1, 1], "all", None)
-    assert film.evidence[-1]["kind"] == "frames"
-    assert (film.evidence[-1]["start"], film.evidence[-1]["end"]) == (0.5, 2.0)
-    assert result(film.call("between")) == [[0.0, 60.0]]
-    assert result(film.call("between", video=[10, 20])) == [[10.0, 20.0]]
-    assert result(film.call("between", video=[10, 20], until=15)) == [[10.0, 15.0]]
-    assert film.schemas()[-1]["function"]["parameters"]["properties"]["note"] == {"type": "string"}
+    assert toolbox.evidence[-1]["kind"] == "frames"
+    assert (toolbox.evidence[-1]["start"], toolbox.evidence[-1]["end"]) == (0.5, 2.0)
+    assert result(toolbox.call("between")) == [[0.0, 60.0]]
+    assert result(toolbox.call("between", video=[10, 20])) == [[10.0, 20.0]]
+    assert result(toolbox.call("between", video=[10, 20], until=15)) == [[10.0, 15.0]]
+    assert toolbox.schemas()[-1]["function"]["parameters"]["properties"]["note"] == {"type": "string"}
     for arguments, says in (
         ({"video": [20, 10]}, "between(): 20 to 10 s is empty"),
         ({"part": [1, 2]}, "between() takes no 'part'; it takes video, note, until"),
         ({"note": 3}, "between(): note must be a text"),
     ):
-        assert says in error(film.call("between", **arguments))
+        assert says in error(toolbox.call("between", **arguments))
     assert "99 s is outside the video" in error(
-        film.call("numbers_in", frames=[99], first=1, box=[0, 0, 1, 1])
+        toolbox.call("numbers_in", frames=[99], first=1, box=[0, 0, 1, 1])
     )
     with pytest.raises(ConfigError, match=r"look\(\) has the name of a tool"):
         tools(extra=["look"])
 
 
-def test_the_example_of_a_module_is_a_tool_where_it_is_named(film_file: Path) -> None:
+def test_the_example_of_a_module_is_a_tool_where_it_is_named(video_file: Path) -> None:
     brightness = str(ROOT / "docs" / "examples" / "brightness.py")
-    film = open_video(film_file, models={"ocr": "none", "extra_modules": [brightness]})
-    assert 0 < result(film.call("get_brightness", frame=1.5)) < 1
+    toolbox = open_video(video_file, models={"ocr": "none", "extra_modules": [brightness]})
+    assert 0 < result(toolbox.call("get_brightness", frame=1.5)) < 1
 
 
 # ---- budget, evidence, threads ----------------------------------------------------------------------------
 
 
 def test_a_budget_refuses_what_it_does_not_allow_and_says_what_is_left() -> None:
-    film = tools(Budget(calls=4, frames=10))
-    assert film.call("look", times=[1, 2, 3])["left"] == {"calls": 3, "frames": 7}
-    assert "8 frames, and 7 are left; look at fewer" in error(film.call("look", count=8))
-    assert film.call("look", count=7)["left"] == {"calls": 1, "frames": 0}
-    assert "0 are left; answer from" in error(film.call("look", times=1))
-    assert "the budget of 4 calls is used up" in error(film.call("transcript"))
-    assert (film.used["calls"], film.used["frames"]) == (4, 10)
-    assert film.left == {"calls": 0, "frames": 0}
+    toolbox = tools(Budget(calls=4, frames=10))
+    assert toolbox.call("look", times=[1, 2, 3])["left"] == {"calls": 3, "frames": 7}
+    assert "8 frames, and 7 are left; look at fewer" in error(toolbox.call("look", count=8))
+    assert toolbox.call("look", count=7)["left"] == {"calls": 1, "frames": 0}
+    assert "0 are left; answer from" in error(toolbox.call("look", times=1))
+    assert "the budget of 4 calls is used up" in error(toolbox.call("transcript"))
+    assert (toolbox.used["calls"], toolbox.used["frames"]) == (4, 10)
+    assert toolbox.left == {"calls": 0, "frames": 0}
     slow = tools(Budget(seconds=1e-9))
     result(slow.call("transcript"))
     assert "the budget of 1e-09 seconds is used up" in error(slow.call("transcript"))
@@ -467,15 +467,15 @@ def test_a_budget_refuses_what_it_does_not_allow_and_says_what_is_left() -> None
 
 
 def test_evidence_has_times_boxes_and_texts() -> None:
-    film = complete()
-    film.call("search", query="a lamp", top_k=1)
-    film.call("subtitles", query="lantern")
-    film.call("locate", text="lamp", times=[2])
-    film.call("read_text", times=[4], box=[0.5, 0, 1, 1])
-    film.call("look", times=[1, 3])
-    film.call("look", times=[99])
-    film.call("transcript", limit=1)
-    film.call("look", times=[7], box=[0, 0, 0.5, 1])
+    toolbox = complete()
+    toolbox.call("search", query="a lamp", top_k=1)
+    toolbox.call("subtitles", query="lantern")
+    toolbox.call("locate", text="lamp", times=[2])
+    toolbox.call("read_text", times=[4], box=[0.5, 0, 1, 1])
+    toolbox.call("look", times=[1, 3])
+    toolbox.call("look", times=[99])
+    toolbox.call("transcript", limit=1)
+    toolbox.call("look", times=[7], box=[0, 0, 0.5, 1])
 
     def piece(kind: str, source: str, start: float, end: float, **more: Any) -> dict[str, Any]:
         empty = {"time": None, "box": None, "text": None}
@@ -483,7 +483,7 @@ def test_evidence_has_times_boxes_and_texts() -> None:
 
     lamp = [0.5, 0.5, 1.0, 1.0]
     right = [0.5, 0.0, 1.0, 1.0]
-    assert film.evidence == [
+    assert toolbox.evidence == [
         piece("interval", "call 1 search", 10.0, 20.0),
         piece("subtitle", "call 2 subtitles", 12.0, 14.0, text=LINES[1].text),
         piece("box", "call 3 locate", 2.0, 2.0, time=2.0, box=lamp, text="lamp"),
@@ -492,54 +492,54 @@ def test_evidence_has_times_boxes_and_texts() -> None:
         piece("subtitle", "call 7 transcript", 2.0, 4.0, text=LINES[0].text),
         piece("frames", "call 8 look", 7.0, 7.0, time=7.0, box=[0.0, 0.0, 0.5, 1.0]),
     ]
-    json.dumps([film.evidence, film.calls])
-    assert film.calls[3]["frames"] == [{"time": 4.0, "box": right}]
-    assert [frame["time"] for frame in film.calls[4]["frames"]] == [1.0, 3.0]
+    json.dumps([toolbox.evidence, toolbox.calls])
+    assert toolbox.calls[3]["frames"] == [{"time": 4.0, "box": right}]
+    assert [frame["time"] for frame in toolbox.calls[4]["frames"]] == [1.0, 3.0]
     for _ in range(2):
-        film.call("read_text", times=[41.75])
-    assert [call["cached"] for call in film.calls[-2:]] == [False, True]
+        toolbox.call("read_text", times=[41.75])
+    assert [call["cached"] for call in toolbox.calls[-2:]] == [False, True]
 
 
 def test_threads_call_at_the_same_time() -> None:
-    film = complete()
+    toolbox = complete()
     with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(lambda time: film.call("look", times=[time]), range(40)))
+        replies = list(pool.map(lambda time: toolbox.call("look", times=[time]), range(40)))
     assert [result(reply)["frames"][0]["time"] for reply in replies] == [float(time) for time in range(40)]
-    assert sorted(call["number"] for call in film.calls) == list(range(1, 41))
-    assert film.used == {"calls": 40, "frames": 40, "seconds": film.used["seconds"]}
+    assert sorted(call["number"] for call in toolbox.calls) == list(range(1, 41))
+    assert toolbox.used == {"calls": 40, "frames": 40, "seconds": toolbox.used["seconds"]}
 
 
 def test_a_cancelled_call_is_not_made_and_progress_is_told() -> None:
     told: list[tuple[Any, ...]] = []
-    film = VideoTools(context(ocr=SignReader()), Budget(), tell=lambda *report: told.append(report))
-    film.call("read_text", times=[1, 2])
+    toolbox = VideoTools(context(ocr=SignReader()), Budget(), tell=lambda *report: told.append(report))
+    toolbox.call("read_text", times=[1, 2])
     assert told == [("reading", 0, 2), ("reading", 1, 2)]
     cancellation = Cancellation()
     cancellation.cancel()
     with cancellable(cancellation), pytest.raises(Cancelled):
-        film.call("look", times=[1])
-    assert len(film.calls) == 1
+        toolbox.call("look", times=[1])
+    assert len(toolbox.calls) == 1
 
 
 # ---- opening ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def film_file(tmp_path: Path) -> Path:
-    file = tmp_path / "film.mp4"
+def video_file(tmp_path: Path) -> Path:
+    file = tmp_path / "video.mp4"
     shutil.copy(video().path, file)
-    (tmp_path / "film.en.srt").write_text("1\n00:00:02,000 --> 00:00:04,000\nA bell rings.\n")
+    (tmp_path / "video.en.srt").write_text("1\n00:00:02,000 --> 00:00:04,000\nA bell rings.\n")
     return file
 
 
-def test_without_a_model_an_agent_reads_and_looks_itself(film_file: Path) -> None:
-    film = open_video(film_file, models={"ocr": "none"})
-    assert film.names == ["look", "subtitles", "transcript"]
-    assert film.video == {"duration": 60.0, "width": 128, "height": 64, "has_subtitles": True}
-    (line,) = result(film.call("subtitles", query="bell"))["lines"]
+def test_without_a_model_an_agent_reads_and_looks_itself(video_file: Path) -> None:
+    toolbox = open_video(video_file, models={"ocr": "none"})
+    assert toolbox.names == ["look", "subtitles", "transcript"]
+    assert toolbox.video == {"duration": 60.0, "width": 128, "height": 64, "has_subtitles": True}
+    (line,) = result(toolbox.call("subtitles", query="bell"))["lines"]
     assert (line["start"], line["text"]) == (2.0, "A bell rings.")
-    assert "ask() cannot be used: no model is set up" in error(film.call("ask", question="?"))
-    assert open_video(film_file, subtitles=False, models={"ocr": "none"}).names == ["look"]
+    assert "ask() cannot be used: no model is set up" in error(toolbox.call("ask", question="?"))
+    assert open_video(video_file, subtitles=False, models={"ocr": "none"}).names == ["look"]
     assert videopro.open_video is open_video
 
 
@@ -552,6 +552,6 @@ def test_without_a_model_an_agent_reads_and_looks_itself(film_file: Path) -> Non
         ({"detector": "backbone"}, "detector 'backbone'"),
     ],
 )
-def test_models_that_do_not_fit_are_refused(film_file: Path, models: Any, named: str) -> None:
+def test_models_that_do_not_fit_are_refused(video_file: Path, models: Any, named: str) -> None:
     with pytest.raises(VideoProError, match=named):
-        open_video(film_file, models=models)
+        open_video(video_file, models=models)

@@ -23,9 +23,9 @@ __all__ = ["browser"]
 def overview(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pages of two runs: programs and agents in one, two questions in the other."""
     root = tmp_path_factory.mktemp("pages")
-    film = root / "steps & more #1.mp4"
-    make(film, int(DURATION * 2) + 1, rate=2)
-    video = VideoRef(str(film), "numbers", "", DURATION)
+    file = root / "steps & more #1.mp4"
+    make(file, int(DURATION * 2) + 1, rate=2)
+    video = VideoRef(str(file), "numbers", "", DURATION)
     of_agents = [*agents.traces(video), agents.hostile(video)]
     some = [*world.traces(root / "videos"), *of_agents]
     world.write_run(root / "runs" / "all", some, method="vca")

@@ -1,4 +1,4 @@
-"""What helps a reader of the pages, in a real browser: themes, the legend, keys, frames in large, the film,
+"""What helps a reader of the pages, in a real browser: themes, the legend, keys, frames in large, the video,
 prompts, JSON with its copy buttons, and several runs."""
 
 from __future__ import annotations
@@ -296,14 +296,14 @@ def test_text_is_never_markup(open_page: Open, row: str, places: tuple[str, ...]
     assert page.evaluate("window.hurt") is None
 
 
-# ---- the film ----------------------------------------------------------------------------------------------
+# ---- the video ---------------------------------------------------------------------------------------------
 
 
 PLAYED = "[...document.querySelectorAll('video')].some(one => !one.paused)"
 
 
 def shown(page: Any) -> int:
-    """The number of the picture at which the film stands."""
+    """The number of the picture at which the video stands."""
     page.wait_for_function("(one => one.readyState >= 2 && !one.seeking)(document.querySelector('video'))")
     page.evaluate("document.querySelector('video').controls = false")
     page.add_style_tag(content=".player { border-radius: 0 !important } .player .shut { visibility: hidden }")
@@ -319,7 +319,7 @@ def test_a_link_names_a_question_and_a_time(open_page: Open) -> None:
     page = open_page("#/q/refined?result=right&t=2.25")
     assert shown(page) == 9
     assert not page.evaluate(PLAYED), "no page plays by itself"
-    assert page.films == [page.evaluate("document.querySelector('video').src")]
+    assert page.videos == [page.evaluate("document.querySelector('video').src")]
     # Another time of the same question: the page stays as it is.
     page.evaluate("document.querySelector('.round').dataset.same = 'yes'")
     page.evaluate("location.hash = '#/q/refined?result=right&t=15'")
@@ -345,7 +345,7 @@ def test_a_click_plays_from_there_and_the_address_says_so(open_page: Open, place
     assert least <= at(page) < least + 3
     if " a" in place:
         assert page.url.endswith(f"#/q/refined?mark=refined&t={least:g}")
-    page.wait_for_selector(".player.afloat")  # The film comes to the reader.
+    page.wait_for_selector(".player.afloat")  # The video comes to the reader.
     page.click(".player .shut")
     assert not page.evaluate(PLAYED)
     page.keyboard.press("Escape")
@@ -353,7 +353,7 @@ def test_a_click_plays_from_there_and_the_address_says_so(open_page: Open, place
     assert page.url.endswith("#/?mark=refined")
 
 
-def test_a_click_on_a_call_or_on_the_axis_takes_the_film_there(open_page: Open) -> None:
+def test_a_click_on_a_call_or_on_the_axis_takes_the_video_there(open_page: Open) -> None:
     page = open_page("#/q/refined")
     page.click("[data-round='1'] [data-line='2'] .signature .args")
     assert at(page) == pytest.approx(4.0, abs=0.01)
@@ -368,17 +368,17 @@ def test_a_click_on_a_call_or_on_the_axis_takes_the_film_there(open_page: Open) 
     assert not page.evaluate(PLAYED)
 
 
-def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Path) -> None:
+def test_a_video_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Path) -> None:
     """Without pictures, whose absence has a line of its own."""
     right, _, _, unread, *_ = world.traces(tmp_path / "videos")
-    (tmp_path / "broken.mp4").write_bytes(b"no film")
+    (tmp_path / "broken.mp4").write_bytes(b"no video")
     video = VideoRef(str(tmp_path / "broken.mp4"), "broken", "", 9.0)
     run = world.write_run(tmp_path / "run", [unread, replace(right, question_id="broken", video=video)])
     assert main([str(run.path), "--no-pictures"]) == 0
     for id, line in (("unread", "the file is missing ("), ("broken", "it was moved, or this browser does")):
         page = open_page(f"#/q/{id}", folder=run.path / "view")
-        page.wait_for_selector(".no-film:visible")
-        assert page.inner_text(".no-film").startswith(f"Cannot play the video: {line}")
+        page.wait_for_selector(".no-video:visible")
+        assert page.inner_text(".no-video").startswith(f"Cannot play the video: {line}")
         assert page.locator("video").count() == 0
         assert page.locator("a.moment[href]").count() == 0
         page.keyboard.press("p")
@@ -391,7 +391,7 @@ def test_a_film_that_cannot_be_played_is_one_line(open_page: Open, tmp_path: Pat
         page.wait_for_selector(".row")
 
 
-def test_the_film_that_the_run_did_not_see_is_not_offered(open_page: Open, tmp_path: Path) -> None:
+def test_the_video_that_the_run_did_not_see_is_not_offered(open_page: Open, tmp_path: Path) -> None:
     trace = world.traces(tmp_path / "videos")[0]
     other = replace(trace, video=replace(trace.video, id="of another file"))
     run = world.write_run(tmp_path / "run", [other])
@@ -399,4 +399,4 @@ def test_the_film_that_the_run_did_not_see_is_not_offered(open_page: Open, tmp_p
     page = open_page("#/q/right", folder=run.path / "view")
     assert "is not the file that the run used" in page.inner_text(".note.missing")
     assert page.locator("video").count() == 0
-    assert page.films == []
+    assert page.videos == []

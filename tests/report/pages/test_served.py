@@ -108,10 +108,10 @@ def test_frames_and_videos_of_the_traces_are_served(run: Path, tmp_path: Path) -
         assert read_number(frame(f"time={number / world.RATE}&side=128")) == number
     assert frame("time=2.25&side=32&box=0,0,1,1").shape == (16, 32, 3)
     assert frame("time=2.25&side=128&box=0.25,0.25,0.75,0.75").shape == (32, 64, 3)
-    film = Path(page["video"]["path"]).read_bytes()
+    video = Path(page["video"]["path"]).read_bytes()
     reply = get("/" + page["video"]["source"]["url"], headers={"Range": "bytes=100-199"})
-    assert (reply.status_code, reply.content) == (206, film[100:200])
-    assert reply.headers["content-range"] == f"bytes 100-199/{len(film)}"
+    assert (reply.status_code, reply.content) == (206, video[100:200])
+    assert reply.headers["content-range"] == f"bytes 100-199/{len(video)}"
     # One that is gone, and one that was replaced since.
     missing = data(get(f"/data/questions/{page_name('unread')}.js"))["video"]
     assert "lost.mp4" in missing["source"]["missing"]
@@ -120,8 +120,9 @@ def test_frames_and_videos_of_the_traces_are_served(run: Path, tmp_path: Path) -
     make(tmp_path / "v.mp4", 8, rate=4)
     other = VideoRef(str(tmp_path / "v.mp4"), "v", "another", 2.0)
     changed = world.write_run(tmp_path / "run", [world.trace("q", other, "?", *world.direct("A", 0.9))]).path
-    reply = client(run=changed).get(f"/pictures/{set_name(other.path, other.id)}.js")
-    assert "is not the file that the run used" in data(reply)["error"]
+    get, name = client(run=changed).get, set_name(other.path, other.id)
+    assert "is not the file that the run used" in data(get(f"/pictures/{name}.js"))["error"]
+    assert get(f"/videos/{name}").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -362,7 +363,7 @@ def test_frames_and_the_video_are_shown_over_http(browser: Any, run: Path) -> No
         assert shown_number(page.locator(".thumbs .picture").first) == 2
         page.locator("a.moment").first.click()
         page.wait_for_function("() => document.querySelector('video').readyState >= 2")
-        assert page.locator(".no-film").is_hidden()
+        assert page.locator(".no-video").is_hidden()
         # A page of another site receives nothing.
         other = browser.new_page()
         other.set_content(

@@ -177,11 +177,11 @@ def test_a_script_holds_any_text_without_closing_its_tag(tmp_path: Path) -> None
     (tmp_path / "a.js").write_text(text)
     assert read_assignment(tmp_path / "a.js") == content
     assert '"__proto__":' not in text.replace(r"\"", "")
-    # The URL of a film is relative to the pages.
-    film = tmp_path / "films" / "Zoë 1.mp4"
-    film.parent.mkdir()
-    film.write_bytes(b"x")
-    assert video_source(str(film), tmp_path / "run" / "view") == {"url": "../../films/Zo%C3%AB%201.mp4"}
+    # The URL of a video is relative to the pages.
+    video = tmp_path / "videos" / "Zoë 1.mp4"
+    video.parent.mkdir()
+    video.write_bytes(b"x")
+    assert video_source(str(video), tmp_path / "run" / "view") == {"url": "../../videos/Zo%C3%AB%201.mp4"}
     assert "gone.mp4" in video_source("gone.mp4", tmp_path)["missing"]
     (tmp_path / "a.js").write_text(text[:-9])
     assert read_assignment(tmp_path / "a.js") is None

@@ -1,13 +1,12 @@
 """Makes the miniature's files: python -m tests.support.miniature FOLDER
 
 FOLDER gets data/ (five benchmarks in their official formats, packed), hub/ (for HF_HOME), easyocr/ (for
-EASYOCR_MODULE_PATH) and films/. Done again, it keeps what is there.
+EASYOCR_MODULE_PATH) and videos/. Done again, it keeps what is there.
 """
 
 import sys
 from pathlib import Path
 
-from tests.support.miniature.films import make_films
 from tests.support.miniature.official import (
     write_cg_bench,
     write_longvideobench,
@@ -16,6 +15,7 @@ from tests.support.miniature.official import (
     write_videomme,
 )
 from tests.support.miniature.snapshots import make_easyocr, make_hub
+from tests.support.miniature.videos import make_videos
 
 BENCHMARKS = {
     "cg_bench": (write_cg_bench, ("short_000", "short_001", "short_002", "short_003", "medium_000")),
@@ -28,13 +28,13 @@ BENCHMARKS = {
 
 def main(folder: Path) -> None:
     """Make what is missing."""
-    films = make_films([name for _, names in BENCHMARKS.values() for name in names], folder / "films")
+    videos = make_videos([name for _, names in BENCHMARKS.values() for name in names], folder / "videos")
     for benchmark, (write, names) in BENCHMARKS.items():
         root = folder / "data" / benchmark
         if not root.exists():
             part = root.with_name(f"{benchmark}.part")
             part.mkdir(parents=True, exist_ok=True)
-            write(part, [films[name] for name in names])
+            write(part, [videos[name] for name in names])
             part.rename(root)
     make_hub(folder / "hub")
     make_easyocr(folder / "easyocr")

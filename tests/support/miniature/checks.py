@@ -2,7 +2,7 @@
 
     python -m tests.support.miniature.checks FOLDER
 
-It says nothing about how good the answers are: the films are drawn, and the training has a few steps. Every
+It says nothing about how good the answers are: the videos are drawn, and the training has a few steps. Every
 expected value follows from the files that `tests.support.miniature` made, or from the config.
 """
 
@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from perf.transcripts import word_errors
 from tests.support.miniature.__main__ import BENCHMARKS
-from tests.support.miniature.films import SEED
+from tests.support.miniature.videos import SEED
 from videopro.benchmarks import load
 from videopro.cli import CONFIGS, cache_root
 from videopro.modules.models import Transcript, load_ocr, read_speech, transcribe_video
@@ -36,7 +36,7 @@ RUNS = {
 }
 MOST_WORDS_WRONG = 0.35
 """Whisper's smallest model on a synthesizer's voice that reads invented stories: 9 % of plain sentences were
-wrong in perf/transcripts.json. A transcript of another film, or with other times, is wrong in nearly all."""
+wrong in perf/transcripts.json. A transcript of another video, or with other times, is wrong in nearly all."""
 
 
 Checks: TypeAlias = Iterator[tuple[str, bool]]
@@ -61,7 +61,7 @@ def _files(folder: Path) -> Checks:
         *(("longvideobench", "val"), ("mlvu", "test")),
     ):
         found = load(name, split=split, root=folder / "data" / name, protocol="videopro")
-        # Every film has eleven questions.
+        # Every video has eleven questions.
         questions = 11 * len(BENCHMARKS[name][1])
         yield f"{name} has {questions} questions", len(found.items) == questions
         yield f"the videos of {name} are unpacked", all(item.video.is_file() for item in found.items)
@@ -70,23 +70,23 @@ def _files(folder: Path) -> Checks:
 
 
 def _transcript(folder: Path) -> Checks:
-    """LVBench has no subtitles, so its film was heard; what is said in it is known."""
+    """LVBench has no subtitles, so its video was heard; what is said in it is known."""
     (name,) = BENCHMARKS["lvbench"][1]
-    lines = load_subtitles(folder / "films" / f"{name}.srt").lines
+    lines = load_subtitles(folder / "videos" / f"{name}.srt").lines
     heard = _heard(folder / "data" / "lvbench" / "videos" / "lv0.mp4").lines
     wrong, words = word_errors(*(" ".join(line.text for line in said) for said in (lines, heard)))
-    yield f"LVBench's film is transcribed: {wrong} of {words} words wrong", wrong / words < MOST_WORDS_WRONG
+    yield f"LVBench's video is transcribed: {wrong} of {words} words wrong", wrong / words < MOST_WORDS_WRONG
 
 
-def _heard(film: Path) -> Transcript:
+def _heard(video: Path) -> Transcript:
     """The stored transcript."""
     settings = yaml.safe_load((CONFIGS / "reproduce" / "miniature.yaml").read_text())
 
     def is_missing() -> Any:
-        raise AssertionError(f"{film} was not transcribed")
+        raise AssertionError(f"{video} was not transcribed")
 
     speech = read_speech(settings["modules"]["speech"])
-    return transcribe_video(Video.open(film), speech, is_missing, cache_root() / "speech")
+    return transcribe_video(Video.open(video), speech, is_missing, cache_root() / "speech")
 
 
 def _rows(folder: Path, output: Path) -> Checks:
@@ -176,7 +176,7 @@ def _prompts(before: Path, made: Path) -> Checks:
     yield "each has a plan", sorted(row["question_id"] for row in plans) == sorted(planned)
     taught = {Path(row["videos"][0]).name for row in json_lines(before / "synthesis" / "sft.jsonl")}
     asked = {Path(row["videos"][0]).name for row in rows}
-    yield "no prompt is about a film that the planner was fine-tuned on", not taught & asked
+    yield "no prompt is about a video that the planner was fine-tuned on", not taught & asked
     failed = {name for name, trace in planned.items() if _execution(trace)["status"] == "failed"}
     yield f"each of {len(failed)} failed programs gives a bug fix", fixes == failed
     sure = {name for name, trace in native.items() if _is_right_and_sure(trace)}
@@ -211,15 +211,15 @@ def _merged(folder: Path, walked: Path) -> Checks:
 
 
 def _signs(folder: Path) -> Checks:
-    """EasyOCR's published weights read the films' signs, whose words the questions name."""
+    """EasyOCR's published weights read the videos' signs, whose words the questions name."""
     ocr = load_ocr("easyocr:en")
     read, asked = 0, 0
     for item in load("pocket", split="fresh", world_seed=SEED).items:
-        film = folder / "films" / f"{item.video.stem}.mp4"
-        if "sign" not in item.question.text or not film.exists() or item.answer is None:
+        video = folder / "videos" / f"{item.video.stem}.mp4"
+        if "sign" not in item.question.text or not video.exists() or item.answer is None:
             continue
         middle = sum(item.evidence[0]) / 2
-        with av.open(str(film)) as container:
+        with av.open(str(video)) as container:
             pictures = container.decode(video=0)
             picture = next(each for each in pictures if each.time is not None and each.time >= middle)
         texts = [region.text for region in ocr.read(picture.to_ndarray(format="rgb24"))]

@@ -1,4 +1,4 @@
-"""The films and their questions as the hub has those of five benchmarks: annotation files, and videos and
+"""The videos and their questions as the hub has those of five benchmarks: annotation files, and videos and
 subtitles in archives, under the names that the manifest has. The texts are the generator's own."""
 
 import io
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.benchmark_world import lvb, mme, write_json, write_parquet
-from tests.support.miniature.films import Film
+from tests.support.miniature.videos import DrawnVideo
 from videopro.benchmarks import Item, manifest
 from videopro.question import LETTERS
 from videopro.video import load_subtitles
@@ -18,13 +18,13 @@ from videopro.video import load_subtitles
 _ABILITIES = ("key information retrieval", "entity recognition", "temporal grounding", "summarization")
 
 
-def write_cg_bench(root: Path, films: Sequence[Film]) -> None:
-    """`cgbench.json` with all questions, `cgbench_mini.json` with two of each film, videos in two zips,
+def write_cg_bench(root: Path, videos: Sequence[DrawnVideo]) -> None:
+    """`cgbench.json` with all questions, `cgbench_mini.json` with two of each video, videos in two zips,
     subtitles in another, and one with clips of the clues, which nobody asks about."""
     records, mini = [], []
-    for number, film in enumerate(films):
-        for place, item in enumerate(film.items):
-            about = {"qid": 100 * number + place, "video_uid": f"cg{number}", "duration": film.seconds}
+    for number, video in enumerate(videos):
+        for place, item in enumerate(video.items):
+            about = {"qid": 100 * number + place, "video_uid": f"cg{number}", "duration": video.seconds}
             asked = {"question": item.question.text, "choices": list(item.question.choices)}
             right = {"answer": _right(item), "right_answer": item.answer}
             clues = {"clue_intervals": [list(pair) for pair in item.evidence]}
@@ -35,19 +35,19 @@ def write_cg_bench(root: Path, films: Sequence[Film]) -> None:
     for split, questions in (("full", records), ("mini", mini)):
         write_json(root / _one("cg_bench", split, "questions"), questions)
     chunks = root / _one("cg_bench", "full", "videos")
-    videos = [film.file for film in films]
-    for first, chunk in ((0, "01"), (len(films) // 2, "02")):
-        part = dict(enumerate(videos[first : None if first else len(films) // 2], start=first))
+    drawn = [video.file for video in videos]
+    for first, chunk in ((0, "01"), (len(videos) // 2, "02")):
+        part = dict(enumerate(drawn[first : None if first else len(videos) // 2], start=first))
         _pack(chunks.with_name(chunks.name.replace("*", chunk)), "cg_videos_720p/cg{}.mp4", part)
-    _pack(root / "clue_video_chunk_01.zip", "cg_clue_videos/{}.mp4", {0: videos[0]})
-    subtitles = {number: film.subtitles for number, film in enumerate(films)}
+    _pack(root / "clue_video_chunk_01.zip", "cg_clue_videos/{}.mp4", {0: drawn[0]})
+    subtitles = {number: video.subtitles for number, video in enumerate(videos)}
     _pack(root / _one("cg_bench", "full", "subtitles"), "cg_subtitles/cg{}.srt", subtitles)
 
 
-def write_lvbench(root: Path, films: Sequence[Film]) -> None:
-    """`video_info.meta.jsonl`, one film a line with all its questions, and videos. No subtitles."""
+def write_lvbench(root: Path, videos: Sequence[DrawnVideo]) -> None:
+    """`video_info.meta.jsonl`, one video a line with all its questions, and videos. No subtitles."""
     lines = []
-    for number, film in enumerate(films):
+    for number, video in enumerate(videos):
         questions = [
             {
                 "uid": f"{number}{place:02}",
@@ -56,22 +56,22 @@ def write_lvbench(root: Path, films: Sequence[Film]) -> None:
                 "question_type": [_ABILITIES[place % len(_ABILITIES)]],
                 "time_reference": "-".join(_clock(at) for at in item.evidence[0]),
             }
-            for place, item in enumerate(film.items)
+            for place, item in enumerate(video.items)
         ]
         lines.append(json.dumps({"key": f"lv{number}", "type": "cartoon", "qa": questions, "video_info": {}}))
     (root / _one("lvbench", "test", "questions")).write_text("".join(f"{line}\n" for line in lines))
-    videos = (root / _one("lvbench", "test", "videos")).parent
-    videos.mkdir()
-    for number, film in enumerate(films):
-        shutil.copy(film.file, videos / f"lv{number}.mp4")
+    folder = (root / _one("lvbench", "test", "videos")).parent
+    folder.mkdir()
+    for number, video in enumerate(videos):
+        shutil.copy(video.file, folder / f"lv{number}.mp4")
 
 
-def write_videomme(root: Path, films: Sequence[Film]) -> None:
-    """The parquet file, zips of videos, of which the last has them, and one of subtitles; every film is
+def write_videomme(root: Path, videos: Sequence[DrawnVideo]) -> None:
+    """The parquet file, zips of videos, of which the last has them, and one of subtitles; every video is
     "long"."""
     rows = []
-    for number, film in enumerate(films):
-        for place, item in enumerate(film.items):
+    for number, video in enumerate(videos):
+        for place, item in enumerate(video.items):
             options = [f"{LETTERS[at]}. {choice}." for at, choice in enumerate(item.question.choices)]
             about = {"videoID": f"mme{number}", "question_id": f"{601 + number}-{place + 1}"}
             asked = {"question": item.question.text, "options": options}
@@ -80,47 +80,49 @@ def write_videomme(root: Path, films: Sequence[Film]) -> None:
     *others, last = manifest("videomme").paths("long", "videos")
     for name in others:
         _pack(root / name, "data/{}", {})
-    _pack(root / last, "data/mme{}.mp4", {number: film.file for number, film in enumerate(films)})
-    subtitles = {number: film.subtitles for number, film in enumerate(films)}
+    _pack(root / last, "data/mme{}.mp4", {number: video.file for number, video in enumerate(videos)})
+    subtitles = {number: video.subtitles for number, video in enumerate(videos)}
     _pack(root / _one("videomme", "long", "subtitles"), "subtitle/mme{}.srt", subtitles)
 
 
-def write_longvideobench(root: Path, films: Sequence[Film]) -> None:
+def write_longvideobench(root: Path, videos: Sequence[DrawnVideo]) -> None:
     """`lvb_val.json`, videos in a tar file that is cut into pieces, subtitles as JSON in another."""
     records = []
     with tarfile.open(root / _one("longvideobench", "val", "subtitles"), "w") as tar:
-        for number, film in enumerate(films):
+        for number, video in enumerate(videos):
             name = f"lvb{number}"
             lines = [
                 {"start": _clock(line.start, 3), "end": _clock(line.end, 3), "line": line.text}
-                for line in load_subtitles(film.subtitles).lines
+                for line in load_subtitles(video.subtitles).lines
             ]
             text = json.dumps(lines).encode()
             entry = tarfile.TarInfo(f"subtitles/{name}_en.json")
             entry.size = len(text)
             tar.addfile(entry, io.BytesIO(text))
             about = {"video_id": name, "video_path": f"{name}.mp4", "subtitle_path": f"{name}_en.json"}
-            length = {"duration": film.seconds, "starting_timestamp_for_subtitles": 0}
-            for place, item in enumerate(film.items):
+            length = {"duration": video.seconds, "starting_timestamp_for_subtitles": 0}
+            for place, item in enumerate(video.items):
                 asked = {"question": item.question.text, "candidates": list(item.question.choices)}
-                group, right = 600 if film.seconds > 60 else 60, LETTERS.index(str(item.answer))
+                group, right = 600 if video.seconds > 60 else 60, LETTERS.index(str(item.answer))
                 given = {"id": f"{name}_{place}", **about, **length, **asked}
                 records.append(lvb(number, group, right, **given))
     write_json(root / _one("longvideobench", "val", "questions"), records)
-    _pack(root / "videos.tar", "videos/lvb{}.mp4", {number: film.file for number, film in enumerate(films)})
+    _pack(
+        root / "videos.tar", "videos/lvb{}.mp4", {number: video.file for number, video in enumerate(videos)}
+    )
     _cut(root / "videos.tar", [root / name for name in manifest("longvideobench").paths("val", "videos")])
 
 
-def write_mlvu(root: Path, films: Sequence[Film]) -> None:
+def write_mlvu(root: Path, videos: Sequence[DrawnVideo]) -> None:
     """The test set: questions with six options, their answers in another file, videos in a compressed tar
     file that is cut into pieces."""
     questions, answers = [], []
-    for number, film in enumerate(films):
-        for place, item in enumerate(film.items):
+    for number, video in enumerate(videos):
+        for place, item in enumerate(video.items):
             identifier = f"TM_{number}{place:02}"
             options = [*item.question.choices, "none of these", "all of these"]
             kind = ("plotQA", "needleQA", "count")[place % 3]
-            about = {"question_id": identifier, "video": f"mlvu{number}.mp4", "duration": film.seconds}
+            about = {"question_id": identifier, "video": f"mlvu{number}.mp4", "duration": video.seconds}
             asked = {"question": item.question.text, "candidates": options, "question_type": kind}
             questions.append({**about, **asked})
             answers.append({"question_id": identifier, "answer": _right(item)})
@@ -128,7 +130,9 @@ def write_mlvu(root: Path, films: Sequence[Film]) -> None:
     write_json(root / _one("mlvu", "test", "answers"), answers)
     pieces = [root / name for name in manifest("mlvu").paths("test", "videos")]
     pieces[0].parent.mkdir()
-    _pack(root / "video.tar.gz", "video/mlvu{}.mp4", {number: film.file for number, film in enumerate(films)})
+    _pack(
+        root / "video.tar.gz", "video/mlvu{}.mp4", {number: video.file for number, video in enumerate(videos)}
+    )
     _cut(root / "video.tar.gz", pieces)
 
 

@@ -67,7 +67,8 @@ def settings(folder: Path, **changes: Any) -> Any:
 
 def opened(config: Any, folder: Path) -> AbstractContextManager[TrainingEngines]:
     """The engines of a training that starts from this folder."""
-    checkpoint = SimpleNamespace(source=str(folder))
+    processor = SimpleNamespace(chat_template="")
+    checkpoint = SimpleNamespace(source=str(folder), processor=processor)
     start: Any = SimpleNamespace(checkpoint=checkpoint, frames=8, pixels=1, adapter=None)
     return training_engines(config, world.model_settings("qwen3_vl"), start)
 

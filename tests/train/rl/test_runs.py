@@ -219,6 +219,8 @@ def test_two_processes_take_the_steps_that_one_takes(kind: str, ahead: bool, tmp
         ({"use_peft": "false"}, "set answerer"),
         ({"attn_implementation": "eager"}, "shared_prompt is true, but attention 'eager'"),
         ({"max_completion_length": "none"}, "max_completion_length"),
+        # A step is of 6 x 4 replies, 4 to a prompt.
+        ({"gradient_accumulation_steps": 6}, "5 prompts, but a step takes 6; lower"),
     ],
 )
 def test_what_a_model_cannot_be_trained_with_is_refused(

@@ -52,7 +52,9 @@ def test_a_run_resumes_from_the_last_complete_checkpoint(
         (killed / f"checkpoint-{number}" / COMPLETE).unlink()
         os.truncate(killed / f"checkpoint-{number}" / "optimizer.pt", 9)
     assert run(killed) == 0
-    assert "checkpoint-2 is incomplete; deleting it" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "checkpoint-2 is incomplete; deleting it" in error
+    assert (f"resuming from {killed / 'checkpoint-1'}\n" in error) == (incomplete == [2])
     assert_equal(adapter(killed), adapter(whole))
     assert complete(killed) == ["checkpoint-3", "checkpoint-2", "checkpoint-1"]
     tokens = [

@@ -4,6 +4,7 @@ itself. Loads no weights; errors say how to fix the problem.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Literal
 
 from transformers import AutoConfig, AutoProcessor
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 from transformers.processing_utils import ProcessorMixin
 from transformers.utils.hub import cached_file
 
@@ -22,6 +24,7 @@ from videopro.backbones.model_record import (
     BaseRecord,
     ModelRecord,
     PlannerRecord,
+    VideoMarks,
     base_notes,
     budget_notes,
     read_model_record,
@@ -44,6 +47,17 @@ class Checkpoint:
     processor: ProcessorMixin
     record: ModelRecord = field(default_factory=ModelRecord)
     """What its folder records of it."""
+    video_marks: VideoMarks = "nested"
+    """What the chat template of `processor` makes of a video."""
+
+    def marked(self, marks: VideoMarks) -> Checkpoint:
+        """The same with a processor that makes this of a video."""
+        processor: Any = copy.copy(self.processor)
+        # A bare placeholder is filled in with the marked frames by every version. Qwen2.5-VL's one pair of
+        # marks is its template's.
+        if marks == "published" and isinstance(processor.video_processor, Qwen3VLVideoProcessor):
+            processor.chat_template = processor.chat_template.replace(_MARKED_VIDEO, "<|video_pad|>")
+        return replace(self, processor=processor, video_marks=marks)
 
     @property
     def frames(self) -> int:
@@ -64,6 +78,9 @@ class Checkpoint:
     def as_base(self) -> BaseRecord:
         """What a training that begins with it records as its base."""
         return BaseRecord(lasting_name(self.source), folder_fingerprint(self.folder))
+
+
+_MARKED_VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
 
 
 def find_checkpoint(name: str) -> Checkpoint:
@@ -221,6 +238,7 @@ class ResolvedRecord:
     adapter on a merged planner leaves that planner when it is turned off."""
     notes: tuple[str, ...]
     """Where settings and record differ, and what nothing says."""
+    video_marks: VideoMarks
 
 
 def resolve_record(config: BackboneConfig, checkpoint: Checkpoint) -> ResolvedRecord:
@@ -235,6 +253,7 @@ def resolve_record(config: BackboneConfig, checkpoint: Checkpoint) -> ResolvedRe
         record=record,
         planner=_planner(record.planner, checkpoint.planner),
         notes=(),
+        video_marks=config.video_marks or record.video_marks or checkpoint.record.video_marks or "published",
     )
     notes = list(_budget_notes(config, resolved))
     if config.adapter:
@@ -251,7 +270,7 @@ def _planner(adapter: PlannerRecord | None, model: PlannerRecord | None) -> Plan
 def _budget_notes(config: BackboneConfig, resolved: ResolvedRecord) -> Iterator[str]:
     record = resolved.record
     who = f"adapter {config.adapter!r}" if config.adapter else f"model {config.model!r}"
-    yield from budget_notes(who, record, config.frames, config.pixels)
+    yield from budget_notes(who, record, vars(config))
     if config.adapter and not (record.frames and record.pixels) and not (config.frames and config.pixels):
         yield (
             f"{who} has no {MODEL_RECORD} with the frames and pixels that it was trained with; it gets "

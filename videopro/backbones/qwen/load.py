@@ -123,6 +123,7 @@ def load_model(config: BackboneConfig) -> LoadedModel:
     name = config.model
     checkpoint = find_checkpoint(name)
     resolved = resolve_record(config, checkpoint)
+    checkpoint = checkpoint.marked(resolved.video_marks)
     for note in resolved.notes:
         logger.warning("warning: %s", note)
     device_map, device = _device(config)
@@ -155,6 +156,7 @@ def checkpoint_identity(config: BackboneConfig, checkpoint: Checkpoint) -> dict[
     weights. Raises BackboneError."""
     _, device = _device(config)
     resolved = resolve_record(config, checkpoint)
+    checkpoint = checkpoint.marked(resolved.video_marks)
     source = Path(checkpoint.source)
     return {
         **config.answering(),
@@ -164,6 +166,7 @@ def checkpoint_identity(config: BackboneConfig, checkpoint: Checkpoint) -> dict[
         "dtype": str(_dtype(config, device)).removeprefix("torch."),
         "frames": resolved.frames,
         "pixels": resolved.pixels,
+        "video_marks": resolved.video_marks,
         **video_settings(checkpoint),
         **(resolved.planner.identity() if resolved.planner is not None else {}),
     }

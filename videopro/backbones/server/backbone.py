@@ -138,17 +138,18 @@ class ServerBackbone(Backbone):
 
     # -- identity
 
-    def identity(self, *, form: Any = None) -> dict[str, object]:
+    def identity(self, *, recorded: Mapping[str, Any] | None = None) -> dict[str, object]:
         """Model, what the server reports about its weights, and everything that affects a request.
 
         The address is not part of it: the same model at another port gives the same answers. The first call
-        queries the server. `form`: how videos are sent, as a run recorded it; saves probing the server.
+        queries the server. `recorded`: the identity of a run, whose form of videos saves probing the server.
         """
         profile, config = self.profile, self.config
         profile.compare_budget()
+        form, marks = (recorded or {}).get("video"), (recorded or {}).get("video_marks")
         if form is None:
             profile.require_video()
-            form = profile.video_form
+            form, marks = profile.video_form, profile.video_marks
         elif config.video != "auto":
             form = config.video
         return {
@@ -159,6 +160,7 @@ class ServerBackbone(Backbone):
             "frames": self.frames,
             "pixels": self.pixels,
             "video": form,
+            "video_marks": marks,
             "extra_body": self._extra_body(),
             **({} if self.planner is None else self.planner.identity()),
         }

@@ -54,12 +54,16 @@ class ChatClient:
         """The server's address."""
         return self._endpoint.url
 
+    def identity(self) -> dict[str, object]:
+        """The further fields of its requests, if there are any."""
+        return {"extra_body": dict(self._config.extra_body)} if self._config.extra_body else {}
+
     def complete(self, bodies: Sequence[Mapping[str, Any]]) -> tuple[list[Completion], frozenset[str]]:
         """The replies, and the fields that were left out. Raises BackboneError."""
         while True:
             # A copy, because another thread may find another refused field meanwhile.
             left_out = frozenset(self._refused)
-            fitted = [_without(body, left_out) for body in bodies]
+            fitted = [_without({**body, **self._config.extra_body}, left_out) for body in bodies]
             try:
                 return self._endpoint.complete([partial(dict, body) for body in fitted]), left_out
             except RequestRefused as refused:
@@ -78,7 +82,6 @@ class ChatClient:
             "messages": list(messages),
             "max_tokens": limit,
             **fields,
-            **self._config.extra_body,
         }
         (completion,), left_out = self.complete([body])
         return read_reply(completion, f"server {self.url}", limit), left_out & body.keys()

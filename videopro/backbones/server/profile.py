@@ -25,6 +25,7 @@ from videopro.backbones.model_record import (
     BaseRecord,
     ModelRecord,
     PlannerRecord,
+    VideoMarks,
     base_notes,
     budget_notes,
     read_model_record,
@@ -39,7 +40,7 @@ from videopro.backbones.server.messages import (
     sent_size,
     user_message,
 )
-from videopro.backbones.server.prompt_check import TEXT, difference, own_prompt, video_frames
+from videopro.backbones.server.prompt_check import TEXT, difference, own_prompts, video_frames
 from videopro.backbones.server.replies import Completion, prompt_tokens
 from videopro.errors import BackboneError
 
@@ -256,7 +257,7 @@ class ServerProfile:
         config, served = self._config, self.record
         adapter = config.adapter_model
         who = f"model {config.model!r}" if adapter is None else f"adapter {adapter!r}"
-        for note in (*served.base_notes, *budget_notes(who, served.record, config.frames, config.pixels)):
+        for note in (*served.base_notes, *budget_notes(who, served.record, vars(config))):
             self._warn(note)
 
     # -- the form of a video
@@ -277,6 +278,11 @@ class ServerProfile:
         if form == "video":
             self._compare_prompts()
         return form
+
+    @property
+    def video_marks(self) -> VideoMarks | None:
+        """What the engine makes of a video; None: it is sent none, or that cannot be compared."""
+        return self._compare_prompts() if self.video_form == "video" else None
 
     def require_video(self) -> None:
         """Raise BackboneError if a video was asked for and the server takes none, before a run begins."""
@@ -312,19 +318,21 @@ class ServerProfile:
             return "frames", _TIMES_LOST
         return "video", ""
 
-    def _compare_prompts(self) -> None:
-        """Warn if the engine makes another prompt of a video than we do, where that can be compared."""
+    @_once
+    def _compare_prompts(self) -> VideoMarks | None:
+        """The marks in the engine's prompt of a video, where it can be compared with ours. Warns if it is
+        another."""
         folder = self.record.folder
         if self.engine != "vllm" or folder is None:
-            return
+            return None
         frames, pixels = self.budget
         count = min(max(2, frames), _MOST_COMPARED)
         try:
-            own, decode = own_prompt(folder, count, pixels)
+            own, decode = own_prompts(folder, count, pixels)
         except BackboneError as error:
             # The engine has its own files, so the run can continue.
             self._warn(f"the engine's prompt was not compared with the local one: {error}")
-            return
+            return None
         shown = encode_frames(
             video_frames(count, lambda height, width, _: sent_size(height, width, pixels)), pixels
         )
@@ -332,10 +340,20 @@ class ServerProfile:
         (completion,) = self._probe([(functools.partial(user_message, shown, TEXT, True), fields)])
         if completion.prompt_token_ids is None:
             logger.info("%s does not return prompt token ids, so prompts were not compared", self._server)
-            return
-        differs = difference(completion.prompt_token_ids, own, decode)
-        if differs:
+            return None
+        ids = completion.prompt_token_ids
+        wanted = self._config.video_marks or self.record.record.video_marks or "published"
+        # Where the template has no marks around a video, both forms are the same.
+        marks = wanted if ids == own[wanted] else next((form for form in own if ids == own[form]), None)
+        if marks is None:
+            differs = difference(ids, own[wanted], decode)
             self._warn(f"the engine's prompt differs from the local one: {differs}")
+        elif marks != wanted:
+            self._warn(
+                f"the marks around a video are {marks}, not {wanted}; start vLLM with another "
+                f"--chat-template, or confirm them with --backbone video_marks={marks}"
+            )
+        return marks
 
 
 # ---- what this machine has of a served model ---------------------------------------------------------------

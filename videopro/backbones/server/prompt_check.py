@@ -2,8 +2,8 @@
 
 vLLM returns the ids of the prompt that its model saw (`return_token_ids`). Where the checkpoint's processor
 is on this machine, the same frames and text give our own ids, with which models are trained and run here.
-Engines have differed: they dropped the markers around a video (vLLM issue 46817), lost its times, or resized
-its frames.
+Engines have differed: they have one more pair of marks around a video or not (`VideoMarks`; vLLM issue
+46817), lost its times, or resized its frames.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
+
+from videopro.backbones.model_record import VideoMarks
 
 if TYPE_CHECKING:
     from videopro.video import Frame
@@ -39,20 +41,22 @@ def video_frames(count: int, resize: Callable[[int, int, int], tuple[int, int] |
     return [Frame(picture, round(_GAP * (index + 0.5), 1)) for index in range(count)]
 
 
-def own_prompt(folder: Path, count: int, pixels: int) -> tuple[list[int], Decode]:
-    """The ids of our own prompt about `count` frames of at most `pixels` pixels, with the processor in a
-    checkpoint's folder, and what writes ids as text. Raises BackboneError if the processor cannot be
-    loaded."""
+def own_prompts(folder: Path, count: int, pixels: int) -> tuple[dict[VideoMarks, list[int]], Decode]:
+    """The ids of our own prompt about `count` frames of at most `pixels` pixels, in each form of a video,
+    with the processor in a checkpoint's folder, and what writes ids as text. Raises BackboneError if the
+    processor cannot be loaded."""
     # Imported late: both import torch, which a client of a server elsewhere does not need.
     import torch
 
     from videopro.backbones.qwen import QwenInputs, find_checkpoint
 
-    processor = find_checkpoint(str(folder)).processor
-    inputs = QwenInputs(processor, frames=count, pixels=pixels, device=torch.device("cpu"))
-    frames = video_frames(count, inputs.frame_size)
-    prompt = inputs.head(frames).append_text(inputs.tail(TEXT))
-    return list(prompt.ids), inputs.tokenizer.decode
+    checkpoint, device = find_checkpoint(str(folder)), torch.device("cpu")
+    prompts: dict[VideoMarks, list[int]] = {}
+    for marks in get_args(VideoMarks):
+        inputs = QwenInputs(checkpoint.marked(marks).processor, frames=count, pixels=pixels, device=device)
+        head = inputs.head(video_frames(count, inputs.frame_size))
+        prompts[marks] = list(head.append_text(inputs.tail(TEXT)).ids)
+    return prompts, checkpoint.processor.tokenizer.decode
 
 
 def difference(engine: Sequence[int], local: Sequence[int], decode: Decode) -> str:

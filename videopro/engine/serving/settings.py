@@ -103,6 +103,8 @@ class ServedModel:
     """The highest rank of the adapters served with it; 0: no adapters."""
     adapters: Mapping[str, Path] = field(default_factory=dict)
     """Adapters that are there from the start, by name."""
+    chat_template: str = ""
+    """Its text; empty: the model's own."""
 
 
 _DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
@@ -129,6 +131,8 @@ def serve_flags(settings: EngineSettings, model: ServedModel, port: int, *, on_g
     else:
         switches.append("--enforce-eager")
         flags["--max-num-seqs"] = _CPU_REQUESTS
+    if model.chat_template:
+        flags["--chat-template"] = model.chat_template
     if model.rank:
         switches.append("--enable-lora")
         flags["--max-lora-rank"] = next((rank for rank in RANKS if rank >= model.rank), model.rank)

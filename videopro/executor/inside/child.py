@@ -280,9 +280,11 @@ def warm_up() -> None:
     warnings.formatwarning = _formatwarning
     # The time limit first raises an exception inside the program (`_limit_time`), repeatedly if it is
     # swallowed; then, also for a program that never leaves a C function, it dumps the stack and ends the
-    # process; the kernel's own limit comes last.
+    # process. So does the kernel's own limit, which comes last: a program whose time is the kernel's, as of
+    # one that fills memory, meets it first.
     faulthandler.enable(SOCKET_FD, all_threads=False)
-    faulthandler.register(signal.SIGVTALRM, SOCKET_FD, all_threads=False, chain=True)
+    for number in (signal.SIGVTALRM, signal.SIGXCPU):
+        faulthandler.register(number, SOCKET_FD, all_threads=False, chain=True)
 
 
 def _formatwarning(

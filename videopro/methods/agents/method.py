@@ -109,6 +109,11 @@ class AgentRun(ABC):
     def conclude(self) -> Answer:
         """Answer now from what is known."""
 
+    def cites(self, answer: Answer) -> tuple[int, ...] | None:
+        """Indices of the session's steps that the given answer rests on: those with what its model was shown
+        or had read. None: the agent cannot tell."""
+        return None
+
 
 class AgentMethod(Method):
     """A method whose steps are requests to models and tools. Subclasses declare their models, prepare a
@@ -271,8 +276,9 @@ class AgentMethod(Method):
                         with suppress(BudgetExceeded), session.budget.last():
                             answer = run.conclude()
                 status = answer_status(answer, session.question)
-                steps = tuple(session.steps)
-                searched = Execution(status, answer, claim=run.claim, steps=steps, cost=session.cost)
+                cites = run.cites(answer) if status == "ok" else None
+                steps, cost = tuple(session.steps), session.cost
+                searched = Execution(status, answer, run.claim, steps=steps, cites=cites, cost=cost)
                 rounds = [Round(AGENT, answer.raw, execution=searched)]
                 if self.settings.fallback == "native" and status == "empty":
                     # The forced answer may have been the last call, and named no option.

@@ -203,7 +203,8 @@ class ApiModel(AgentModel):
         self._client = ChatClient(config)
 
     def identity(self) -> dict[str, object]:
-        return {"kind": "api", "model": self.name, "frames": self.frames, "pixels": self._pixels}
+        shown = {"frames": self.frames, "pixels": self._pixels}
+        return {"kind": "api", "model": self.name, **shown, **self._client.identity()}
 
     def frame_size(self, height: int, width: int, count: int) -> tuple[int, int] | None:
         return sent_size(height, width, self._pixels)

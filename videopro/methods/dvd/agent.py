@@ -26,6 +26,8 @@ from videopro.question import Answer, extract_letter
 from videopro.traces import FORCED
 
 LLM = "llm"
+_CLOSEST_FIRST = ("frame_inspect", "clip_search", "global_browse")
+"""Tools by how closely they look."""
 
 
 class DvdRun(AgentRun):
@@ -67,6 +69,12 @@ class DvdRun(AgentRun):
         self.session.round = 0
         prompt = f"{self._as_text()}\n\n{prompts.forced(self.session.question)}"
         return self.session.answer("answer", LLM, prompt=prompt)
+
+    def cites(self, answer: Answer) -> tuple[int, ...]:
+        """The inspections; without any, the clips that searches found; without these, what was browsed."""
+        found = {i: step.kind for i, step in enumerate(self.session.steps) if step.frames or step.segments}
+        closest = next((kind for kind in _CLOSEST_FIRST if kind in found.values()), None)
+        return tuple(i for i, kind in found.items() if kind == closest)
 
     def _answered(self, call: GiveAnswer) -> Answer:
         question = self.session.question

@@ -134,7 +134,10 @@ class LvAgentMethod(AgentMethod):
 
 
 # What an identity contains in addition to the weights: differences in these do not make two agents.
-_SETTINGS = ("name", "dtype", "attention", "frames", "pixels", "video", "jpeg_quality", "extra_body")
+_SETTINGS = (
+    *("name", "dtype", "attention", "frames", "pixels"),
+    *("video", "video_marks", "video_prompt", "extra_body", "api_body"),
+)
 
 
 def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
@@ -196,6 +199,17 @@ class LvAgentRun(AgentRun):
         best = max(voters, key=lambda member: (votes[member.letter], member.score, -member.number))
         assert best.answer is not None
         return best.answer
+
+    def cites(self, answer: Answer) -> tuple[int, ...]:
+        """The latest looks of the agents still in the discussion that gave this letter."""
+        left = {member.role for member in self._members}
+        steps = enumerate(self.session.steps)
+        latest = {each.model: (i, each.parsed) for i, each in steps if each.kind == "answer"}
+        return tuple(
+            i
+            for role, (i, parsed) in latest.items()
+            if role in left and parsed and parsed["letter"] == answer.letter
+        )
 
     def _at_once(self) -> Answer:
         """The first agent's answer from a glance, for a budget that is spent before any agent has replied."""

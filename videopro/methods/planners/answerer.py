@@ -44,7 +44,8 @@ def load_answerer(named: str | None, planner: Backbone, *, api_key_env: str | No
             f"model 'server:{planner.name}' is a planner made from {base!r}, which answers inside its "
             f"programs; pass --answerer server:NAME@URL if it is served, or --answerer {base} to load it here"
         )
-    shared: dict[str, Any] = {key: identity[key] for key in ("pixels", "attention") if key in identity}
+    names = ("pixels", "attention", "video_marks")
+    shared: dict[str, Any] = {key: identity[key] for key in names if key in identity}
     spec = read_spec(name, frames=planner.frames, pixels=shared.get("pixels"))
     if spec.kind == "qwen" and spec.model == planner.name:
         # The planner with its adapter off: not loaded a second time.

@@ -243,6 +243,7 @@ class ApiPlanner(Planner):
             "planner": "api",
             "model": self._model,
             "url": self._client.url,
+            **self._client.identity(),
             **sampling_identity(self._sampling),
         }
 

@@ -44,10 +44,27 @@ from cachetools import LRUCache
 
 from videopro.executor import Limits, Outcome, Program, run
 from videopro.methods.program.isolated import tells_replays
-from videopro.modules import MadeCall, ModuleLibrary, NeverMade, ReplayLibrary, call_key, other_results
+from videopro.modules import (
+    MadeCall,
+    ModuleLibrary,
+    NeverMade,
+    ReplayLibrary,
+    call_key,
+    emptied,
+    other_results,
+)
 from videopro.modules.calls import AnswerHandle, HostHandle, read_program_answer
 from videopro.question import Question
-from videopro.traces import CombiningRule, DecidingCalls, FrameRef, Reasoned, ReasonedRule
+from videopro.traces import (
+    CombiningRule,
+    Control,
+    DecidingCalls,
+    Execution,
+    FrameRef,
+    Reasoned,
+    ReasonedRule,
+    cited_calls,
+)
 
 REASONED: ReasonedRule = "product"
 """The rule by default, chosen on pocket's val (`python -m perf.deciding`)."""
@@ -90,6 +107,31 @@ def reasoned_confidence(
         return 0.0, Reasoned(rule, replays=search.replays, why_guess=str(error))
     why_guess = "" if sets else "no call's result changes the letter"
     return confidence_of(sets, rule, len(question.choices)), Reasoned(rule, sets, search.replays, why_guess)
+
+
+def controls(
+    program: Program,
+    question: Question,
+    library: ModuleLibrary,
+    inputs: Mapping[str, Any],
+    execution: Execution,
+    limits: Limits,
+    ran: Outcome,
+) -> dict[str, Control]:
+    """The letters of a program's replays with the results of the calls that its answer cites emptied, and
+    with those of all others. A replay fails where the program raises an error, makes another call, or cannot
+    be replayed. `library`, `inputs`, `ran`: as of `reasoned_confidence`."""
+    letter = execution.answer.letter
+    if letter is None:
+        return {}
+    search = _Search(program, question, library, inputs, letter, "product", limits, ran)
+    # Equal calls are one of those made, and have equal results.
+    cited = [(call.fn, call.args) for call in cited_calls(execution)]
+    made = {key: call for key, call in library.made.items() if call.error is None}
+    of = {key: library.calls[call.position] for key, call in made.items()}
+    without = {key: emptied(made[key]) for key in made if (of[key].fn, of[key].args) in cited}
+    alone = {key: emptied(made[key]) for key in made if key not in without}
+    return {"without": search.control(without), "alone": search.control(alone)}
 
 
 def confidence_of(sets: Sequence[DecidingCalls], rule: CombiningRule, options: int) -> float:
@@ -234,6 +276,8 @@ class _Search:
     limits: Limits
     ran: InitVar[Outcome]
     replays: int = 0
+    failure: str = ""
+    """The error of the latest replay; empty: it ended."""
 
     def __post_init__(self, ran: Outcome) -> None:
         self._cpu_left = self.limits.cpu_seconds - ran.cpu_seconds
@@ -338,6 +382,21 @@ class _Search:
             return "other"
         return "same" if self.letter in letters else "none"
 
+    def control(self, changed: Mapping[Hashable, Any]) -> Control:
+        """The letter with these results, of a replay that makes no other calls and ends."""
+        try:
+            replay, letter = self._replay({})
+            if letter != self.letter:
+                return Control(failure="it does not repeat its letter")
+            replay, letter = self._replay(changed)
+        except NeverMade as call:
+            return Control(failure=f"{call}() has no kept result")
+        except _Unknowable as error:
+            return Control(failure=str(error))
+        if not self.library.made.keys() >= set(replay.repeated):
+            return Control(failure="it makes other calls")
+        return Control(letter, self.failure)
+
     def _replay(self, changed: Mapping[Hashable, Any], guess: int = 0) -> tuple[ReplayLibrary, str | None]:
         """Run the program with these results changed. Returns its calls, and its letter (None: it failed, or
         gave none). Raises NeverMade, and _Unknowable when the budget of the replays is used up."""
@@ -357,6 +416,7 @@ class _Search:
         self._wall_left -= _own_seconds(outcome, replay)
         if outcome.error is not None and outcome.error.type in ("CpuLimit", "WallLimit"):
             raise _Unknowable("its replays timed out")
+        self.failure = "" if outcome.error is None else outcome.error.type
         if outcome.status == "failed":
             return replay, None
         return replay, read_program_answer(outcome.value, self.question)[0].letter

@@ -39,7 +39,7 @@ from videopro.executor import (
     use_frames,
 )
 from videopro.methods.base import Observer
-from videopro.methods.program.deciding import REASONED, OtherVideos, reasoned_confidence
+from videopro.methods.program.deciding import REASONED, OtherVideos, controls, reasoned_confidence
 from videopro.modules import CallError, ModelError, ModuleError, ModuleLibrary, VideoContext
 from videopro.modules.calls import AnswerHandle, read_open_answer, read_program_answer
 from videopro.question import Answer, Question
@@ -79,15 +79,17 @@ def execute(
     reasoned: ReasonedRule = REASONED,
     others: OtherVideos | None = None,
     budget: QuestionBudget | None = None,
+    controlled: bool = False,
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns its execution, and the log for a refinement prompt.
 
     `thread_meter` is the meter of the context's backbone. `reasoned`: what makes the confidence of a letter
     that comes straight from no call. `others`: what is known of other videos, with which such a letter is
-    controlled; the program's calls are added to it. `budget`: the question's; None: no limit. A failed
-    program has an execution too: also one whose request the video, a model or a library could not serve, or
-    whose budget is spent. Raises VideoProError for an error that shows
-    without a program and for one of the sandbox, and the machine's errors.
+    controlled; the program's calls are added to it. `budget`: the question's; None: no limit. `controlled`:
+    whether the program is also replayed for `Execution.controls`. A failed program has an execution too: also
+    one whose request the video, a model or a library could not serve, or whose budget is spent. Raises
+    VideoProError for an error that shows without a program and for one of the sandbox, and the machine's
+    errors.
     """
     if not program.code.strip():
         error = Failure(
@@ -146,6 +148,10 @@ def execute(
         further_exceptions=max(0, len(guard.exceptions) - MOST_EXCEPTIONS),
         reasoned=how,
     )
+    if controlled:
+        asked = _inputs(library, question)
+        found = controls(program, question, library, asked, execution, _within(limits, budget), outcome)
+        execution = replace(execution, controls=found)
     if observer is not None:
         observer.on_execution(execution)
     if status != "empty":

@@ -278,6 +278,7 @@ class BaseProgramMethod(Method):
             limits=self._limits,
             seed=context.seed,
             observer=context.observer,
+            controls=context.controls,
         )
         return reasoner, (*spoken.prepared, *indexed), began
 
@@ -360,7 +361,8 @@ class BaseProgramMethod(Method):
         form, reference = settings.planner_prompt, settings.reference
         notes = prompt_notes(who, backbone.planner, form, self._prompt_file, reference)
         if backbone.record is not None:
-            notes += budget_notes(who, backbone.record, settings.planner_frames, None, prefix="planner_")
+            frames = {"frames": settings.planner_frames}
+            notes += budget_notes(who, backbone.record, frames, prefix="planner_")
         return tuple(notes)
 
     def _is_short(self, backbone: Backbone) -> bool | None:

@@ -124,10 +124,10 @@ class Reasoner:
     """Reasons about the questions of one video, that of `context`.
 
     `planner` writes the programs, and is shown `visual` if it accepts videos, with `stand_ins` for damaged
-    frames. `thread_meter` is the meter of the context's backbone. `prompt_file`: the user's
-    prompts in place of ours. `reference`: what prompts say of the modules; None: as the planner was trained,
-    and all if it was not. With the same `seed` a question gets the same samples, whichever questions are
-    reasoned about together with it.
+    frames. `controls`: as in `MethodContext`. `thread_meter` is the meter of the context's backbone.
+    `prompt_file`: the user's prompts in place of ours. `reference`: what prompts say of the modules; None:
+    as the planner was trained, and all if it was not. With the same `seed` a question gets the same
+    samples, whichever questions are reasoned about together with it.
     """
 
     def __init__(
@@ -144,6 +144,7 @@ class Reasoner:
         limits: Limits | None = None,
         seed: int = 0,
         observer: Observer | None = None,
+        controls: bool = False,
     ) -> None:
         self._planner = planner
         self._settings = settings
@@ -159,6 +160,7 @@ class Reasoner:
         self._limits = limits if limits is not None else Limits()
         self._seed = seed
         self._observer = observer
+        self._controls = controls
 
     def reason(self, questions: Sequence[Question], began: float | None = None) -> list[Result]:
         """The result of each question, in order. `began`: when they did, on the monotonic clock; None: now.
@@ -252,6 +254,7 @@ class Reasoner:
                 observer=self._observer,
                 reasoned=self._settings.reasoned,
                 budget=state.budget,
+                controlled=self._controls,
             )
             return execution
 

@@ -154,6 +154,10 @@ class VcaRun(AgentRun):
         frames = self._look(self._buffer.times)
         return self.session.answer("answer", LLM, frames=frames, context=self._subtitles())
 
+    def cites(self, answer: Answer) -> tuple[int, ...]:
+        """The last step, which showed the frames in the buffer."""
+        return (len(self.session.steps) - 1,)
+
     def _look(self, times: Sequence[float]) -> Stills:
         """The frames at `times` (s), each for itself: what is between two is what the search is about."""
         return Stills(self.session.frames(times, LLM, one_each=True))

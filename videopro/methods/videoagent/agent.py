@@ -200,6 +200,12 @@ class VideoAgentRun(AgentRun):
         state, frames = self._state()
         return self.session.answer("answer", LLM, frames=frames, context=state_text(state))
 
+    def cites(self, answer: Answer) -> tuple[int, ...]:
+        """The last prediction, with the frames that it was shown, or the captions that it read."""
+        steps = self.session.steps
+        last = max(i for i, step in enumerate(steps) if step.kind in ("predict", "answer"))
+        return (*(i for i, step in enumerate(steps[:last]) if step.kind == "caption"), last)
+
     # ---- the state ---------------------------------------------------------------------------------------
 
     def _first(self) -> list[int]:

@@ -45,7 +45,7 @@ from videopro.errors import (
     machine_error,
     unexpected_as,
 )
-from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref
+from videopro.methods import Method, MethodContext, answer_each, make_trace, video_ref, with_controls
 from videopro.question import Parser
 from videopro.runs.folder import RunFolder
 from videopro.traces import (
@@ -97,6 +97,8 @@ class WorkerJob:
     """The total number of workers; each takes its share of the remaining units."""
     nearest_intact: float = 0.0
     """As in `Video.open`."""
+    controls: bool = False
+    """As in `MethodContext`."""
 
 
 def units_in_flight(requested: int | None, backbone: Backbone) -> int:
@@ -332,11 +334,19 @@ def _results(
 
     def new_context() -> MethodContext:
         return MethodContext(
-            video, backbone, job.protocol, meter=next(meters), seed=job.seed, doing=doing, texts=texts
+            *(video, backbone, job.protocol),
+            meter=next(meters),
+            seed=job.seed,
+            doing=doing,
+            texts=texts,
+            controls=job.controls,
         )
 
     doing("answering")
     for item, result in answer_each(method, items, new_context):
+        if job.controls:
+            # With a context of its own: their calls and tokens are in no question's cost.
+            result = with_controls(result, item, new_context())
         redone = (REDONE,) if item.id in again else ()
         notes = (*redone, *video.notes, *backbone.notes, *result.notes)
         file, text = texts.get(item.subtitles, (None, ""))

@@ -1,4 +1,4 @@
-// The key of a server that needs one. Scripts send it with each request; films and pictures are fetched by the browser
+// The key of a server that needs one. Scripts send it with each request; videos and pictures are fetched by the browser
 // itself, which sends the cookie of a session in its place.
 "use strict";
 

@@ -57,26 +57,26 @@
   // ---- what the server has -------------------------------------------------------------------------------------
 
   async function list(node) {
-    let films, inFolders, questions;
+    let videos, inFolders, questions;
     try {
-      [films, inFolders, questions] = await Promise.all(["v1/files", "v1/videopro/folders", "v1/videopro/questions?limit=1000"].map(VIEW.api.list));
+      [videos, inFolders, questions] = await Promise.all(["v1/files", "v1/videopro/folders", "v1/videopro/questions?limit=1000"].map(VIEW.api.list));
     } catch (error) {
       node.replaceChildren(el("p.problem", {}, error.message));
       return;
     }
     const asked = Map.groupBy(questions, (one) => one.file_id);
-    const known = new Set(films.map((film) => film.filename));
+    const known = new Set(videos.map((video) => video.filename));
     const sample = VIEW.app.sample();
     const sending = VIEW.talk.sending();
     const entries = [
-      ...films.map((film) => ({ id: film.id, film, name: film.filename, about: VIEW.videos.about(film), asked: asked.get(film.id) ?? [] })),
-      ...[...asked].filter(([id]) => !films.some((film) => film.id === id)).map(([id, rows]) => ({ id, name: "A deleted video", about: "", asked: rows })),
+      ...videos.map((video) => ({ id: video.id, video, name: video.filename, about: VIEW.videos.about(video), asked: asked.get(video.id) ?? [] })),
+      ...[...asked].filter(([id]) => !videos.some((video) => video.id === id)).map(([id, rows]) => ({ id, name: "A deleted video", about: "", asked: rows })),
     ].sort((one, other) => lastOf(other) - lastOf(one));
     if (sending) entries.unshift({ id: "", name: sending.name, about: sending.isLost ? "upload interrupted" : "uploading …", asked: [] });
     entries.push(
       ...inFolders.filter(({ path }) => !known.has(path)).map(({ path, bytes }) => ({ path, name: path, about: `${VIEW.videos.bytes(bytes)} · in a folder on the server`, asked: [] })),
-      ...(sample && !films.length ? [{ sample, name: sample, about: "a sample video, made when you open it", asked: [] }] : []));
-    const rows = el("ul.films");
+      ...(sample && !videos.length ? [{ sample, name: sample, about: "a sample video, made when you open it", asked: [] }] : []));
+    const rows = el("ul.videos");
     const draw = (search) => {
       const words = search.toLowerCase();
       const has = (text) => text.toLowerCase().includes(words);
@@ -94,19 +94,19 @@
     draw(search.value);
   }
 
-  const lastOf = ({ film, asked }) => Math.max(film?.created_at ?? 0, ...asked.map(({ time }) => time));
+  const lastOf = ({ video, asked }) => Math.max(video?.created_at ?? 0, ...asked.map(({ time }) => time));
 
   function line(entry, matches) {
-    const { id, film, name, about, asked } = entry;
+    const { id, video, name, about, asked } = entry;
     const [last] = asked;
-    const image = film ? el("img", { src: VIEW.videos.frame(id, { time: film.videopro.duration / 2 }), alt: "", width: 96, height: 54, loading: "lazy" }) : el("span.no-picture");
+    const image = video ? el("img", { src: VIEW.videos.frame(id, { time: video.videopro.duration / 2 }), alt: "", width: 96, height: 54, loading: "lazy" }) : el("span.no-picture");
     const inside = [image, el("span.what", {}, el("span.name", {}, name), el("small", {}, about),
       last ? el("small.last-asked", {}, `${asked.length === 1 ? "1 question" : `${count(asked.length)} questions`} · ${VIEW.app.when(last.time)} · ${last.question}`) : null)];
     const row = id !== undefined
-      ? el("a.film-row", { href: `#/v/${encodeURIComponent(id)}`, "data-id": id }, inside)
-      : el("button.film-row", { type: "button", "data-name": name, onclick: (event) => open(entry, event.currentTarget) }, inside);
-    const remove = !id ? null : el("button.quiet", { type: "button", "aria-label": `Delete ${name}`, onclick: () => VIEW.app.deleteVideo(film ?? { id, filename: name }, asked.length) },
-      film && !film.videopro.is_uploaded ? "Remove" : "Delete");
+      ? el("a.video-row", { href: `#/v/${encodeURIComponent(id)}`, "data-id": id }, inside)
+      : el("button.video-row", { type: "button", "data-name": name, onclick: (event) => open(entry, event.currentTarget) }, inside);
+    const remove = !id ? null : el("button.quiet", { type: "button", "aria-label": `Delete ${name}`, onclick: () => VIEW.app.deleteVideo(video ?? { id, filename: name }, asked.length) },
+      video && !video.videopro.is_uploaded ? "Remove" : "Delete");
     return el("li", {}, row, remove,
       matches.length ? el("ul.matches", {}, matches.slice(0, 5).map((one) => el("li", {}, el("a", { href: VIEW.hash(one.id) }, one.question)))) : null);
   }

@@ -21,7 +21,7 @@ VIEW.live = (() => {
     document.title = `${content.question} · VideoPro`;
     own.parts = draw(content, false);
     VIEW.patch.remember(own.parts);
-    main.replaceChildren(VIEW.app.bar(own.film?.filename ?? "A deleted video", `#/v/${encodeURIComponent(content.file_id)}`), own.status, own.parts);
+    main.replaceChildren(VIEW.app.bar(own.video?.filename ?? "A deleted video", `#/v/${encodeURIComponent(content.file_id)}`), own.status, own.parts);
     document.querySelector(".bar .actions").append(el("button.legend-button.copy-link", {
       type: "button", onclick: (event) => VIEW.app.copy(event.currentTarget, location.href),
     }, "Copy link"));
@@ -42,10 +42,10 @@ VIEW.live = (() => {
   async function read(own) {
     const content = await VIEW.api.get(VIEW.api.question(own.id));
     // Once anew: it may have been deleted since.
-    const film = content.file_id ? await VIEW.videos.read(content.file_id, { isFresh: own.film === undefined }) : null;
-    own.film = film;
-    content.video.source = film ? { url: VIEW.videos.url(film.id) } : null;
-    own.pictures = film ? VIEW.videos.pictures(film) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
+    const video = content.file_id ? await VIEW.videos.read(content.file_id, { isFresh: own.video === undefined }) : null;
+    own.video = video;
+    content.video.source = video ? { url: VIEW.videos.url(video.id) } : null;
+    own.pictures = video ? VIEW.videos.pictures(video) : { cells: {}, error: "This video was deleted from the server, so it has no player and no frames." };
     return content;
   }
 

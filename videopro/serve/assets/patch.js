@@ -19,7 +19,7 @@ VIEW.patch = (() => {
   }
 
   function morph(old, fresh) {
-    if (births.get(old) === births.get(fresh) || old.matches(".film")) return;
+    if (births.get(old) === births.get(fresh) || old.matches(".video-player")) return;
     if (old.localName !== fresh.localName || old.matches(WHOLE) || fresh.matches(WHOLE)) {
       old.replaceWith(fresh);
       return;

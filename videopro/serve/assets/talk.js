@@ -9,7 +9,7 @@
   let upload = null; // The talk whose video is being uploaded, or could not be.
 
   class Talk {
-    film = null; // As the server describes it; null: it was deleted, or is being uploaded.
+    video = null; // As the server describes it; null: it was deleted, or is being uploaded.
     rows = []; // What was asked, oldest first.
     queue = []; // What waits here: {body, isAlone, problem}.
     busy = ""; // Why no question can be sent yet.
@@ -105,7 +105,7 @@
           if (event.type === "progress") show(event.done, event.total);
           if (event.type === "indexed" && event.error) throw new Error(event.error.message);
         }
-        this.film = await VIEW.videos.read(this.id, { isFresh: true });
+        this.video = await VIEW.videos.read(this.id, { isFresh: true });
       } finally {
         this.free();
       }
@@ -118,7 +118,7 @@
     for (const [other, { queue, busy }] of talks) if (other !== id && !queue.length && !busy) talks.delete(other);
     if (!talks.has(id)) talks.set(id, new Talk(id));
     const talk = talks.get(id);
-    talk.film = await VIEW.videos.read(id, { isFresh: true });
+    talk.video = await VIEW.videos.read(id, { isFresh: true });
     await talk.refresh();
     return talk;
   }
@@ -148,14 +148,14 @@
       try {
         // A browser sends all of a video before it reads that it is too large.
         if (file.size > VIEW.app.largestVideo()) throw new Error(`the limit of this server is ${VIEW.videos.bytes(VIEW.app.largestVideo())}`);
-        const film = await VIEW.api.upload("v1/files", file, show, stop.signal);
+        const video = await VIEW.api.upload("v1/files", file, show, stop.signal);
         // The same video may have been here already.
-        talk.film = film;
-        talk.id = film.id;
+        talk.video = video;
+        talk.id = video.id;
         talk.sending = null;
-        talks.set(film.id, talk);
+        talks.set(video.id, talk);
         if (upload === talk) upload = null;
-        arrived(film.id);
+        arrived(video.id);
         await talk.refresh();
         talk.free();
       } catch (error) {

@@ -19,7 +19,7 @@
       return;
     }
     if (shown !== own) return;
-    if (!own.talk || (!own.talk.film && !own.talk.sending && !own.talk.rows.length)) return VIEW.app.gone(main, id === null ? "The upload ended when the page was left. Choose the video again." : "This server does not have this video.");
+    if (!own.talk || (!own.talk.video && !own.talk.sending && !own.talk.rows.length)) return VIEW.app.gone(main, id === null ? "The upload ended when the page was left. Choose the video again." : "This server does not have this video.");
     own.side = el("aside.side", { "aria-label": "Video" });
     own.list = el("div.turns");
     own.news = el("p.hidden", { role: "status" });
@@ -49,10 +49,10 @@
   async function refresh() {
     const own = shown;
     if (!own?.talk || own.talk.id === null) return;
-    const film = await VIEW.videos.read(own.talk.id, { isFresh: true }).catch(() => own.talk.film);
+    const video = await VIEW.videos.read(own.talk.id, { isFresh: true }).catch(() => own.talk.video);
     if (shown !== own) return;
-    if (!film !== !own.talk.film) {
-      own.talk.film = film;
+    if (!video !== !own.talk.video) {
+      own.talk.video = video;
       drawSide(own);
     }
     await own.talk.refresh().catch(() => null);
@@ -76,10 +76,10 @@
   // ---- the video -----------------------------------------------------------------------------------------------
 
   function drawSide(own) {
-    const { film, sending } = own.talk;
+    const { video, sending } = own.talk;
     own.isUploading = Boolean(sending);
-    own.composer.hidden = !sending && (!film || Boolean(film.videopro.problem));
-    const title = el("h1", { tabindex: -1 }, film?.filename ?? sending?.name ?? "A deleted video");
+    own.composer.hidden = !sending && (!video || Boolean(video.videopro.problem));
+    const title = el("h1", { tabindex: -1 }, video?.filename ?? sending?.name ?? "A deleted video");
     document.title = `${title.textContent} · VideoPro`;
     if (sending) {
       own.sent = el("p.about");
@@ -88,22 +88,22 @@
         el("div.buttons", {}, own.resend, el("button.plain", { type: "button", onclick: () => { sending.cancel(); VIEW.app.replace("#/"); } }, "Cancel")));
       return;
     }
-    if (!film) return own.side.replaceChildren(title, el("p.note.missing", {}, "This video was deleted from the server. Its questions and answers are kept."));
-    own.pictures = VIEW.videos.pictures(film);
-    const { holder, note } = VIEW.player({ id: film.id, video: { source: { url: VIEW.videos.url(film.id) }, duration: film.videopro.duration, path: film.filename } }, null);
+    if (!video) return own.side.replaceChildren(title, el("p.note.missing", {}, "This video was deleted from the server. Its questions and answers are kept."));
+    own.pictures = VIEW.videos.pictures(video);
+    const { holder, note } = VIEW.player({ id: video.id, video: { source: { url: VIEW.videos.url(video.id) }, duration: video.videopro.duration, path: video.filename } }, null);
     const index = el("div.state-of-index");
     const subtitles = el("input", { type: "file", hidden: true, accept: ".srt,.vtt,.ass,.ssa,.sub,.json", onchange: () => { const [file] = subtitles.files; if (file) addSubtitles(own, file); subtitles.value = ""; } });
-    own.side.replaceChildren(holder ?? "", note, title, el("p.about", {}, VIEW.videos.about(film)), VIEW.app.scope(film) ?? "",
+    own.side.replaceChildren(holder ?? "", note, title, el("p.about", {}, VIEW.videos.about(video)), VIEW.app.scope(video) ?? "",
       el("div.more-about", {}, index, subtitles,
-        el("button.quiet.subtitles", { type: "button", onclick: () => subtitles.click() }, film.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
-        el("button.quiet", { type: "button", onclick: () => VIEW.app.deleteVideo(film, own.talk.rows.length) }, film.videopro.is_uploaded ? "Delete the video" : "Remove from the list")));
+        el("button.quiet.subtitles", { type: "button", onclick: () => subtitles.click() }, video.videopro.subtitles ? "Replace subtitles" : "Add subtitles"),
+        el("button.quiet", { type: "button", onclick: () => VIEW.app.deleteVideo(video, own.talk.rows.length) }, video.videopro.is_uploaded ? "Delete the video" : "Remove from the list")));
     drawIndex(own, index);
   }
 
   async function addSubtitles(own, file) {
     try {
       await VIEW.api.upload(VIEW.videos.path(own.talk.id, "/subtitles"), file);
-      own.talk.film = await VIEW.videos.read(own.talk.id, { isFresh: true });
+      own.talk.video = await VIEW.videos.read(own.talk.id, { isFresh: true });
       if (shown !== own) return;
       drawSide(own);
       own.side.querySelector(".subtitles").focus();
@@ -114,7 +114,7 @@
 
   // Programs search an index of the video, which the first question that searches builds, or somebody who asks for it.
   function drawIndex(own, node) {
-    const state = own.talk.film.videopro.index;
+    const state = own.talk.video.videopro.index;
     if (state === "ready") return node.replaceChildren("Indexed");
     const build = async () => {
       const bar = VIEW.progress("Indexing");
@@ -141,7 +141,7 @@
 
   function draw(own) {
     if (own.isUploading !== Boolean(own.talk.sending)) {
-      if (!own.talk.sending && !own.talk.film) return;
+      if (!own.talk.sending && !own.talk.video) return;
       drawSide(own);
       readKnown(own);
     }
@@ -231,7 +231,7 @@
 
   // The same question once more, with another method unless the reader chooses the same.
   function again(own, row, rows) {
-    if (!own.talk.film || !own.methods.length) return null;
+    if (!own.talk.video || !own.methods.length) return null;
     const tried = new Set(rows.map((one) => one.method));
     const usable = own.methods.filter((method) => row.choices.length || method.open_questions !== false);
     const first = row.answer ? (usable.find((method) => !tried.has(method.id)) ?? usable[0]) : (usable.find((method) => method.id === row.method) ?? usable[0]);
@@ -325,14 +325,14 @@
 
   // The questions that a model knows about this video, where it knows no others.
   async function readKnown(own) {
-    if (!own.talk.film || own.composer.hidden) return;
+    if (!own.talk.video || own.composer.hidden) return;
     const { any, data } = await VIEW.api.get(VIEW.videos.path(own.talk.id, "/questions"));
     if (any || shown !== own) return;
-    const line = ({ question, choices }) => el("li", {}, el("button.film-row", { type: "button", onclick: () => own.form.set(question, choices) },
+    const line = ({ question, choices }) => el("li", {}, el("button.video-row", { type: "button", onclick: () => own.form.set(question, choices) },
       el("span.name", {}, question), el("small", {}, choices.join(" · "))));
     own.known.hidden = false;
     own.known.replaceChildren(el("h2", {}, data.length ? "Choose a question" : "No questions"), el("p.note", {}, "This model knows the questions that came with its videos, and no others."),
-      el("ul.films", {}, data.map(line)));
+      el("ul.videos", {}, data.map(line)));
   }
 
   VIEW.thread = { show, leave, refresh };

@@ -25,7 +25,7 @@
   }
 
   // Pictures as VIEW.cell asks for them: by the time, and by the box if there is one.
-  const pictures = (film) => VIEW.eachFrame({ ...film.videopro, side: SIDE, address: (query) => frame(film.id, query) });
+  const pictures = (video) => VIEW.eachFrame({ ...video.videopro, side: SIDE, address: (query) => frame(video.id, query) });
 
   function bytes(number) {
     const [unit, one] = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]].find(([, least]) => number >= least) ?? ["bytes", 1];

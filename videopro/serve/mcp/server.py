@@ -34,6 +34,7 @@ from videopro.serve.mcp.results import answered, doing_of, structured
 from videopro.serve.mcp.videos import OfferedVideos
 from videopro.serve.mcp.work import Calls, Turn, work_for
 from videopro.serve.methods import AskRequest
+from videopro.serve.problems import problem_of
 from videopro.serve.state import client_of
 
 _AT_ONCE = 16
@@ -108,8 +109,11 @@ class _Tools:
                 made = await work_for(context, self._calls, turn, partial(work, **checked))
                 return made if isinstance(made, CallToolResult) else structured(made)
             except VideoProError as error:
-                # For the client's model to read, which can mend most of them.
-                return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
+                # For the client's model to read, which can mend most of them. Over stdio, its user is the
+                # operator.
+                is_remote = isinstance(context.request_context.request, Request)
+                told = str(problem_of(error, tool.name) if is_remote else error)
+                return CallToolResult(content=[TextContent(type="text", text=told)], is_error=True)
 
         return ServedTool(
             fn=call,
@@ -221,11 +225,7 @@ def mcp_app(server: MCPServer[Any], limits: ServeLimits) -> ASGIApp:
 
 
 def run_http(
-    server: MCPServer[Any],
-    limits: ServeLimits,
-    calls: Calls,
-    sock: socket.socket,
-    say: Callable[[str], None],
+    server: MCPServer[Any], limits: ServeLimits, calls: Calls, sock: socket.socket, say: Callable[[str], None]
 ) -> None:
     """Serve over streamable HTTP until a signal ends the process, which stops its open calls; `say` receives
     the address."""

@@ -1,4 +1,4 @@
-// A frame in large, and the other frames of its call by the arrow keys, the buttons or a swipe. The film follows, quietly.
+// A frame in large, and the other frames of its call by the arrow keys, the buttons or a swipe. The video follows, quietly.
 "use strict";
 
 (() => {
@@ -27,8 +27,8 @@
     };
     const dialog = el("dialog.lightbox", { "aria-label": about },
       el("header", {}, el("strong", {}, about),
-        el("span.hints", {}, frames.length > 1 ? [el("kbd", {}, "←"), el("kbd.next", {}, "→"), " frames "] : null, VIEW.hasFilm() ? [el("kbd", {}, "p"), " play "] : null, el("kbd", {}, "esc"), " close"),
-        VIEW.hasFilm() ? el("button.play", { title: "Play the video from here (p)", onclick: play }, "Play from here") : null,
+        el("span.hints", {}, frames.length > 1 ? [el("kbd", {}, "←"), el("kbd.next", {}, "→"), " frames "] : null, VIEW.hasVideo() ? [el("kbd", {}, "p"), " play "] : null, el("kbd", {}, "esc"), " close"),
+        VIEW.hasVideo() ? el("button.play", { title: "Play the video from here (p)", onclick: play }, "Play from here") : null,
         el("button.close", { "aria-label": "Close (Escape)", title: "Close (Escape)", onclick: () => dialog.close() }, "×")),
       stage,
       el("footer", {}, before, caption, after));
@@ -56,7 +56,7 @@
     dialog.addEventListener("keydown", (event) => {
       event.stopPropagation();
       const step = { ArrowLeft: -1, ArrowRight: 1, Home: -frames.length, End: frames.length }[event.key];
-      if (event.ctrlKey || event.metaKey || event.altKey || (event.key === "p" && !VIEW.hasFilm())) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || (event.key === "p" && !VIEW.hasVideo())) return;
       if (!step && event.key !== "p") return;
       event.preventDefault();
       if (step) go(step);

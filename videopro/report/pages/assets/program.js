@@ -66,7 +66,7 @@
       el("div.signature", {},
         el("span.order", { title: `call ${number} of this program` }, number),
         signature,
-        el("span.end", {}, start === null || !VIEW.hasFilm() ? null : VIEW.moment(start, clock(start, true), "play"),
+        el("span.end", {}, start === null || !VIEW.hasVideo() ? null : VIEW.moment(start, clock(start, true), "play"),
           el("small", { title: call.cached ? "cached from an earlier call" : null }, call.cached ? "cached" : duration(call.seconds)))),
       result(call),
       VIEW.frames(call, pictures));
@@ -98,7 +98,7 @@
     if (/^[A-Z]\w*(Error|Limit|Exception): /.test(call.result)) return el("div.result.text.bad", {}, call.result);
     if (call.said.length) {
       return el("div.result.said", {}, call.said.map((line) =>
-        el("p", { class: VIEW.hasFilm() ? "plays" : null, onclick: () => getSelection().isCollapsed && VIEW.seek(line.start, { play: true }) },
+        el("p", { class: VIEW.hasVideo() ? "plays" : null, onclick: () => getSelection().isCollapsed && VIEW.seek(line.start, { play: true }) },
           el("time", {}, VIEW.moment(line.start, clock(line.start))), el("span", {}, line.text))));
     }
     return el("div.result.text", {}, unquoted(call.result));

@@ -43,7 +43,7 @@
       round.place = place;
       round.before = place ? page.rounds[place - 1].before + page.rounds[place - 1].steps.length : 0;
     });
-    const { holder, note } = VIEW.player(page, pictures, isUpdate); // First: times are links if there is a film.
+    const { holder, note } = VIEW.player(page, pictures, isUpdate); // First: times are links if there is a video.
     const strip = VIEW.strip(page, pictures);
     strip.firstChild.after(note);
     return [

@@ -115,7 +115,7 @@
       const bounds = cursor.parentElement.getBoundingClientRect();
       return (event.clientX - bounds.left) / bounds.width;
     };
-    axis.classList.toggle("plays", VIEW.hasFilm());
+    axis.classList.toggle("plays", VIEW.hasVideo());
     axis.addEventListener("click", (event) => {
       const at = under(event);
       if (at >= 0 && at <= 1 && !event.target.closest("button, a")) VIEW.seek(at * video.duration);

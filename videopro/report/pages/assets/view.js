@@ -178,7 +178,7 @@
   };
 
   // j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches, p plays, ? opens the legend. No key acts
-  // while something is typed into a field. An open frame has its own keys, and so has the film for the arrows.
+  // while something is typed into a field. An open frame has its own keys, and so has the video for the arrows.
   VIEW.key = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const field = event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea");

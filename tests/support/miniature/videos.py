@@ -1,4 +1,4 @@
-"""The films: drawn by the pocket world's generator from a seed that no split has, with their narration read
+"""The videos: drawn by the pocket world's generator from a seed that no split has, with their narration read
 aloud."""
 
 import shutil
@@ -18,8 +18,8 @@ SEED = 41
 
 
 @dataclass(frozen=True)
-class Film:
-    """A film with the questions about it."""
+class DrawnVideo:
+    """A video with the questions about it."""
 
     name: str
     """As the generator has it: short_000."""
@@ -29,14 +29,14 @@ class Film:
     items: tuple[Item, ...]
 
 
-def make_films(names: Sequence[str], folder: Path) -> dict[str, Film]:
-    """The films of these names, by name; those that are in the folder are kept."""
+def make_videos(names: Sequence[str], folder: Path) -> dict[str, DrawnVideo]:
+    """The videos of these names, by name; those that are in the folder are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     world = load("pocket", split="fresh", world_seed=SEED)
     items = {name: tuple(item for item in world.items if item.video.stem == name) for name in names}
     assert world.fetch is not None
     world.fetch([item for each in items.values() for item in each])
-    films = {}
+    videos = {}
     for name, about in items.items():
         drawn, file = about[0].video, folder / f"{name}.mp4"
         if not file.exists():
@@ -46,15 +46,15 @@ def make_films(names: Sequence[str], folder: Path) -> dict[str, Film]:
             part.rename(file)
         with av.open(str(file)) as container:
             seconds = container.duration / 1e6
-        films[name] = Film(name, file, file.with_suffix(".srt"), seconds, about)
-    return films
+        videos[name] = DrawnVideo(name, file, file.with_suffix(".srt"), seconds, about)
+    return videos
 
 
-def _add_speech(film: Path, subtitles: Path, target: Path) -> None:
-    """Write the film with each line of its subtitles read aloud from the line's time on."""
+def _add_speech(video: Path, subtitles: Path, target: Path) -> None:
+    """Write the video with each line of its subtitles read aloud from the line's time on."""
     lines = load_subtitles(subtitles).lines
     sounds, rate = read_aloud([line.text for line in lines])
-    with av.open(str(film)) as source, av.open(str(target), "w", format="mp4") as container:
+    with av.open(str(video)) as source, av.open(str(target), "w", format="mp4") as container:
         pictures = source.streams.video[0]
         copied = container.add_stream_from_template(pictures)
         track = container.add_stream("aac", rate=rate, layout="mono")
